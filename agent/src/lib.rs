@@ -1,0 +1,1 @@
+//! KubeEdge's edge node agent: EdgeCore's job in a tenth of the memory

@@ -1,0 +1,1 @@
+//! KubeEdge's cloud in one process: hub, API, controllers and a simulated container runtime

@@ -1,0 +1,1 @@
+//! KubeEdge's custom resources as Rust types, and the YAML generated from them

@@ -1,0 +1,1 @@
+//! End-to-end checks with the built binaries and kubectl

@@ -1,0 +1,215 @@
+//! The object store: raw JSON objects under (resource, namespace, name), one revision counter, atomic commits, watch.
+//!
+//! Two implementations, one behaviour (the same test suite runs against both): [`memory`] and [`sqlite`].
+//! The store knows nothing of Kubernetes but `metadata.resourceVersion`, which it writes.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::Value;
+
+mod watch;
+
+pub use watch::Watch;
+
+/// A collection of objects: the API's group-resource notation, `pods` or `leases.coordination.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Resource(Arc<str>);
+
+impl Resource {
+    /// `plural` alone for the core group, else `plural.group`.
+    pub fn new(group: &str, plural: &str) -> Self {
+        Self(if group.is_empty() { plural.into() } else { format!("{plural}.{group}").into() })
+    }
+
+    /// The notation itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The place of one object. `namespace` is empty for cluster-scoped objects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The collection.
+    pub resource: Resource,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl Key {
+    /// A key from its three parts.
+    pub fn new(resource: Resource, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { resource, namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// What a list or a watch covers: a collection, in one namespace or in all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// The collection.
+    pub resource: Resource,
+    /// `None` covers every namespace.
+    pub namespace: Option<String>,
+}
+
+/// An object as stored: raw JSON in which `metadata.resourceVersion` is `revision` in decimal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Where it stands.
+    pub key: Key,
+    /// The store's revision of the commit that wrote it.
+    pub revision: u64,
+    /// The whole object.
+    pub json: Bytes,
+}
+
+impl Object {
+    /// The object parsed. Fails only where the stored bytes were damaged.
+    pub fn value(&self) -> Result<Value, StoreError> {
+        serde_json::from_slice(&self.json).map_err(|source| StoreError::Damaged { key: self.key.clone(), source })
+    }
+}
+
+/// What a write demands of the object that it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing: create or replace.
+    Anything,
+    /// That there is none yet.
+    Absent,
+    /// That it stands at exactly this revision.
+    Revision(u64),
+}
+
+/// One write of a commit.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The object written.
+    pub key: Key,
+    /// What must hold, or the whole commit fails.
+    pub expect: Expect,
+    /// The new object (the store sets `metadata.resourceVersion` in it), or `None` to delete.
+    pub value: Option<Value>,
+}
+
+/// A page of a list, in the order of (namespace, name).
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The objects.
+    pub items: Vec<Object>,
+    /// The store's revision that the list shows.
+    pub revision: u64,
+    /// How many more stand after the last item; 0 on the last page.
+    pub remaining: usize,
+}
+
+/// Where a list starts and how long it gets.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Start after this (namespace, name).
+    pub after: Option<(String, String)>,
+    /// At most so many items; `None` for all.
+    pub limit: Option<usize>,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// It was not there before.
+    Added,
+    /// It replaced an older state.
+    Modified,
+    /// It is gone; the event's object is its last state, bearing the revision of the deletion.
+    Deleted,
+}
+
+/// One change, in the order of revisions.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// The state after the change (before it, for [`EventKind::Deleted`]).
+    pub object: Object,
+    /// The state before the change: selectors need it to tell "left the selection" from "changed".
+    pub previous: Option<Object>,
+}
+
+/// Why the store refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A write expected no object and found one.
+    #[error("{0:?} exists already")]
+    Exists(Key),
+    /// A write or delete expected an object and found none.
+    #[error("{0:?} does not exist")]
+    Missing(Key),
+    /// A write expected another revision.
+    #[error("{key:?} stands at revision {found}, not {expected}")]
+    Conflict {
+        /// The object.
+        key: Key,
+        /// What the write expected.
+        expected: u64,
+        /// What stands.
+        found: u64,
+    },
+    /// The revision asked for is no longer kept: list again and watch from there.
+    #[error("revision {asked} is too old; the oldest kept is {oldest}")]
+    Expired {
+        /// The revision asked for.
+        asked: u64,
+        /// The oldest that a watch can start after.
+        oldest: u64,
+    },
+    /// A stored object is not JSON.
+    #[error("stored object {key:?} is damaged; delete it, and the cloud's copy replaces it")]
+    Damaged {
+        /// The object.
+        key: Key,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// The value handed in is not a JSON object with a `metadata` object.
+    #[error("{0:?} has no metadata object")]
+    NotAnObject(Key),
+    /// The disk or the database failed.
+    #[error("store {path}: {step}")]
+    Disk {
+        /// The database file.
+        path: String,
+        /// What was tried.
+        step: &'static str,
+        /// What the database said.
+        source: sqlx::Error,
+    },
+}
+
+/// The store. Cheap to share as `Arc<dyn Store>`; reads never wait for a watcher.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// The object at `key`.
+    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError>;
+
+    /// The objects of `scope` in the order of (namespace, name).
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
+
+    /// Carries out all writes or none, each at a revision of its own, in order. When it returns, the writes are as durable
+    /// as the store can make them and watchers can see them. Answers the objects written (the last state of deleted ones).
+    async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError>;
+
+    /// Changes of `scope` after revision `after`. [`StoreError::Expired`] where they are no longer kept.
+    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError>;
+
+    /// The revision of the newest commit.
+    fn revision(&self) -> u64;
+}

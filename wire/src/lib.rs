@@ -1,0 +1,1 @@
+//! The KubeEdge protocol, pure: messages, codecs, enrolment; CRI v1 behind a feature
