@@ -1,0 +1,72 @@
+//! The resource of a route: `<namespace>/<type>/<name>` for objects, and a few words that stand for themselves.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ResourceType;
+
+/// The namespace that stands for "cluster-scoped".
+pub const CLUSTER: &str = "null";
+
+/// A resource exactly as it stands on the wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResourcePath(String);
+
+/// A resource path that names an object, or a collection where `name` is absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRef<'a> {
+    /// `None` for cluster-scoped objects (`null` on the wire).
+    pub namespace: Option<&'a str>,
+    /// The type token.
+    pub kind: ResourceType,
+    /// The name; absent for a collection.
+    pub name: Option<&'a str>,
+}
+
+impl ResourcePath {
+    /// The path of an object; an empty namespace means cluster-scoped.
+    pub fn object(namespace: &str, kind: &ResourceType, name: &str) -> Self {
+        let namespace = if namespace.is_empty() { CLUSTER } else { namespace };
+        Self(format!("{namespace}/{kind}/{name}"))
+    }
+
+    /// The text on the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the field is absent.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object that the path names; `None` where it is another kind of word (`membership`, a topic, a URL …).
+    pub fn as_object(&self) -> Option<ObjectRef<'_>> {
+        let mut parts = self.0.splitn(3, '/');
+        let (namespace, kind) = (parts.next()?, parts.next()?);
+        let name = parts.next().filter(|name| !name.is_empty());
+        let kind = ResourceType::from(kind.to_owned());
+        let sound = !namespace.is_empty() && !kind.is_empty() && name.is_none_or(|name| !name.contains('/'));
+        sound.then_some(ObjectRef { namespace: Some(namespace).filter(|text| *text != CLUSTER), kind, name })
+    }
+}
+
+impl From<&str> for ResourcePath {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for ResourcePath {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for ResourcePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
