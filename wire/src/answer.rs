@@ -90,7 +90,8 @@ impl Answer {
     }
 
     fn read_object(mut map: Map<String, Value>) -> Self {
-        let is = |names: &[&str]| map.len() == names.len() && names.iter().all(|name| map.contains_key(*name));
+        let is =
+            |names: &[&str]| map.len() == names.len() && names.iter().all(|name| map.contains_key(*name));
         if is(&["ErrStatus"]) {
             return Self::Failed(map.remove("ErrStatus").unwrap_or_default());
         }

@@ -159,7 +159,12 @@ impl Downstream {
             Group::User => Self::read_user(route, content),
             Group::TaskManager => {
                 let Route { source, operation, resource, .. } = route;
-                Self::Job { origin: source, action: operation.as_str().to_owned(), path: resource, spec: content }
+                Self::Job {
+                    origin: source,
+                    action: operation.as_str().to_owned(),
+                    path: resource,
+                    spec: content,
+                }
             }
             _ => Self::Unknown { route, content },
         }
@@ -170,11 +175,18 @@ impl Downstream {
         let path = route.resource.as_str();
         match (&route.source, &route.operation) {
             (Source::CloudHub, Op::Response) if path == ROOT_CA => Self::RootCa(content),
-            (Source::DynamicController, Op::ApplicationResponse) if path == APPLICATION => Self::Application(content),
-            (Source::DynamicController, Op::ApplicationResponse) if path == WATCH_SYNC => Self::WatchSync(content),
+            (Source::DynamicController, Op::ApplicationResponse) if path == APPLICATION => {
+                Self::Application(content)
+            }
+            (Source::DynamicController, Op::ApplicationResponse) if path == WATCH_SYNC => {
+                Self::WatchSync(content)
+            }
             (
                 Source::CloudHub,
-                Op::CreateVolume | Op::DeleteVolume | Op::ControllerPublishVolume | Op::ControllerUnpublishVolume,
+                Op::CreateVolume
+                | Op::DeleteVolume
+                | Op::ControllerPublishVolume
+                | Op::ControllerUnpublishVolume,
             ) => Self::Volume { operation: route.operation, path: route.resource, request: content },
             (Source::EdgeController, Op::Response) => {
                 Self::Answer { path: route.resource, answer: Answer::read(content) }
@@ -198,7 +210,9 @@ impl Downstream {
             (Operation::Response, "twin", _) => Self::TwinConfirmed(content),
             (Operation::Update, MEMBERSHIP, _) => Self::Membership(content),
             (Operation::Update, MEMBERSHIP_DETAIL, _) => Self::MembershipDetail(content),
-            (Operation::Update, _, Some(device)) => Self::TwinDesired { device: device.to_owned(), update: content },
+            (Operation::Update, _, Some(device)) => {
+                Self::TwinDesired { device: device.to_owned(), update: content }
+            }
             _ => Self::Unknown { route, content },
         }
     }
@@ -228,7 +242,9 @@ impl Downstream {
         let user = |source, operation, path: String| route(source, Group::User, operation, path.into());
         match self {
             Self::Object { origin, change, path, object } => (resource(origin, change.into(), path), object),
-            Self::Answer { path, answer } => (resource(Source::EdgeController, Op::Response, path), answer.write()),
+            Self::Answer { path, answer } => {
+                (resource(Source::EdgeController, Op::Response, path), answer.write())
+            }
             Self::RootCa(pem) => (resource(Source::CloudHub, Op::Response, ROOT_CA.into()), pem),
             Self::TwinConfirmed(content) => (twin(Op::Response, "twin".into()), content),
             Self::Membership(content) => (twin(Op::Update, MEMBERSHIP.into()), content),
@@ -245,12 +261,15 @@ impl Downstream {
             Self::Job { origin, action, path, spec } => {
                 (route(origin, Group::TaskManager, action.into(), path), spec)
             }
-            Self::Volume { operation, path, request } => (resource(Source::CloudHub, operation, path), request),
+            Self::Volume { operation, path, request } => {
+                (resource(Source::CloudHub, operation, path), request)
+            }
             Self::Unknown { route, content } => (route, content),
             Self::Publish { topic, payload } => (user(Source::RouterEventBus, Op::Publish, topic), payload),
-            Self::Subscription { on, topic, content } => {
-                (user(Source::RouterEventBus, if on { Op::Subscribe } else { Op::Unsubscribe }, topic), content)
-            }
+            Self::Subscription { on, topic, content } => (
+                user(Source::RouterEventBus, if on { Op::Subscribe } else { Op::Unsubscribe }, topic),
+                content,
+            ),
             Self::ServiceTarget { on, url, content } => {
                 (user(Source::RouterServiceBus, if on { Op::Start } else { Op::Stop }, url), content)
             }

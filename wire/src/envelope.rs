@@ -1,6 +1,6 @@
 //! The envelope of every message: header, route, content, exactly as they stand in JSON.
 //!
-//! Source: KubeEdge's beehive message model.
+//! Unknown fields are ignored, and `null` leaves a field empty, as Go's decoder has it. Source: KubeEdge's beehive message model.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -11,10 +11,10 @@ use crate::{Group, Operation, ResourcePath, Source};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Who sent it when, and what it answers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_null")]
     pub header: Header,
     /// From which module, about what.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_null")]
     pub route: Route,
     /// What it says; `null` is written where there is nothing to say.
     #[serde(default)]
@@ -25,22 +25,32 @@ pub struct Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// A random UUID; acknowledgements and answers name it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_null")]
     pub msg_id: String,
     /// The message that this one answers; empty on unsolicited messages.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub parent_msg_id: String,
     /// Milliseconds since the Unix epoch, at creation.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_null")]
     pub timestamp: i64,
     /// The object's revision, decimal; every acknowledged object message carries one.
-    #[serde(default, rename = "resourceversion", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        rename = "resourceversion",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub resource_version: String,
     /// Always absent on the wire.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "std::ops::Not::not")]
     pub sync: bool,
     /// Unused by KubeEdge.
-    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        rename = "type",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub kind: String,
 }
 
@@ -48,24 +58,32 @@ pub struct Header {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The module that sent it.
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Source::is_empty")]
+    #[serde(default, deserialize_with = "word", skip_serializing_if = "Source::is_empty")]
     pub source: Source,
     /// Never set by KubeEdge.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub destination: String,
     /// Which modules it is for.
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Group::is_empty")]
+    #[serde(default, deserialize_with = "word", skip_serializing_if = "Group::is_empty")]
     pub group: Group,
     /// The verb.
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Operation::is_empty")]
+    #[serde(default, deserialize_with = "word", skip_serializing_if = "Operation::is_empty")]
     pub operation: Operation,
     /// The noun.
-    #[serde(default, skip_serializing_if = "ResourcePath::is_empty")]
+    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "ResourcePath::is_empty")]
     pub resource: ResourcePath,
 }
 
-fn text<'de, D: Deserializer<'de>, T: From<String>>(deserializer: D) -> Result<T, D::Error> {
-    String::deserialize(deserializer).map(T::from)
+fn word<'de, D: Deserializer<'de>, T: From<String>>(deserializer: D) -> Result<T, D::Error> {
+    or_null::<D, String>(deserializer).map(T::from)
+}
+
+fn or_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl Message {
@@ -97,8 +115,11 @@ impl Message {
     pub fn acknowledgement(&self, now: i64) -> Self {
         let twin = self.route.source == Source::DeviceController
             && matches!(self.route.operation, Operation::Insert | Operation::Delete);
-        let (source, group) =
-            if twin { (Source::Meta, Group::Twin) } else { (self.route.source.clone(), self.route.group.clone()) };
+        let (source, group) = if twin {
+            (Source::Meta, Group::Twin)
+        } else {
+            (self.route.source.clone(), self.route.group.clone())
+        };
         let route = Route {
             source,
             group,
@@ -122,6 +143,50 @@ impl Message {
         match &self.content {
             Value::String(text) => serde_json::from_str(text),
             other => Ok(other.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn with(content: Value) -> Message {
+        Message::new(Route::default(), content, 1)
+    }
+
+    #[test]
+    fn bytes_are_the_characters_of_a_string_and_the_json_of_the_rest() {
+        assert_eq!(with(json!("T0s=")).content_bytes(), b"T0s=");
+        assert_eq!(with(json!({"a": [1, null]})).content_bytes(), b"{\"a\":[1,null]}");
+        assert_eq!(with(Value::Null).content_bytes(), b"null");
+    }
+
+    #[test]
+    fn json_may_be_wrapped_in_a_string() {
+        for content in [json!({"a": 1}), json!("{\"a\":1}")] {
+            assert_eq!(with(content).content_json().unwrap(), json!({"a": 1}));
+        }
+        assert!(with(json!("OK")).content_json().is_err());
+    }
+
+    #[test]
+    fn an_acknowledgement_names_its_message() {
+        let route = |source, operation| Route { source, operation, group: Group::Twin, ..Route::default() };
+        for (source, operation, back, group) in [
+            (Source::EdgeController, Operation::Insert, Source::EdgeController, Group::Twin),
+            (Source::DeviceController, Operation::Update, Source::DeviceController, Group::Twin),
+            (Source::DeviceController, Operation::Insert, Source::Meta, Group::Twin),
+            (Source::DeviceController, Operation::Delete, Source::Meta, Group::Twin),
+        ] {
+            let message = Message::new(route(source, operation), json!({}), 1);
+            let ack = message.acknowledgement(2);
+            assert_eq!((ack.route.source, ack.route.group), (back, group));
+            assert_eq!((ack.route.operation, ack.content), (Operation::Response, json!("OK")));
+            assert_eq!((ack.header.parent_msg_id, ack.header.timestamp), (message.header.msg_id.clone(), 2));
+            assert_ne!(ack.header.msg_id, message.header.msg_id);
         }
     }
 }

@@ -9,7 +9,9 @@ pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Larger than the receiver allows.
-    #[error("a message of {size} bytes exceeds the limit of {limit}; the sender must split it, or the limit be raised")]
+    #[error(
+        "a message of {size} bytes exceeds the limit of {limit}; the sender must split it, or the limit be raised"
+    )]
     TooLarge {
         /// Bytes received.
         size: usize,
@@ -34,3 +36,6 @@ pub fn encode(message: &Message) -> String {
     // a Message holds strings, numbers and JSON values only: each of them has a JSON text
     serde_json::to_string(message).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,9 @@ pub fn needs_ack(message: &Message) -> bool {
         | Operation::ApplicationResponse => return false,
         _ => {}
     }
-    if route.group == Group::User || matches!(route.source, Source::TaskManager | Source::NodeUpgradeJobController) {
+    if route.group == Group::User
+        || matches!(route.source, Source::TaskManager | Source::NodeUpgradeJobController)
+    {
         return false;
     }
     if route.operation == Operation::Response && is_ok_or_error(&message.content) {
@@ -50,5 +52,74 @@ fn edge_controller_waits(message: &Message) -> bool {
         ResourceType::Node => *operation == Operation::Update,
         ResourceType::Pod => *operation != Operation::Response,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Route;
+
+    fn waits(source: &str, group: &str, operation: &str, resource: &str, content: Value) -> bool {
+        let route = Route {
+            source: source.to_owned().into(),
+            destination: String::new(),
+            group: group.to_owned().into(),
+            operation: operation.to_owned().into(),
+            resource: resource.into(),
+        };
+        needs_ack(&Message::new(route, content, 1))
+    }
+
+    #[test]
+    fn objects_of_the_edge_controller() {
+        for (operation, resource, expected) in [
+            ("insert", "ns/pod/p", true),
+            ("delete", "ns/pod/p", true),
+            ("response", "ns/pod/p", false),
+            ("update", "null/node/n", true),
+            ("insert", "null/node/n", false),
+            ("response", "ns/configmap/c", true),
+            ("response", "ns/podpatch/p", false),
+            ("response", "kube-node-lease/lease/n", false),
+            ("response", "ns/serviceaccounttoken/a", false),
+            // a name counts, as in KubeEdge
+            ("insert", "ns/pod/membership-7", false),
+        ] {
+            assert_eq!(
+                waits("edgecontroller", "resource", operation, resource, json!({})),
+                expected,
+                "{operation} {resource}"
+            );
+        }
+    }
+
+    #[test]
+    fn answers_that_say_ok_or_what_failed_are_not_waited_for() {
+        for content in [json!("OK"), json!({"ErrStatus": {}})] {
+            assert!(!waits("edgecontroller", "resource", "response", "ns/configmap/c", content));
+        }
+    }
+
+    #[test]
+    fn messages_of_the_other_controllers() {
+        for (source, group, operation, resource, expected) in [
+            ("devicecontroller", "twin", "insert", "ns/device/d", true),
+            ("devicecontroller", "twin", "update", "membership/detail", false),
+            ("devicecontroller", "twin", "update", "device/d/twin/cloud_updated", false),
+            ("dynamiccontroller", "resource", "insert", "ns/service/s", true),
+            ("dynamiccontroller", "resource", "applicationResponse", "ignore/Application/ignore", false),
+            ("router_eventbus", "user", "publish", "topic", false),
+            ("taskmanager", "taskmanager", "Upgrade", "a/b/c/d/node/n", false),
+            ("cloudhub", "resource", "createvolume", "ns/volume/v", false),
+        ] {
+            assert_eq!(
+                waits(source, group, operation, resource, json!({})),
+                expected,
+                "{source} {operation} {resource}"
+            );
+        }
     }
 }

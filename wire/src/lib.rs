@@ -1,12 +1,13 @@
-//! The KubeEdge protocol, pure: no IO, no clock, no tokio.
+//! The KubeEdge protocol between an edge node and its cloud, pure: no IO, no clock, no async runtime.
 //!
-//! A [`Message`] is an envelope; [`Down`] and [`Up`] are the two vocabularies in it; [`json`] is the WebSocket codec; [`enroll`]
-//! is how a node gets its certificate. Strings die at this border: inside the programs there is an exhaustive `match`.
+//! A [`Message`] is an envelope; [`Down`] and [`Up`] are the two vocabularies in it, and a message that is in neither is a value
+//! too, so nothing is lost; [`json`] is the WebSocket codec; [`lane`] tells what is acknowledged; [`enroll`] is how a node gets
+//! its certificate. Strings die at this border: inside the programs there is an exhaustive `match`.
 
 mod answer;
-mod down;
 #[cfg(feature = "cri")]
 pub mod cri;
+mod down;
 pub mod enroll;
 mod envelope;
 pub mod json;

@@ -70,3 +70,31 @@ impl fmt::Display for ResourcePath {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<(Option<String>, String, Option<String>)> {
+        let path = ResourcePath::from(text);
+        let object = path.as_object()?;
+        Some((object.namespace.map(str::to_owned), object.kind.to_string(), object.name.map(str::to_owned)))
+    }
+
+    #[test]
+    fn objects_are_understood() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(read("default/pod/p1"), Some((some("default"), "pod".into(), some("p1"))));
+        assert_eq!(read("null/node/edge-1"), Some((None, "node".into(), some("edge-1"))));
+        assert_eq!(read("default/podlist"), Some((some("default"), "podlist".into(), None)));
+        for other in ["", "node", "membership", "device/ns/d/twin/edge_updated", "/pod/p1", "a//b"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn objects_are_written() {
+        assert_eq!(ResourcePath::object("ns", &ResourceType::Secret, "s").as_str(), "ns/secret/s");
+        assert_eq!(ResourcePath::object("", &ResourceType::Node, "n").as_str(), "null/node/n");
+    }
+}

@@ -144,12 +144,18 @@ impl Upstream {
 
     /// A strategic merge patch of a pod's status, as JSON text.
     pub fn pod_patch(namespace: &str, name: &str, patch: String) -> Self {
-        Self::Patch { path: ResourcePath::object(namespace, &ResourceType::PodPatch, name), patch: Value::from(patch) }
+        Self::Patch {
+            path: ResourcePath::object(namespace, &ResourceType::PodPatch, name),
+            patch: Value::from(patch),
+        }
     }
 
     /// A strategic merge patch of a node's status, as JSON text.
     pub fn node_patch(name: &str, patch: String) -> Self {
-        Self::Patch { path: ResourcePath::object("", &ResourceType::NodePatch, name), patch: Value::from(patch) }
+        Self::Patch {
+            path: ResourcePath::object("", &ResourceType::NodePatch, name),
+            patch: Value::from(patch),
+        }
     }
 
     /// Finishes a graceful deletion: the pod with this UID, at once.
@@ -190,20 +196,32 @@ impl Upstream {
         }
         let path = route.resource.as_str();
         match (&route.source, &route.group, &route.operation) {
-            (Source::WebSocket, Group::Resource, Op::Keepalive) if path == KEEPALIVE => Self::Keepalive(content),
+            (Source::WebSocket, Group::Resource, Op::Keepalive) if path == KEEPALIVE => {
+                Self::Keepalive(content)
+            }
             (_, _, Op::Response) if content.as_str() == Some("OK") => {
                 Self::Ack { source: route.source, group: route.group, path: route.resource }
             }
             (Source::Edged, Group::Meta, _) => Self::read_meta(route, content),
             (Source::MetaManager, Group::Meta, Op::Query) if path == ROOT_CA => Self::RootCa(content),
-            (Source::Twin, Group::Resource, Op::Get) if path == MEMBERSHIP_DETAIL => Self::MembershipDetail(content),
-            (Source::Twin, Group::Resource, Op::Update) => Self::Device { path: route.resource, update: content },
-            (Source::Bus, Group::User, Op::Upload) => Self::BusUpload { topic: route.resource, payload: content },
+            (Source::Twin, Group::Resource, Op::Get) if path == MEMBERSHIP_DETAIL => {
+                Self::MembershipDetail(content)
+            }
+            (Source::Twin, Group::Resource, Op::Update) => {
+                Self::Device { path: route.resource, update: content }
+            }
+            (Source::Bus, Group::User, Op::Upload) => {
+                Self::BusUpload { topic: route.resource, payload: content }
+            }
             (Source::ServiceBus, Group::User, Op::Upload) => {
                 Self::ServiceUpload { target: route.resource, content }
             }
-            (Source::MetaServer, Group::DynamicController, Op::Null) if path == NULL => Self::Application(content),
-            (Source::MetaServer, Group::DynamicController, Op::Null) if path == WATCH_SYNC => Self::WatchSync(content),
+            (Source::MetaServer, Group::DynamicController, Op::Null) if path == NULL => {
+                Self::Application(content)
+            }
+            (Source::MetaServer, Group::DynamicController, Op::Null) if path == WATCH_SYNC => {
+                Self::WatchSync(content)
+            }
             (Source::WebSocket, Group::Hub, Op::UpdateNodeActionStatus) => {
                 Self::ActionStatus { path: route.resource, status: content }
             }
@@ -235,14 +253,20 @@ impl Upstream {
                 (route(Source::WebSocket, Group::Resource, Op::Keepalive, KEEPALIVE.into()), content)
             }
             Self::Shutdown => (Route::default(), Value::Null),
-            Self::Ack { source, group, path } => (route(source, group, Op::Response, path), Value::from("OK")),
+            Self::Ack { source, group, path } => {
+                (route(source, group, Op::Response, path), Value::from("OK"))
+            }
             Self::Object { change, path, object } => (meta(change.into(), path), object),
             Self::Patch { path, patch } => (meta(Op::Patch, path), patch),
             Self::Query { path, content } => (meta(Op::Query, path), content),
-            Self::RootCa(content) => (route(Source::MetaManager, Group::Meta, Op::Query, ROOT_CA.into()), content),
+            Self::RootCa(content) => {
+                (route(Source::MetaManager, Group::Meta, Op::Query, ROOT_CA.into()), content)
+            }
             Self::MembershipDetail(content) => (twin(Op::Get, MEMBERSHIP_DETAIL.into()), content),
             Self::Device { path, update } => (twin(Op::Update, path), update),
-            Self::BusUpload { topic, payload } => (route(Source::Bus, Group::User, Op::Upload, topic), payload),
+            Self::BusUpload { topic, payload } => {
+                (route(Source::Bus, Group::User, Op::Upload, topic), payload)
+            }
             Self::ServiceUpload { target, content } => {
                 (route(Source::ServiceBus, Group::User, Op::Upload, target), content)
             }

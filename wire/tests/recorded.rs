@@ -1,5 +1,7 @@
 //! Traffic recorded between KubeEdge's own CloudCore and EdgeCore: every frame has a typed value, and encodes back to itself.
 
+#![cfg(test)]
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -50,7 +52,8 @@ fn recorded_acknowledgements_are_the_ones_made_here() {
         frames().map(|(up, frame)| (up, serde_json::from_value(frame).unwrap())).collect();
     let mut compared = 0;
     for (_, ack) in frames.iter().filter(|(up, _)| *up) {
-        let asked = frames.iter().find(|(up, message)| !up && message.header.msg_id == ack.header.parent_msg_id);
+        let asked =
+            frames.iter().find(|(up, message)| !up && message.header.msg_id == ack.header.parent_msg_id);
         if let (Some((_, asked)), Upstream::Ack { .. }) = (asked, Up::from(ack.clone()).body) {
             let made = asked.acknowledgement(ack.header.timestamp);
             assert_eq!((&made.route, &made.content), (&ack.route, &ack.content));
@@ -66,7 +69,8 @@ fn whatever_waits_for_an_acknowledgement_was_acknowledged() {
     let frames: Vec<(bool, Message)> =
         frames().map(|(up, frame)| (up, serde_json::from_value(frame).unwrap())).collect();
     for (_, message) in frames.iter().filter(|(up, message)| !up && wire::lane::needs_ack(message)) {
-        let acknowledged = frames.iter().any(|(up, ack)| *up && ack.header.parent_msg_id == message.header.msg_id);
+        let acknowledged =
+            frames.iter().any(|(up, ack)| *up && ack.header.parent_msg_id == message.header.msg_id);
         assert!(acknowledged, "{:?}", message.route);
     }
 }

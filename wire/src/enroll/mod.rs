@@ -1,1 +1,42 @@
-//! Enrolment.
+//! How a node gets its identity: a CA, a join token that pins it, a certificate request, a certificate. Pure: bytes in, bytes
+//! out, and the time is given.
+//!
+//! The cloud keeps a [`Ca`] and hands out join tokens ([`Token::mint`]). A node fetches the CA from [`CA_PATH`], compares it with
+//! its token ([`Token::check_ca`]), and sends a request ([`Csr`]) with the token's second half to [`EDGE_CERT_PATH`]. The cloud
+//! checks that ([`verify_bearer`]) and signs ([`Ca::sign_edge`]). From then on [`identity_of`] says whose a connection is.
+//!
+//! Source: KubeEdge's certificate manager (EdgeHub), HTTPS endpoints (CloudHub) and token package. All keys are ECDSA P-256.
+
+mod ca;
+mod csr;
+mod error;
+mod identity;
+mod jwt;
+mod key;
+mod pem;
+mod token;
+mod usage;
+
+pub use self::{
+    ca::Ca,
+    csr::Csr,
+    error::CertError,
+    identity::{Identity, identity_of, is_node_name},
+    jwt::{install_crypto, verify_es256},
+    key::EcKey,
+    pem::{pem_certificate, pem_ec_private_key},
+    token::{Token, TokenError, verify_bearer},
+    usage::Usage,
+};
+
+/// `GET`: the CA certificate, DER. Needs no authentication.
+pub const CA_PATH: &str = "/ca.crt";
+/// `GET` with a body, the request in DER: the certificate, DER. Needs a bearer token.
+pub const EDGE_CERT_PATH: &str = "/edge.crt";
+/// Header of [`EDGE_CERT_PATH`]: the node's name.
+pub const NODE_NAME_HEADER: &str = "nodename";
+/// Header of [`EDGE_CERT_PATH`]: what the certificate is for, as [`Usage::parse_header`] reads it. May be absent.
+pub const EXT_KEY_USAGES_HEADER: &str = "extkeyusages";
+
+#[cfg(test)]
+mod vectors;

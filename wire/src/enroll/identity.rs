@@ -1,0 +1,86 @@
+//! Whose a certificate is.
+
+use x509_parser::{certificate::X509Certificate, prelude::FromDer, x509::X509Name};
+
+use super::CertError;
+
+/// The organisation of nodes.
+pub(super) const NODES: &str = "system:nodes";
+/// The organisation of administrators, which may do everything.
+pub(super) const MASTERS: &str = "system:masters";
+/// What stands before a node's name in its common name.
+pub(super) const NODE_PREFIX: &str = "system:node:";
+/// Longest name of a node: a DNS subdomain.
+const MAX_NODE_NAME: usize = 253;
+
+/// Whose a certificate is, from its subject.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// This node's.
+    Node(String),
+    /// An administrator's of the API, by its common name.
+    Admin(String),
+}
+
+/// Reads whose the certificate is. The signature is not looked at: TLS has done that.
+///
+/// # Errors
+/// No certificate, or a subject that is neither a node's nor an administrator's.
+pub fn identity_of(cert_der: &[u8]) -> Result<Identity, CertError> {
+    let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
+    of_subject(cert.subject())
+}
+
+/// Whose a subject is. It must have exactly one organisation and one common name, so that no two readers see different ones.
+pub(super) fn of_subject(subject: &X509Name<'_>) -> Result<Identity, CertError> {
+    let unknown = || CertError::Subject(subject.to_string().chars().take(512).collect());
+    let (mut organisations, mut names) = (subject.iter_organization(), subject.iter_common_name());
+    let (Some(organisation), None, Some(name), None) =
+        (organisations.next(), organisations.next(), names.next(), names.next())
+    else {
+        return Err(unknown());
+    };
+    let (Ok(organisation), Ok(name)) = (organisation.as_str(), name.as_str()) else { return Err(unknown()) };
+    match (organisation, name.strip_prefix(NODE_PREFIX)) {
+        (NODES, Some(node)) if is_node_name(node) => Ok(Identity::Node(node.to_owned())),
+        (NODES, Some(node)) => Err(CertError::NodeName(node.to_owned())),
+        (MASTERS, _) if !name.is_empty() => Ok(Identity::Admin(name.to_owned())),
+        _ => Err(unknown()),
+    }
+}
+
+/// Whether Kubernetes takes the name for a node: a DNS-1123 subdomain.
+pub fn is_node_name(name: &str) -> bool {
+    let is_edge =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    name.len() <= MAX_NODE_NAME
+        && name.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            is_edge(bytes.first())
+                && is_edge(bytes.last())
+                && bytes.iter().all(|byte| is_edge(Some(byte)) || *byte == b'-')
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_nodes() {
+        for good in ["a", "edge-1", "1", "a.b-c.d", &"a".repeat(253)] {
+            assert!(is_node_name(good), "{good}");
+        }
+        for bad in
+            ["", "Edge", "-a", "a-", "a..b", ".a", "a.", "a_b", "a b", "é", "a/b", "a\0", &"a".repeat(254)]
+        {
+            assert!(!is_node_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_certificate_has_no_identity() {
+        assert!(matches!(identity_of(b""), Err(CertError::Certificate)));
+        assert!(matches!(identity_of(b"-----BEGIN CERTIFICATE-----"), Err(CertError::Certificate)));
+    }
+}

@@ -1,0 +1,179 @@
+//! JSON Web Tokens on ring: HS256 for join tokens, ES256 for those of service accounts.
+//!
+//! The JWT library asks the process for its cryptography; this file gives it ring's, the only one linked. Times are checked
+//! here and not by the library, which would ask the clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jsonwebtoken::{
+    Algorithm, DecodingKey, DecodingKeyKind, EncodingKey, Header, Validation,
+    crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils},
+    errors::{Error, ErrorKind},
+};
+use ring::{
+    hmac,
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, UnparsedPublicKey},
+};
+use serde_json::Value;
+use signature::{Signer, Verifier};
+
+use super::{EcKey, TokenError};
+
+/// Longest token read; one of a service account has some 1,200 bytes.
+const LIMIT: usize = 16 * 1024;
+
+static RING: CryptoProvider = CryptoProvider {
+    signer_factory: signer,
+    verifier_factory: verifier,
+    key_utils: KeyUtils::new_unimplemented(),
+};
+
+/// Makes ring the cryptography of this process's JSON Web Tokens. Everything in this module calls it; call it yourself only
+/// before using the JWT library directly. Any number of calls is fine.
+pub fn install_crypto() {
+    // an error says that it has been done before
+    let _ = RING.install_default();
+}
+
+impl EcKey {
+    /// A token with these claims, signed with ES256.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn sign_es256(&self, claims: &Value) -> Result<String, TokenError> {
+        sign(Algorithm::ES256, claims, &EncodingKey::from_ec_der(self.pkcs8_der()))
+    }
+}
+
+/// The claims of a token that the owner of `public_key` (see [`EcKey::public_key`]) has signed with ES256, and that is valid at
+/// `now`. Issuer and audience are the caller's to judge.
+///
+/// # Errors
+/// Malformed, signed by another key, not valid yet, or expired.
+pub fn verify_es256(jwt: &str, public_key: &[u8], now: SystemTime) -> Result<Value, TokenError> {
+    verify(Algorithm::ES256, jwt, &DecodingKey::from_ec_der(public_key), now)
+}
+
+pub(super) fn sign_hs256(claims: &Value, key: &[u8]) -> Result<String, TokenError> {
+    sign(Algorithm::HS256, claims, &EncodingKey::from_secret(key))
+}
+
+pub(super) fn verify_hs256(jwt: &str, key: &[u8], now: SystemTime) -> Result<Value, TokenError> {
+    verify(Algorithm::HS256, jwt, &DecodingKey::from_secret(key), now)
+}
+
+fn sign(algorithm: Algorithm, claims: &Value, key: &EncodingKey) -> Result<String, TokenError> {
+    install_crypto();
+    jsonwebtoken::encode(&Header::new(algorithm), claims, key).map_err(TokenError::Sign)
+}
+
+fn verify(algorithm: Algorithm, jwt: &str, key: &DecodingKey, now: SystemTime) -> Result<Value, TokenError> {
+    install_crypto();
+    if jwt.len() > LIMIT {
+        return Err(TokenError::Malformed("it is too long"));
+    }
+    let mut validation = Validation::new(algorithm);
+    validation.required_spec_claims.clear();
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    let claims =
+        jsonwebtoken::decode::<Value>(jwt, key, &validation).map_err(|error| match error.kind() {
+            ErrorKind::InvalidSignature => TokenError::BadSignature,
+            ErrorKind::InvalidAlgorithm => TokenError::Malformed("it is signed with another algorithm"),
+            _ => TokenError::Malformed("it is no JSON Web Token"),
+        })?;
+    in_time(&claims.claims, now)?;
+    Ok(claims.claims)
+}
+
+/// Whether `now` is before `exp`, which must be there, and not before `nbf`, which may.
+fn in_time(claims: &Value, now: SystemTime) -> Result<(), TokenError> {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at = |name| claims.get(name).map(|value: &Value| value.as_u64().map(Duration::from_secs));
+    match (at("exp"), at("nbf")) {
+        (Some(Some(expiry)), _) if now >= expiry => Err(TokenError::Expired { since: now - expiry }),
+        (_, Some(Some(start))) if now < start => Err(TokenError::TooEarly { until: start - now }),
+        (Some(Some(_)), None | Some(Some(_))) => Ok(()),
+        _ => Err(TokenError::Malformed("it does not say from when until when it is valid")),
+    }
+}
+
+fn signer(algorithm: &Algorithm, key: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
+    Ok(match algorithm {
+        Algorithm::HS256 => Box::new(Hmac(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()))),
+        Algorithm::ES256 => Box::new(EcdsaSigner(
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_bytes(), &SystemRandom::new())
+                .map_err(|_| ErrorKind::InvalidEcdsaKey)?,
+        )),
+        _ => return Err(ErrorKind::UnsupportedAlgorithm.into()),
+    })
+}
+
+fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
+    Ok(match (algorithm, key.kind()) {
+        (Algorithm::HS256, _) => Box::new(Hmac(hmac::Key::new(hmac::HMAC_SHA256, key.try_get_as_bytes()?))),
+        (Algorithm::ES256, DecodingKeyKind::SecretOrDer(point)) => {
+            Box::new(EcdsaVerifier(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point.clone())))
+        }
+        _ => return Err(ErrorKind::UnsupportedAlgorithm.into()),
+    })
+}
+
+struct Hmac(hmac::Key);
+
+impl Signer<Vec<u8>> for Hmac {
+    fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, signature::Error> {
+        Ok(hmac::sign(&self.0, message).as_ref().to_vec())
+    }
+}
+
+impl Verifier<Vec<u8>> for Hmac {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
+        hmac::verify(&self.0, message, signature).map_err(|_| signature::Error::new())
+    }
+}
+
+impl JwtSigner for Hmac {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}
+
+impl JwtVerifier for Hmac {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}
+
+struct EcdsaSigner(EcdsaKeyPair);
+
+impl Signer<Vec<u8>> for EcdsaSigner {
+    fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, signature::Error> {
+        let signed = self.0.sign(&SystemRandom::new(), message).map_err(|_| signature::Error::new())?;
+        Ok(signed.as_ref().to_vec())
+    }
+}
+
+impl JwtSigner for EcdsaSigner {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::ES256
+    }
+}
+
+struct EcdsaVerifier(UnparsedPublicKey<Vec<u8>>);
+
+impl Verifier<Vec<u8>> for EcdsaVerifier {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
+        self.0.verify(message, signature).map_err(|_| signature::Error::new())
+    }
+}
+
+impl JwtVerifier for EcdsaVerifier {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::ES256
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! The join token: `<sha256 of the CA's certificate, hex>.<JSON Web Token>`. The first half lets a node know its cloud, the second
+//! lets the cloud know its node.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use ring::digest::{SHA256, digest};
+use serde_json::json;
+
+use super::{Ca, jwt};
+
+/// Longest join token read; real ones have some 190 characters.
+const LIMIT: usize = 4096;
+/// Characters of a SHA-256 hash.
+const HASH: usize = 64;
+
+/// Why a token is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It is no token.
+    #[error("the token is malformed: {0}; copy it whole, or get a new one from the cloud")]
+    Malformed(&'static str),
+    /// The CA is not the one that the token names.
+    #[error(
+        "the cloud's CA has the hash {found} and the token is for {expected}; get a new token from this cloud, or check its address"
+    )]
+    WrongCa {
+        /// The hash in the token.
+        expected: String,
+        /// The hash of the CA that is there.
+        found: String,
+    },
+    /// Its time is over.
+    #[error("the token has expired {} s ago; get a new one from the cloud, or set the clock", since.as_secs())]
+    Expired {
+        /// How long ago.
+        since: Duration,
+    },
+    /// Its time has not begun.
+    #[error("the token is valid only in {} s; wait, or set the clock", until.as_secs())]
+    TooEarly {
+        /// How long until then.
+        until: Duration,
+    },
+    /// Another key signed it, or it was changed.
+    #[error("the token's signature is not this cloud's; get a new token from this cloud")]
+    BadSignature,
+    /// It could not be signed.
+    #[error(
+        "the token could not be signed; the system gives no randomness, or the claims are no JSON object"
+    )]
+    Sign(#[source] jsonwebtoken::errors::Error),
+}
+
+/// A join token, taken apart. It is a secret, which its `Debug` text keeps.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    ca_hash: String,
+    jwt: String,
+}
+
+impl Token {
+    /// A new join token of this authority, for `lifetime` from `now` on.
+    ///
+    /// # Errors
+    /// Its end is beyond the calendar.
+    pub fn mint(ca: &Ca, now: SystemTime, lifetime: Duration) -> Result<String, TokenError> {
+        let expiry = now.checked_add(lifetime).and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+        let expiry = expiry.ok_or(TokenError::Malformed("its lifetime ends beyond the calendar"))?.as_secs();
+        let jwt = jwt::sign_hs256(&json!({ "exp": expiry }), ca.key_sec1_der())?;
+        Ok(format!("{}.{jwt}", hash(ca.cert_der())))
+    }
+
+    /// Takes a join token apart; spaces and line ends around it do not matter.
+    ///
+    /// # Errors
+    /// It does not have the four parts of one.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim();
+        if text.len() > LIMIT {
+            return Err(TokenError::Malformed("it is too long"));
+        }
+        let (ca_hash, jwt) = text.split_once('.').ok_or(TokenError::Malformed("it has no dots"))?;
+        if ca_hash.len() != HASH || !ca_hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(TokenError::Malformed("its first part is no SHA-256 hash in hex"));
+        }
+        let is_base64 = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        };
+        if jwt.split('.').count() != 3 || !jwt.split('.').all(is_base64) {
+            return Err(TokenError::Malformed("it does not have four parts, the last three in base64"));
+        }
+        Ok(Self { ca_hash: ca_hash.to_ascii_lowercase(), jwt: jwt.to_owned() })
+    }
+
+    /// Whether the token was made for the cloud with this CA certificate.
+    ///
+    /// # Errors
+    /// It was not: the cloud is another one.
+    pub fn check_ca(&self, ca_der: &[u8]) -> Result<(), TokenError> {
+        let found = hash(ca_der);
+        if found == self.ca_hash {
+            Ok(())
+        } else {
+            Err(TokenError::WrongCa { expected: self.ca_hash.clone(), found })
+        }
+    }
+
+    /// The half that goes to the cloud, as bearer token.
+    pub fn jwt(&self) -> &str {
+        &self.jwt
+    }
+
+    /// Whether this authority made it and it is valid at `now`.
+    ///
+    /// # Errors
+    /// Another authority, a false signature, or its time is over.
+    pub fn verify(&self, ca: &Ca, now: SystemTime) -> Result<(), TokenError> {
+        self.check_ca(ca.cert_der())?;
+        verify_bearer(&self.jwt, ca, now)
+    }
+}
+
+/// Whether this authority made the bearer token (the half that [`Token::jwt`] gives) and it is valid at `now`.
+///
+/// # Errors
+/// Malformed, a false signature, or its time is over.
+pub fn verify_bearer(jwt: &str, ca: &Ca, now: SystemTime) -> Result<(), TokenError> {
+    jwt::verify_hs256(jwt, ca.key_sec1_der(), now).map(drop)
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("ca_hash", &self.ca_hash).finish_non_exhaustive()
+    }
+}
+
+fn hash(der: &[u8]) -> String {
+    digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;
