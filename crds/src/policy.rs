@@ -1,0 +1,76 @@
+//! `policy.kubeedge.io/v1alpha1`: what service accounts may do, brought to the nodes that run them.
+//!
+//! Source: `build/crds/policy` of KubeEdge.
+
+use k8s_openapi::api::{
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRoleBinding, PolicyRule, RoleBinding},
+};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One service account and everything bound to it.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[kube(
+    group = "policy.kubeedge.io",
+    version = "v1alpha1",
+    kind = "ServiceAccountAccess",
+    plural = "serviceaccountaccesses",
+    namespaced,
+    shortname = "saaccess",
+    derive = "Default",
+    derive = "PartialEq",
+    status = "ServiceAccountAccessStatus",
+    doc = "What a service account may do.",
+    printcolumn(name = "Account", type_ = "string", json_path = ".spec.serviceAccount.metadata.name"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAccountAccessSpec {
+    /// The account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<ServiceAccount>,
+    /// Its UID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_uid: Option<String>,
+    /// Its rights in its namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access_role_binding: Vec<AccessRoleBinding>,
+    /// Its rights everywhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access_cluster_role_binding: Vec<AccessClusterRoleBinding>,
+}
+
+/// A binding with the rules that it refers to.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessRoleBinding {
+    /// The binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role_binding: Option<RoleBinding>,
+    /// The rules of its role.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<PolicyRule>,
+}
+
+/// A cluster-wide binding with the rules that it refers to.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessClusterRoleBinding {
+    /// The binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_role_binding: Option<ClusterRoleBinding>,
+    /// The rules of its role.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<PolicyRule>,
+}
+
+/// Where it has been brought.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAccountAccessStatus {
+    /// Nodes that run pods of the account.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node_list: Vec<String>,
+}
