@@ -1,4 +1,37 @@
 //! A small Kubernetes-style API (list, get, watch, create, update, patch, delete, subresources, discovery, OpenAPI) over an
 //! object store, called in process through an ordinary `kube::Client` or served over TLS.
+//!
+//! An [`Api`] is a store, a [`Registry`] of kinds and rules. [`Api::client`] is for programs in the same process;
+//! [`serve::Server`] puts [`Api::service`] on a socket.
 
+mod accept;
+mod api;
+mod body;
+mod client;
+mod defaults;
+mod discovery;
+mod identity;
+mod object;
+mod openapi;
+mod patch;
+mod path;
+mod query;
+mod registry;
+mod schema;
+mod selector;
+pub mod serve;
+mod service;
+mod status;
 pub mod store;
+mod table;
+mod token;
+mod validate;
+mod verbs;
+
+pub use api::{Api, Builder, Rules};
+pub use body::{Body, BoxError};
+pub use client::client_of;
+pub use identity::Identity;
+pub use registry::{Kind, Registry};
+pub use service::ApiService;
+pub use token::{TokenError, TokenIssuer};

@@ -1,6 +1,6 @@
 //! The object store: raw JSON objects under (resource, namespace, name), one revision counter, atomic commits, watch.
 //!
-//! Two implementations, one behaviour (the same test suite runs against both): [`memory`] and [`sqlite`].
+//! Two implementations, one behaviour (the same test suite runs against both): [`MemoryStore`] and [`SqliteStore`].
 //! The store knows nothing of Kubernetes but `metadata.resourceVersion`, which it writes.
 
 use std::{fmt, sync::Arc};
@@ -9,8 +9,20 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
 
+mod log;
+mod memory;
+mod plan;
+mod sqlite;
 mod watch;
 
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod suite;
+
+pub use log::LogLimits;
+pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
 pub use watch::Watch;
 
 /// A collection of objects: the API's group-resource notation, `pods` or `leases.coordination.k8s.io`.
@@ -53,6 +65,15 @@ impl Key {
     }
 }
 
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.resource, self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.resource, self.name),
+        }
+    }
+}
+
 /// What a list or a watch covers: a collection, in one namespace or in all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
@@ -76,14 +97,15 @@ pub struct Object {
 impl Object {
     /// The object parsed. Fails only where the stored bytes were damaged.
     pub fn value(&self) -> Result<Value, StoreError> {
-        serde_json::from_slice(&self.json).map_err(|source| StoreError::Damaged { key: self.key.clone(), source })
+        serde_json::from_slice(&self.json)
+            .map_err(|source| StoreError::Damaged { key: self.key.clone(), source })
     }
 }
 
 /// What a write demands of the object that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing: create or replace.
+    /// Nothing: create, replace, or delete what is there (a delete of nothing is [`StoreError::Missing`] all the same).
     Anything,
     /// That there is none yet.
     Absent,
@@ -148,13 +170,13 @@ pub struct Event {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A write expected no object and found one.
-    #[error("{0:?} exists already")]
+    #[error("{0} exists already")]
     Exists(Key),
     /// A write or delete expected an object and found none.
-    #[error("{0:?} does not exist")]
+    #[error("{0} does not exist")]
     Missing(Key),
     /// A write expected another revision.
-    #[error("{key:?} stands at revision {found}, not {expected}")]
+    #[error("{key} stands at revision {found}, not {expected}")]
     Conflict {
         /// The object.
         key: Key,
@@ -172,7 +194,7 @@ pub enum StoreError {
         oldest: u64,
     },
     /// A stored object is not JSON.
-    #[error("stored object {key:?} is damaged; delete it, and the cloud's copy replaces it")]
+    #[error("stored object {key} is damaged; delete it, and the cloud's copy replaces it")]
     Damaged {
         /// The object.
         key: Key,
@@ -180,17 +202,19 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// The value handed in is not a JSON object with a `metadata` object.
-    #[error("{0:?} has no metadata object")]
+    #[error("{0} has no metadata object")]
     NotAnObject(Key),
     /// The disk or the database failed.
-    #[error("store {path}: {step}")]
+    #[error("store {path}: cannot {step}; {cure}")]
     Disk {
         /// The database file.
         path: String,
         /// What was tried.
         step: &'static str,
-        /// What the database said.
-        source: sqlx::Error,
+        /// What its owner can do about it.
+        cure: &'static str,
+        /// What the database said, to all whose commits shared the transaction.
+        source: Arc<sqlx::Error>,
     },
 }
 
@@ -204,10 +228,13 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
 
     /// Carries out all writes or none, each at a revision of its own, in order. When it returns, the writes are as durable
-    /// as the store can make them and watchers can see them. Answers the objects written (the last state of deleted ones).
+    /// as the store can make them and watchers can see them. Answers the objects written (the last state of deleted ones),
+    /// one for each write. A later write of a commit sees the earlier ones. Dropping the future before it ends leaves open
+    /// whether the commit takes place.
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError>;
 
-    /// Changes of `scope` after revision `after`. [`StoreError::Expired`] where they are no longer kept.
+    /// Changes of `scope` after revision `after`. [`StoreError::Expired`] where they are no longer kept, and where `after` lies
+    /// in the future: whoever asks for it has seen another store.
     fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError>;
 
     /// The revision of the newest commit.

@@ -1,20 +1,55 @@
 //! Watching: each watcher reads a shared, bounded log at its own pace; one that falls off its end is told to list again.
 
-use super::{Event, StoreError};
+use std::{pin::pin, sync::Arc};
+
+use tokio::sync::Notify;
+
+use super::{
+    Event, Scope, StoreError,
+    log::{Found, Log},
+};
 
 /// A place in the log of changes.
 #[derive(Debug)]
-pub struct Watch {}
+pub struct Watch {
+    log: Arc<Log>,
+    wake: Arc<Notify>,
+    scope: Scope,
+    /// Every change of the scope up to here was returned.
+    seen: u64,
+}
 
 impl Watch {
+    /// A watch of `scope` after revision `after`.
+    pub(super) fn open(log: Arc<Log>, scope: Scope, after: u64) -> Result<Self, StoreError> {
+        let wake = log.subscribe(&scope.resource, after)?;
+        Ok(Self { log, wake, scope, seen: after })
+    }
+
     /// The next change; waits for one. [`StoreError::Expired`] when this watcher was too slow and changes were dropped.
     /// Cancel-safe: a change not returned is returned by the next call.
     pub async fn next(&mut self) -> Result<Event, StoreError> {
-        std::future::pending().await
+        loop {
+            // Registered before reading: a change published in between wakes it.
+            let mut woken = pin!(self.wake.notified());
+            woken.as_mut().enable();
+            match self.log.read(&self.scope, self.seen)? {
+                Found::Event(event) => {
+                    self.seen = event.object.revision;
+                    return Ok(Event::clone(&event));
+                }
+                Found::NothingUpTo(revision) => self.seen = revision,
+            }
+            woken.await;
+        }
     }
 
-    /// Everything up to this revision was returned (what a bookmark says).
+    /// Everything up to this revision was returned (what a bookmark says). It moves on while only other resources change,
+    /// so that a quiet watch stays resumable.
     pub fn position(&self) -> u64 {
-        0
+        match self.log.read(&self.scope, self.seen) {
+            Ok(Found::NothingUpTo(revision)) => revision,
+            Ok(Found::Event(_)) | Err(_) => self.seen,
+        }
     }
 }

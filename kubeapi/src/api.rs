@@ -1,0 +1,128 @@
+//! The API as a value: a store, kinds and rules.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use kube::Client;
+use parking_lot::Mutex;
+
+use crate::{Registry, TokenIssuer, client_of, openapi, service::ApiService, store::Store};
+
+/// How much an API makes of what it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// As the API server: objects are checked against their schema, defaulted, pruned, validated, and stand in namespaces
+    /// that exist.
+    Full,
+    /// As a cache of objects that an API server admitted: they are taken as they come, fields of newer versions included.
+    Relay,
+}
+
+/// An API over a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Api(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    registry: Registry,
+    rules: Rules,
+    token_issuer: Option<Arc<dyn TokenIssuer>>,
+    /// Documents are made when first asked for: an agent's API is never asked.
+    openapi: Mutex<HashMap<(String, String), Bytes>>,
+}
+
+impl Api {
+    /// Begins with the built-in kinds, [`Rules::Full`] and no issuer of tokens.
+    pub fn builder(store: Arc<dyn Store>) -> Builder {
+        Builder { store, registry: Registry::builtin(), rules: Rules::Full, token_issuer: None }
+    }
+
+    /// A client in the same process, without socket, that may do everything.
+    pub fn client(&self, default_namespace: &str) -> Client {
+        client_of(self.service(), default_namespace)
+    }
+
+    /// The API as a tower service.
+    pub fn service(&self) -> ApiService {
+        ApiService::new(self.clone())
+    }
+
+    /// The store under it.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
+    /// The kinds that it serves.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.rules == Rules::Full
+    }
+
+    pub(crate) fn token_issuer(&self) -> Option<&Arc<dyn TokenIssuer>> {
+        self.0.token_issuer.as_ref()
+    }
+
+    /// The OpenAPI v3 document of a group and version.
+    pub(crate) fn openapi(&self, group: &str, version: &str) -> Option<Bytes> {
+        let key = (group.to_owned(), version.to_owned());
+        if let Some(document) = self.0.openapi.lock().get(&key) {
+            return Some(document.clone());
+        }
+        let document = Bytes::from(openapi::document(self.registry(), group, version)?.to_string());
+        self.0.openapi.lock().insert(key, document.clone());
+        Some(document)
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("store", &self.0.store).field("rules", &self.0.rules).finish_non_exhaustive()
+    }
+}
+
+/// An API in the making.
+pub struct Builder {
+    store: Arc<dyn Store>,
+    registry: Registry,
+    rules: Rules,
+    token_issuer: Option<Arc<dyn TokenIssuer>>,
+}
+
+impl Builder {
+    /// The kinds to serve.
+    #[must_use]
+    pub fn registry(self, registry: Registry) -> Self {
+        Self { registry, ..self }
+    }
+
+    /// How much to make of what comes in.
+    #[must_use]
+    pub fn rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Who issues service account tokens; without one the `token` subresource answers 501.
+    #[must_use]
+    pub fn token_issuer(self, issuer: Arc<dyn TokenIssuer>) -> Self {
+        Self { token_issuer: Some(issuer), ..self }
+    }
+
+    /// The API.
+    pub fn build(self) -> Api {
+        let Self { store, registry, rules, token_issuer } = self;
+        Api(Arc::new(Inner { store, registry, rules, token_issuer, openapi: Mutex::default() }))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("store", &self.store).field("rules", &self.rules).finish_non_exhaustive()
+    }
+}

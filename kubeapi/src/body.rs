@@ -1,0 +1,93 @@
+//! Bodies: those that come in, within limits, and those that go out.
+
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody};
+use serde_json::Value;
+
+use crate::status::StatusError;
+
+/// What a service or body may fail with.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The real server's limit of a request's body, in bytes.
+pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
+
+/// The media types of objects that come in.
+const ACCEPTED: &str = "application/json, application/yaml";
+
+/// All of a request's body.
+pub(crate) async fn read<B>(body: B) -> Result<Bytes, StatusError>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    match Limited::new(body, LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(StatusError::too_large(LIMIT)),
+        Err(error) => Err(StatusError::bad_request(format!("the body of the request broke off: {error}"))),
+    }
+}
+
+/// An object that came in, as JSON or YAML.
+pub(crate) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Value, StatusError> {
+    let value = match media_type(headers) {
+        "application/json" | "" => json(body)?,
+        "application/yaml" => yaml(body)?,
+        _ => return Err(StatusError::unsupported_media_type(ACCEPTED)),
+    };
+    if value.is_object() { Ok(value) } else { Err(StatusError::bad_request("the body of the request is not an object")) }
+}
+
+/// The media type of a request's body, without parameters.
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim()
+}
+
+/// JSON; nesting is limited by the parser.
+pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
+    serde_json::from_slice(body).map_err(|error| StatusError::bad_request(format!("the body is not JSON: {error}")))
+}
+
+/// YAML, of which JSON is a part.
+pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
+    let text = std::str::from_utf8(body).map_err(|_| StatusError::bad_request("the body is not UTF-8"))?;
+    serde_saphyr::from_str(text).map_err(|error| StatusError::bad_request(format!("the body is not YAML: {error}")))
+}
+
+/// A JSON answer. Each warning becomes a header that kubectl prints.
+pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Response<Body> {
+    let mut response = Response::new(Full::new(json).map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// A plain text answer, as of the health endpoints.
+pub(crate) fn text(text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Full::from(text).map_err(|never| match never {}).boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// An answer that goes on until the stream ends.
+pub(crate) fn stream(stream: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Response<Body> {
+    let mut response = Response::new(StreamBody::new(stream.map_ok(Frame::data)).boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}

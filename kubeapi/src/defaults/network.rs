@@ -1,0 +1,52 @@
+//! Services and their endpoints.
+
+use serde_json::{Map, Value, json};
+
+use super::{default_text, maps, text_at};
+use crate::object::default_to;
+
+pub(super) fn service(spec: &mut Map<String, Value>) {
+    default_text(spec, "sessionAffinity", "None");
+    default_text(spec, "type", "ClusterIP");
+    if text_at(spec, "sessionAffinity") == "ClientIP" {
+        default_to(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10_800}}));
+    }
+    for port in maps(spec, "ports") {
+        default_text(port, "protocol", "TCP");
+        if let Some(number) = port.get("port").cloned() {
+            let unset = port.get("targetPort").is_some_and(|target| target == 0 || target == "");
+            if unset {
+                port.shift_remove("targetPort");
+            }
+            default_to(port, "targetPort", number);
+        }
+    }
+    let type_ = text_at(spec, "type").to_owned();
+    if matches!(type_.as_str(), "NodePort" | "LoadBalancer") {
+        default_text(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if type_ == "LoadBalancer" {
+        default_to(spec, "allocateLoadBalancerNodePorts", true);
+    }
+    if type_ != "ExternalName" {
+        default_text(spec, "internalTrafficPolicy", "Cluster");
+    }
+    // the same under its newer name
+    let address = text_at(spec, "clusterIP").to_owned();
+    if !address.is_empty() {
+        default_to(spec, "clusterIPs", json!([address]));
+    }
+}
+
+pub(super) fn endpoints(endpoints: &mut Map<String, Value>) {
+    for subset in maps(endpoints, "subsets") {
+        maps(subset, "ports").for_each(|port| default_text(port, "protocol", "TCP"));
+    }
+}
+
+pub(super) fn slice(slice: &mut Map<String, Value>) {
+    for port in maps(slice, "ports") {
+        default_to(port, "name", "");
+        default_text(port, "protocol", "TCP");
+    }
+}

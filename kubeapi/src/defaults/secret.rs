@@ -1,0 +1,18 @@
+//! Secrets.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value};
+
+use super::default_text;
+use crate::object::child;
+
+/// Also moves `stringData`, which is only for writing, into `data`.
+pub(super) fn fill(secret: &mut Map<String, Value>) {
+    default_text(secret, "type", "Opaque");
+    if let Some(Value::Object(texts)) = secret.shift_remove("stringData") {
+        let data = child(secret, "data");
+        for (key, text) in texts {
+            data.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Discovery: which groups, versions and resources there are.
+
+use std::cmp::Reverse;
+
+use serde_json::{Map, Value, json};
+
+use crate::registry::{Builtin, Kind, Registry};
+
+/// `/version`: the Kubernetes that this API speaks.
+pub(crate) fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "33",
+        "gitVersion": "v1.33.0+outrigger",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// `/api`
+pub(crate) fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+    })
+}
+
+/// `/apis`
+pub(crate) fn groups(registry: &Registry) -> Value {
+    let groups: Vec<_> = named_groups(registry).into_iter().filter_map(|name| body(registry, name)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/<group>`
+pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
+    let mut group = body(registry, group)?;
+    group["kind"] = "APIGroup".into();
+    group["apiVersion"] = "v1".into();
+    Some(group)
+}
+
+/// `/api/v1`, `/apis/<group>/<version>`
+pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let resources: Vec<_> = registry.group_version(group, version).flat_map(|kind| listed(kind)).collect();
+    let group_version = registry.group_version(group, version).next()?.api_version();
+    Some(json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources,
+    }))
+}
+
+/// `/api` in one answer with all below it.
+pub(crate) fn aggregated_core(registry: &Registry) -> Value {
+    aggregated_list(registry, &[""])
+}
+
+/// `/apis` in one answer with all below it.
+pub(crate) fn aggregated(registry: &Registry) -> Value {
+    aggregated_list(registry, &named_groups(registry))
+}
+
+/// Every group but the core one.
+fn named_groups(registry: &Registry) -> Vec<&str> {
+    let mut groups = Vec::new();
+    for (group, _) in registry.group_versions() {
+        if !group.is_empty() && !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+/// The versions of a group, the preferred one first.
+fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
+    let all = registry.group_versions().into_iter().filter(|(own, _)| *own == group);
+    let mut versions: Vec<_> = all.map(|(_, version)| version).collect();
+    versions.sort_by_key(|version| Reverse(maturity(version)));
+    versions
+}
+
+/// `v2` before `v1` before `v1beta2` before `v1alpha1`; what is no such version comes last.
+fn maturity(version: &str) -> Option<(u8, u32, u32)> {
+    let rest = version.strip_prefix('v')?;
+    for (level, name) in [(1, "beta"), (0, "alpha")] {
+        if let Some((major, minor)) = rest.split_once(name) {
+            return Some((level, major.parse().ok()?, minor.parse().ok()?));
+        }
+    }
+    Some((2, rest.parse().ok()?, 0))
+}
+
+fn body(registry: &Registry, group: &str) -> Option<Value> {
+    let version = |version: &str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let versions: Vec<_> = versions(registry, group).into_iter().map(version).collect();
+    let preferred = versions.first().filter(|_| !group.is_empty())?.clone();
+    Some(json!({"name": group, "versions": versions, "preferredVersion": preferred}))
+}
+
+/// A part of a resource that has a path of its own.
+struct Subresource {
+    name: &'static str,
+    verbs: &'static [&'static str],
+    /// Group, version and kind of what is sent and answered, unless they are the resource's.
+    kind: Option<(&'static str, &'static str, &'static str)>,
+}
+
+fn subresources(kind: &Kind) -> Vec<Subresource> {
+    let status = Subresource { name: "status", verbs: &["get", "patch", "update"], kind: None };
+    let own = match kind.builtin {
+        Some(Builtin::Pod) => {
+            Some(Subresource { name: "binding", verbs: &["create"], kind: Some(("", "v1", "Binding")) })
+        }
+        Some(Builtin::ServiceAccount) => Some(Subresource {
+            name: "token",
+            verbs: &["create"],
+            kind: Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        }),
+        _ => None,
+    };
+    own.into_iter().chain(kind.status.then_some(status)).collect()
+}
+
+fn verbs(kind: &Kind) -> &'static [&'static str] {
+    if kind.is(Builtin::Namespace) {
+        return &["create", "delete", "get", "list", "patch", "update", "watch"];
+    }
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+}
+
+/// A kind and its parts, as they stand in an `APIResourceList`.
+fn listed(kind: &Kind) -> Vec<Value> {
+    let mut resource = Map::new();
+    resource.insert("name".into(), kind.plural.as_str().into());
+    resource.insert("singularName".into(), kind.singular.as_str().into());
+    resource.insert("namespaced".into(), kind.namespaced.into());
+    resource.insert("kind".into(), kind.kind.as_str().into());
+    resource.insert("verbs".into(), json!(verbs(kind)));
+    names(kind, &mut resource);
+    let part = |part: Subresource| {
+        let mut body = json!({
+            "name": format!("{}/{}", kind.plural, part.name),
+            "singularName": "",
+            "namespaced": kind.namespaced,
+            "kind": part.kind.map_or(kind.kind.as_str(), |(_, _, name)| name),
+            "verbs": part.verbs,
+        });
+        if let Some((group, version, _)) = part.kind.filter(|(group, _, _)| *group != kind.group) {
+            body["group"] = group.into();
+            body["version"] = version.into();
+        }
+        body
+    };
+    std::iter::once(Value::Object(resource)).chain(subresources(kind).into_iter().map(part)).collect()
+}
+
+fn names(kind: &Kind, resource: &mut Map<String, Value>) {
+    for (field, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+        if !names.is_empty() {
+            resource.insert(field.into(), json!(names));
+        }
+    }
+}
+
+fn aggregated_list(registry: &Registry, groups: &[&str]) -> Value {
+    let version = |group: &str, version: &str| {
+        let resources: Vec<_> =
+            registry.group_version(group, version).map(|kind| aggregated_resource(kind)).collect();
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    };
+    let group = |group: &&str| {
+        let versions: Vec<_> =
+            versions(registry, group).into_iter().map(|name| version(group, name)).collect();
+        let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+        json!({"metadata": metadata, "versions": versions})
+    };
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": groups.iter().map(group).collect::<Vec<_>>(),
+    })
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    let own = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
+    let response = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
+    let mut resource = Map::new();
+    resource.insert("resource".into(), kind.plural.as_str().into());
+    resource.insert("responseKind".into(), response(own));
+    resource.insert("scope".into(), if kind.namespaced { "Namespaced" } else { "Cluster" }.into());
+    resource.insert("singularResource".into(), kind.singular.as_str().into());
+    resource.insert("verbs".into(), json!(verbs(kind)));
+    names(kind, &mut resource);
+    let parts: Vec<_> = subresources(kind)
+        .into_iter()
+        .map(|part| {
+            let answered = response(part.kind.unwrap_or(own));
+            json!({"subresource": part.name, "responseKind": answered, "verbs": part.verbs})
+        })
+        .collect();
+    if !parts.is_empty() {
+        resource.insert("subresources".into(), parts.into());
+    }
+    Value::Object(resource)
+}
+
+#[cfg(test)]
+mod tests;

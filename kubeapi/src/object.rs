@@ -1,0 +1,68 @@
+//! Reading and writing objects as raw JSON. Nothing here fails: what is absent or of another type reads as absent.
+
+use serde_json::{Map, Value};
+
+/// The string at `pointer` (JSON Pointer).
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer).and_then(Value::as_str)
+}
+
+/// The string at `pointer`, or nothing as an empty one: how the Kubernetes API reads an absent string.
+pub(crate) fn text_or_empty<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    text(object, pointer).unwrap_or_default()
+}
+
+/// The items of the list at `pointer`.
+pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// `value` as a map, made one where it is not.
+pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("made a map just above"),
+    }
+}
+
+/// The map under `key`, made where it is missing.
+pub(crate) fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    as_map(map.entry(key).or_insert(Value::Null))
+}
+
+/// The object's `metadata`, made where it is missing.
+pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+    child(as_map(object), "metadata")
+}
+
+/// Sets `key`, or removes it for `None`.
+pub(crate) fn assign(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => {
+            map.insert(key.to_owned(), value);
+        }
+        None => {
+            map.shift_remove(key);
+        }
+    }
+}
+
+/// Sets `key` unless there is something already.
+pub(crate) fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
+    if map.get(key).is_none_or(Value::is_null) {
+        map.insert(key.to_owned(), value.into());
+    }
+}
+
+/// Whether a deletion has begun.
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    text(object, "/metadata/deletionTimestamp").is_some()
+}
+
+/// Whether something still wants to be heard before the object goes.
+pub(crate) fn has_finalizers(object: &Value) -> bool {
+    !items(object, "/metadata/finalizers").is_empty()
+}

@@ -1,0 +1,170 @@
+//! OpenAPI v3 documents, as far as kubectl reads them: schemas (for `explain`) and, for each path, which kind it is about and
+//! which parameters it takes (before `apply`, `create` and dry runs).
+//!
+//! Patches are said to take JSON merge patches only. A client that reads here that a kind takes strategic merge patches would
+//! also look here for the merge keys, which the schemas do not have; without, it uses the keys that it knows itself.
+
+use k8s_openapi::schemars::{SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    discovery,
+    object::{as_map, child, default_to},
+    registry::{Kind, Registry, SchemaSource},
+};
+
+const GVK: &str = "x-kubernetes-group-version-kind";
+
+/// `/openapi/v3`: where the documents are.
+pub(crate) fn index(registry: &Registry) -> Value {
+    let path = |(group, version): (&str, &str)| {
+        let path = place(group, version);
+        let url = json!({"serverRelativeURL": format!("/openapi/v3/{path}")});
+        (path, url)
+    };
+    let paths: Map<_, _> = registry.group_versions().into_iter().map(path).collect();
+    json!({"paths": paths})
+}
+
+/// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`
+pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    registry.group_version(group, version).next()?;
+    let mut generator = SchemaSettings::openapi3().into_generator();
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    for kind in registry.group_version(group, version) {
+        let name = add_schema(kind, &mut generator, &mut schemas);
+        add_paths(kind, &name, &mut paths);
+    }
+    for (name, schema) in generator.take_definitions(true) {
+        schemas.entry(name).or_insert(schema);
+    }
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": discovery::version()["gitVersion"]},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }))
+}
+
+fn place(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+fn kind_of(kind: &Kind) -> Value {
+    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
+}
+
+/// The kind's schema, marked as that of the kind, under the name that is returned.
+fn add_schema(kind: &Kind, generator: &mut SchemaGenerator, schemas: &mut Map<String, Value>) -> String {
+    let (name, mut schema) = match &kind.source {
+        SchemaSource::Published(generate) => {
+            let reference = generate(generator).to_value();
+            let name = reference.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+            let name = name.unwrap_or(&kind.kind).to_owned();
+            let schema = generator.definitions().get(&name).cloned().unwrap_or(reference);
+            (name, schema)
+        }
+        SchemaSource::Definition(document) => {
+            let group: Vec<_> = kind.group.rsplit('.').collect();
+            (format!("{}.{}.{}", group.join("."), kind.version, kind.kind), with_type_meta(document.clone()))
+        }
+    };
+    if let Value::Object(schema) = &mut schema {
+        schema.insert(GVK.into(), json!([kind_of(kind)]));
+    }
+    schemas.insert(name.clone(), schema);
+    name
+}
+
+/// What every object has, whether or not its definition says so.
+fn with_type_meta(mut schema: Value) -> Value {
+    let properties = child(as_map(&mut schema), "properties");
+    for (name, type_) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
+        default_to(properties, name, json!({"type": type_}));
+    }
+    schema
+}
+
+fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
+    let root = format!("/{}", place(&kind.group, &kind.version));
+    let all = format!("{root}/{}", kind.plural);
+    let own = if kind.namespaced {
+        format!("{root}/namespaces/{{namespace}}/{}", kind.plural)
+    } else {
+        all.clone()
+    };
+    if kind.namespaced {
+        paths.insert(all, json!({"get": operation(kind, schema, "list")}));
+    }
+    let one = format!("{own}/{{name}}");
+    if kind.status {
+        let part = json!({
+            "parameters": path_parameters(kind, true),
+            "get": operation(kind, schema, "get"),
+            "put": operation(kind, schema, "put"),
+            "patch": operation(kind, schema, "patch"),
+        });
+        paths.insert(format!("{one}/status"), part);
+    }
+    let collection = json!({
+        "parameters": path_parameters(kind, false),
+        "get": operation(kind, schema, "list"),
+        "post": operation(kind, schema, "post"),
+        "delete": operation(kind, schema, "deletecollection"),
+    });
+    paths.insert(own, collection);
+    let object = json!({
+        "parameters": path_parameters(kind, true),
+        "get": operation(kind, schema, "get"),
+        "put": operation(kind, schema, "put"),
+        "delete": operation(kind, schema, "delete"),
+        "patch": operation(kind, schema, "patch"),
+    });
+    paths.insert(one, object);
+}
+
+fn path_parameters(kind: &Kind, named: bool) -> Value {
+    let names = [("namespace", kind.namespaced), ("name", named)];
+    let parameter =
+        |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
+    names.iter().filter(|(_, there)| *there).map(|(name, _)| parameter(name)).collect()
+}
+
+fn operation(kind: &Kind, schema: &str, action: &str) -> Value {
+    let reference = json!({"schema": {"$ref": format!("#/components/schemas/{schema}")}});
+    let mut operation = json!({
+        "x-kubernetes-action": action,
+        GVK: kind_of(kind),
+        "responses": {"200": {"description": "OK", "content": {"application/json": reference}}},
+    });
+    let (parameters, body): (&[&str], _) = match action {
+        "post" | "put" => (&["dryRun", "fieldManager", "fieldValidation"], Some("application/json")),
+        "patch" => {
+            (&["dryRun", "fieldManager", "fieldValidation", "force"], Some("application/merge-patch+json"))
+        }
+        "delete" => (&["dryRun", "gracePeriodSeconds", "propagationPolicy"], None),
+        "deletecollection" => (&["dryRun", "fieldSelector", "labelSelector"], None),
+        "list" => {
+            (&["fieldSelector", "labelSelector", "limit", "continue", "resourceVersion", "watch"], None)
+        }
+        _ => (&[], None),
+    };
+    let parameter = |name: &&str| json!({"name": name, "in": "query", "schema": {"type": type_of(name)}});
+    operation["parameters"] = parameters.iter().map(parameter).collect();
+    if let Some(media) = body {
+        operation["requestBody"] = json!({"required": true, "content": {media: reference}});
+    }
+    operation
+}
+
+fn type_of(parameter: &str) -> &'static str {
+    match parameter {
+        "force" | "watch" => "boolean",
+        "limit" | "gracePeriodSeconds" => "integer",
+        _ => "string",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Server-side apply: each manager says which fields it wants; the server knows who owns which, merges, and refuses what would
+//! take a field from somebody else.
+
+use serde_json::{Map, Value, json};
+
+use self::{
+    managers::{Entry, Manager, Managers, Operation},
+    set::{Set, Step},
+};
+use super::{ApplyOptions, Conflict, PatchError, Target, structure::Structure};
+use crate::object::{assign, items, metadata, text_or_empty};
+
+mod managers;
+mod set;
+mod walk;
+
+/// Fields of the metadata that the server writes or that name the object: nobody owns them.
+const UNOWNED_METADATA: [&str; 8] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+];
+
+/// `current`, or nothing yet, with what `body` applies.
+pub(super) fn apply(
+    target: &Target<'_>,
+    current: Option<&Value>,
+    body: &Value,
+    options: &ApplyOptions<'_>,
+) -> Result<Value, PatchError> {
+    let structure = Structure::of(target);
+    let config = checked(target, body, structure, options)?;
+    let live = current.cloned().unwrap_or_else(|| json!({}));
+    let manager = Manager::new(target, options, Operation::Apply);
+    let before = current.map(Managers::read).unwrap_or_default();
+    let mut last = before.fields(&manager).cloned().unwrap_or_default();
+    last.cut(&unowned(options));
+
+    let mut object = live.clone();
+    walk::merge(&mut object, &config, structure);
+    let mut applied = walk::fields(&config, structure);
+    applied.cut(&unowned(options));
+
+    let mut managers = before.clone();
+    managers.set(manager.clone(), applied, options.now);
+    let mut owned = managers.owned();
+    owned.join(unowned(options));
+    walk::prune(&mut object, &last, &owned, structure);
+    let changes = walk::changes(&live, &object, structure);
+    let conflicts: Vec<_> = managers
+        .others(&manager)
+        .map(|entry| (entry.manager.describe(), entry.fields.common(&changes.set).paths()))
+        .filter(|(_, paths)| !paths.is_empty())
+        .collect();
+    if !conflicts.is_empty() && !options.force {
+        return Err(conflict(conflicts));
+    }
+    take(&mut managers, &manager, &changes);
+    // an apply that changes nothing is no write, and leaves the times of the managers alone
+    if live != object || before.fields(&manager) != managers.fields(&manager) {
+        managers.write(&mut object);
+    }
+    Ok(object)
+}
+
+/// The parts of `body` that this endpoint writes.
+fn checked(
+    target: &Target<'_>,
+    body: &Value,
+    structure: Structure<'_>,
+    options: &ApplyOptions<'_>,
+) -> Result<Value, PatchError> {
+    let refuse = |why: String| Err(PatchError::BadRequest(why));
+    let Value::Object(map) = body else {
+        return refuse("error decoding YAML: the configuration is no object".to_owned());
+    };
+    let api_version = Manager::new(target, options, Operation::Apply).api_version;
+    match (text_or_empty(body, "/apiVersion"), text_or_empty(body, "/kind")) {
+        ("", _) => return refuse("Object 'apiVersion' is missing in the apply patch".to_owned()),
+        (_, "") => return refuse("Object 'Kind' is missing in the apply patch".to_owned()),
+        (found, _) if found != api_version => {
+            return refuse(format!(
+                "Incorrect version specified in apply patch. Specified patch version: {found}, expected: {api_version}"
+            ));
+        }
+        (_, found) if found != target.kind => {
+            return refuse(format!(
+                "Incorrect kind specified in apply patch. Specified patch kind: {found}, expected: {}",
+                target.kind
+            ));
+        }
+        _ => {}
+    }
+    if !items(body, "/metadata/managedFields").is_empty() {
+        return refuse("metadata.managedFields must be nil".to_owned());
+    }
+    let written = map.iter().filter(|(name, _)| !options.ignored.contains(&name.as_str()));
+    let mut config = Map::from_iter(written.map(|(name, value)| (name.clone(), value.clone())));
+    if let Some(Value::Object(metadata)) = config.get_mut("metadata") {
+        // typed clients send the server's own fields as null: that is no wish to delete them
+        metadata.retain(|name, value| !value.is_null() || !UNOWNED_METADATA.contains(&name.as_str()));
+    }
+    let config = Value::Object(config);
+    if let Some(fault) = walk::fault(&config, structure, "") {
+        let (namespace, name) =
+            (text_or_empty(body, "/metadata/namespace"), text_or_empty(body, "/metadata/name"));
+        let object = if namespace.is_empty() { format!("/{name}") } else { format!("{namespace}/{name}") };
+        let kind = target.kind;
+        return refuse(format!(
+            "failed to create typed patch object ({object}; {api_version}, Kind={kind}): {fault}"
+        ));
+    }
+    Ok(config)
+}
+
+/// For a write that is no apply: the writer owns what it changed.
+pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, options: &ApplyOptions<'_>) {
+    let reset = [json!({})];
+    if items(new, "/metadata/managedFields") == reset {
+        // how a client says that nobody shall own anything
+        return Managers::default().write(new);
+    }
+    let nothing = json!({});
+    let mut changes = walk::changes(old.unwrap_or(&nothing), new, Structure::of(target));
+    changes.set.cut(&unowned(options));
+    changes.gone.cut(&unowned(options));
+
+    let is_same = changes.set.is_empty() && changes.gone.is_empty();
+    if items(new, "/metadata/managedFields").is_empty() {
+        // most clients send what they read; some leave it out, and mean nothing by it
+        let kept = old.and_then(|old| old.pointer("/metadata/managedFields")).cloned();
+        assign(metadata(new), "managedFields", kept);
+    }
+    if is_same {
+        return;
+    }
+    let mut managers = Managers::read(new);
+    let manager = Manager::new(target, options, Operation::Update);
+    take(&mut managers, &manager, &changes);
+    let mut fields = managers.fields(&manager).cloned().unwrap_or_default();
+    fields.cut(&changes.gone);
+    fields.join(changes.set);
+    managers.set(manager, fields, options.now);
+    managers.write(new);
+}
+
+/// Takes from the others what `manager` changed or removed.
+fn take(managers: &mut Managers, manager: &Manager, changes: &walk::Changes) {
+    for Entry { fields, .. } in managers.others_mut(manager) {
+        fields.subtract(&changes.set);
+        fields.cut(&changes.gone);
+    }
+}
+
+/// What a write does not come to own.
+fn unowned(options: &ApplyOptions<'_>) -> Set {
+    let mut unowned = Set::default();
+    for name in ["apiVersion", "kind"].iter().chain(options.ignored) {
+        unowned.put(Step::field(name), Set::leaf());
+    }
+    for name in UNOWNED_METADATA {
+        unowned.below(Step::field("metadata")).put(Step::field(name), Set::leaf());
+    }
+    unowned
+}
+
+/// In the words of the real server, which clients show.
+fn conflict(mut managers: Vec<(String, Vec<String>)>) -> PatchError {
+    managers.sort();
+    let message = match managers.as_slice() {
+        [(manager, paths)] if paths.len() == 1 => {
+            format!("Apply failed with 1 conflict: conflict with {manager}: {}", paths.concat())
+        }
+        _ => {
+            let count: usize = managers.iter().map(|(_, paths)| paths.len()).sum();
+            let lines = managers.iter().flat_map(|(manager, paths)| {
+                let paths = paths.iter().map(|path| format!("- {path}"));
+                std::iter::once(format!("conflicts with {manager}:")).chain(paths)
+            });
+            let lines: Vec<_> = lines.collect();
+            format!("Apply failed with {count} conflicts: {}", lines.join("\n"))
+        }
+    };
+    let conflicts = managers.into_iter().flat_map(|(manager, paths)| {
+        paths.into_iter().map(move |field| Conflict { field, message: format!("conflict with {manager}") })
+    });
+    PatchError::Conflict { message, conflicts: conflicts.collect() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! `metadata.managedFields`: who owns which fields.
+
+use serde_json::{Map, Value, json};
+
+use super::set::Set;
+use crate::{
+    object::{items, metadata, text_or_empty},
+    patch::{ApplyOptions, Target},
+};
+
+/// Managers of ordinary writes that are kept apart; the oldest are put together, as in the real server, so that many
+/// different clients cannot make every object large.
+const MAX_UPDATERS: usize = 10;
+
+/// What they are put together under.
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager came to own its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// Who owns fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manager {
+    pub(super) name: String,
+    pub(super) operation: Operation,
+    /// Of its latest write. Does not tell appliers apart.
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+}
+
+impl Manager {
+    pub(super) fn new(target: &Target<'_>, options: &ApplyOptions<'_>, operation: Operation) -> Self {
+        let api_version = match target.group {
+            "" => target.version.to_owned(),
+            group => format!("{group}/{}", target.version),
+        };
+        let (name, subresource) = (options.manager.to_owned(), options.subresource.to_owned());
+        Self { name, operation, api_version, subresource }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// As in the messages about conflicts.
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("{:?}", self.name);
+        if !self.subresource.is_empty() {
+            text += &format!(" with subresource {:?}", self.subresource);
+        }
+        if self.operation == Operation::Update {
+            text += &format!(" using {}", self.api_version);
+        }
+        text
+    }
+}
+
+/// A manager with its fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) manager: Manager,
+    pub(super) time: Option<String>,
+    pub(super) fields: Set,
+}
+
+/// All managers of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Managers(Vec<Entry>);
+
+impl Managers {
+    /// Of `object`. An entry that cannot be read is left out.
+    pub(super) fn read(object: &Value) -> Self {
+        Self(items(object, "/metadata/managedFields").iter().filter_map(read_entry).collect())
+    }
+
+    /// The fields of `manager`.
+    pub(super) fn fields(&self, manager: &Manager) -> Option<&Set> {
+        self.0.iter().find(|entry| entry.manager.is(manager)).map(|entry| &entry.fields)
+    }
+
+    pub(super) fn others<'a>(&'a self, manager: &'a Manager) -> impl Iterator<Item = &'a Entry> {
+        self.0.iter().filter(|entry| !entry.manager.is(manager))
+    }
+
+    pub(super) fn others_mut<'a>(&'a mut self, manager: &'a Manager) -> impl Iterator<Item = &'a mut Entry> {
+        self.0.iter_mut().filter(|entry| !entry.manager.is(manager))
+    }
+
+    /// Sets the fields of `manager`, who wrote at `now`.
+    pub(super) fn set(&mut self, manager: Manager, fields: Set, now: &str) {
+        match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
+            Some(entry) => *entry = Entry { manager, time: Some(now.to_owned()), fields },
+            None => self.0.push(Entry { manager, time: Some(now.to_owned()), fields }),
+        }
+    }
+
+    /// Every field that somebody owns.
+    pub(super) fn owned(&self) -> Set {
+        let mut owned = Set::default();
+        self.0.iter().for_each(|entry| owned.join(entry.fields.clone()));
+        owned
+    }
+
+    /// Into `object`: appliers first, then by age.
+    pub(super) fn write(mut self, object: &mut Value) {
+        self.0.retain(|entry| !entry.fields.is_empty());
+        let age = |entry: &Entry| (entry.manager.operation, entry.time.clone(), entry.manager.name.clone());
+        self.0.sort_by_key(age);
+        self.join_ancient();
+        let metadata = metadata(object);
+        metadata.shift_remove("managedFields");
+        if !self.0.is_empty() {
+            let entries = self.0.iter().map(write_entry).collect();
+            metadata.insert("managedFields".to_owned(), Value::Array(entries));
+        }
+    }
+
+    /// Expects the entries in order.
+    fn join_ancient(&mut self) {
+        let is_updater = |entry: &Entry| entry.manager.operation == Operation::Update;
+        let surplus = self.0.iter().filter(|entry| is_updater(entry)).count().saturating_sub(MAX_UPDATERS);
+        if surplus == 0 {
+            return;
+        }
+        let first = self.0.iter().position(is_updater).unwrap_or_default();
+        // one more than the surplus, since they leave one entry
+        let mut joined: Vec<Entry> = Vec::new();
+        for entry in self.0.drain(first..=first + surplus) {
+            let manager = Manager { name: ANCIENT.to_owned(), subresource: String::new(), ..entry.manager };
+            match joined.iter_mut().find(|ancient| ancient.manager.is(&manager)) {
+                Some(ancient) => {
+                    ancient.fields.join(entry.fields);
+                    ancient.time = entry.time;
+                }
+                None => joined.push(Entry { manager, ..entry }),
+            }
+        }
+        self.0.splice(first..first, joined);
+    }
+}
+
+fn read_entry(entry: &Value) -> Option<Entry> {
+    let operation = match text_or_empty(entry, "/operation") {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        _ => return None,
+    };
+    let manager = Manager {
+        name: text_or_empty(entry, "/manager").to_owned(),
+        operation,
+        api_version: text_or_empty(entry, "/apiVersion").to_owned(),
+        subresource: text_or_empty(entry, "/subresource").to_owned(),
+    };
+    let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
+    let fields = entry.get("fieldsV1")?.as_object().filter(|fields| !fields.is_empty())?;
+    Some(Entry { manager, time, fields: Set::read(fields) })
+}
+
+fn write_entry(Entry { manager, time, fields }: &Entry) -> Value {
+    let mut entry = Map::new();
+    entry.insert("manager".into(), json!(manager.name));
+    entry.insert("operation".into(), json!(manager.operation.as_str()));
+    entry.insert("apiVersion".into(), json!(manager.api_version));
+    if let Some(time) = time {
+        entry.insert("time".into(), json!(time));
+    }
+    entry.insert("fieldsType".into(), json!("FieldsV1"));
+    entry.insert("fieldsV1".into(), fields.write());
+    if !manager.subresource.is_empty() {
+        entry.insert("subresource".into(), json!(manager.subresource));
+    }
+    Value::Object(entry)
+}

@@ -1,0 +1,186 @@
+//! Sets of fields, as `fieldsV1` writes them.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde_json::{Map, Value, json};
+
+use crate::patch::structure::KeyField;
+
+/// One step of a path, in the notation of `fieldsV1`: `f:spec`, `k:{"name":"web"}`, `v:"x"`, `i:0`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Step(Box<str>);
+
+impl Step {
+    pub(super) fn field(name: &str) -> Self {
+        Self(format!("f:{name}").into())
+    }
+
+    pub(super) fn value(value: &Value) -> Self {
+        Self(format!("v:{value}").into())
+    }
+
+    /// To the item of a list with keys; the key that it lacks where it is none.
+    pub(super) fn item<'a>(keys: &[KeyField<'a>], item: &Value) -> Result<Self, &'a str> {
+        let mut found = BTreeMap::new();
+        for (key, default) in keys {
+            let value = item.get(key).filter(|value| !value.is_null()).or(default.as_ref()).ok_or(*key)?;
+            found.insert(*key, value);
+        }
+        Ok(Self(format!("k:{}", json!(found)).into()))
+    }
+
+    /// As somebody else wrote it; `None` where it is no step.
+    fn parse(text: &str) -> Option<Self> {
+        let (kind, rest) = text.split_once(':')?;
+        match kind {
+            "f" | "i" => Some(Self(text.into())),
+            "v" => Some(Self::value(&serde_json::from_str(rest).ok()?)),
+            "k" => {
+                let keys: BTreeMap<String, Value> = serde_json::from_str(rest).ok()?;
+                Some(Self(format!("k:{}", json!(keys)).into()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// As in messages: `.spec`, `[name="web"]`, `[="x"]`, `[0]`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.split_once(':') {
+            Some(("f", name)) => write!(f, ".{name}"),
+            Some(("k", keys)) => {
+                let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                write!(f, "[{}]", keys.join(","))
+            }
+            Some(("v", value)) => write!(f, "[={value}]"),
+            Some((_, rest)) => write!(f, "[{rest}]"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A set of places in an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Set {
+    /// Whether the place itself belongs to the set.
+    member: bool,
+    inner: BTreeMap<Step, Set>,
+}
+
+impl Set {
+    /// The place itself.
+    pub(super) fn leaf() -> Self {
+        Self { member: true, inner: BTreeMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.member && self.inner.values().all(Self::is_empty)
+    }
+
+    pub(super) fn is_member(&self) -> bool {
+        self.member
+    }
+
+    pub(super) fn get(&self, step: &Step) -> Option<&Self> {
+        self.inner.get(step)
+    }
+
+    /// What lies below `step`, made where it is missing.
+    pub(super) fn below(&mut self, step: Step) -> &mut Self {
+        self.inner.entry(step).or_default()
+    }
+
+    pub(super) fn add(&mut self) {
+        self.member = true;
+    }
+
+    /// Adds `set` below `step`.
+    pub(super) fn put(&mut self, step: Step, set: Self) {
+        if !set.is_empty() {
+            self.below(step).join(set);
+        }
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        self.member |= other.member;
+        for (step, set) in other.inner {
+            self.put(step, set);
+        }
+    }
+
+    /// What both have.
+    pub(super) fn common(&self, other: &Self) -> Self {
+        let mut common = Self { member: self.member && other.member, inner: BTreeMap::new() };
+        for (step, set) in &self.inner {
+            if let Some(other) = other.inner.get(step) {
+                common.put(step.clone(), set.common(other));
+            }
+        }
+        common
+    }
+
+    /// Removes the members of `other`.
+    pub(super) fn subtract(&mut self, other: &Self) {
+        self.member &= !other.member;
+        self.inner.retain(|step, set| {
+            other.inner.get(step).inspect(|other| set.subtract(other));
+            !set.is_empty()
+        });
+    }
+
+    /// Removes the members of `roots` and all that lies below them.
+    pub(super) fn cut(&mut self, roots: &Self) {
+        if roots.member {
+            *self = Self::default();
+            return;
+        }
+        self.inner.retain(|step, set| {
+            roots.inner.get(step).inspect(|roots| set.cut(roots));
+            !set.is_empty()
+        });
+    }
+
+    /// The members as paths, as in messages.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.collect(&mut String::new(), &mut paths);
+        paths
+    }
+
+    fn collect(&self, path: &mut String, paths: &mut Vec<String>) {
+        if self.member {
+            paths.push(path.clone());
+        }
+        for (step, set) in &self.inner {
+            let length = path.len();
+            path.push_str(&step.to_string());
+            set.collect(path, paths);
+            path.truncate(length);
+        }
+    }
+
+    /// From `fieldsV1`; what cannot be read is left out.
+    pub(super) fn read(fields: &Map<String, Value>) -> Self {
+        let mut set = Self { member: fields.is_empty() || fields.contains_key("."), inner: BTreeMap::new() };
+        for (name, value) in fields {
+            if let (Some(step), Value::Object(inner)) = (Step::parse(name), value) {
+                set.put(step, Self::read(inner));
+            }
+        }
+        set
+    }
+
+    /// To `fieldsV1`.
+    pub(super) fn write(&self) -> Value {
+        let mut fields = Map::new();
+        if self.member && !self.inner.is_empty() {
+            fields.insert(".".to_owned(), json!({}));
+        }
+        for (step, set) in &self.inner {
+            fields.insert(step.0.to_string(), set.write());
+        }
+        Value::Object(fields)
+    }
+}

@@ -1,0 +1,85 @@
+//! What holds whatever is written.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Specs with lists of each sort, from few names so that they meet.
+fn spec() -> impl Strategy<Value = Value> {
+    let env = prop::collection::btree_map("[XY]", "[12]", 0..3).prop_map(|env| {
+        env.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>()
+    });
+    let container = ("[12]", env, prop::collection::vec("[ab]", 0..2))
+        .prop_map(|(image, env, args)| json!({ "image": image, "env": env, "args": args }));
+    let containers = prop::collection::btree_map("[abc]", container, 0..3).prop_map(|containers| {
+        let named = containers.into_iter().map(|(name, mut container)| {
+            container["name"] = name.into();
+            container
+        });
+        named.collect::<Vec<_>>()
+    });
+    let finalizers = prop::collection::btree_set("[pqr]", 0..3);
+    let labels = prop::collection::btree_map("[lmn]", "[12]", 0..3);
+    (containers, finalizers, labels).prop_map(|(containers, finalizers, labels)| {
+        json!({"metadata": {"finalizers": finalizers, "labels": labels}, "spec": {"containers": containers}})
+    })
+}
+
+proptest! {
+    /// Whoever wrote before: an enforced apply holds, a second one changes nothing, and taking it back leaves nothing of it
+    /// but what others own too.
+    #[test]
+    fn an_apply_holds_and_can_be_taken_back(writes in prop::collection::vec((any::<bool>(), 0..3_u8, spec()), 0..5), config in spec()) {
+        let mut world = World::new(POD);
+        for (apply, manager, spec) in writes {
+            match apply {
+                true => world.force(&format!("m{manager}"), spec),
+                false => world.update(&format!("m{manager}"), spec),
+            };
+        }
+        world.force("me", config.clone());
+        let object = world.object.clone().unwrap();
+        let again = walk::fields(&config, Structure::of(&POD));
+        let mine = Managers::read(&object);
+        let me = Manager { name: "me".into(), operation: Operation::Apply, api_version: "v1".into(), subresource: String::new() };
+        let mut unnamed = again.clone();
+        unnamed.cut(&unowned(&World::options("me", "")));
+        prop_assert_eq!(mine.fields(&me).cloned().unwrap_or_default(), unnamed);
+        let mut merged = object.clone();
+        walk::merge(&mut merged, &config, Structure::of(&POD));
+        prop_assert_eq!(&merged, &object, "what was applied does not stand");
+        world.force("me", config);
+        prop_assert_eq!(world.object.as_ref(), Some(&object), "a second apply changed something");
+        world.force("me", json!({}));
+        let left = walk::fields(world.object.as_ref().unwrap(), Structure::of(&POD));
+        let mut owned = Managers::read(world.object.as_ref().unwrap()).owned();
+        owned.join(unowned(&World::options("me", "")));
+        let mut orphans = again.common(&left);
+        orphans.subtract(&owned);
+        prop_assert_eq!(orphans.paths(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn fields_are_read_as_they_were_written(object in spec()) {
+        let set = walk::fields(&object, Structure::of(&POD));
+        let written = set.write();
+        prop_assert_eq!(Set::read(written.as_object().unwrap()), set);
+    }
+
+    #[test]
+    fn changes_are_what_differs(old in spec(), new in spec()) {
+        let changes = walk::changes(&old, &new, Structure::of(&POD));
+        let (before, after) = (walk::fields(&old, Structure::of(&POD)), walk::fields(&new, Structure::of(&POD)));
+        let mut carried = before;
+        carried.cut(&changes.gone);
+        carried.join(changes.set.clone());
+        // a map is a field of its own while it is empty
+        let is_labels = |path: &String| path == ".metadata.labels";
+        let mut missing = after.clone();
+        missing.subtract(&carried);
+        prop_assert!(missing.paths().iter().all(is_labels), "{:?} is new, or another", missing);
+        carried.subtract(&after);
+        prop_assert!(carried.paths().iter().all(is_labels), "{:?} is gone", carried);
+        prop_assert!(old != new || changes == walk::Changes::default());
+    }
+}

@@ -1,0 +1,255 @@
+//! Walks over one or two objects along their structure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::set::{Set, Step};
+use crate::patch::{
+    order::{Placed, interleave},
+    structure::{KeyField, Parts, Structure},
+};
+
+/// A list's items by the steps to them, in the list's order; `None` where an item has no key, or two have the same.
+fn steps<'v>(keys: Option<&[KeyField<'_>]>, list: &'v [Value]) -> Option<Vec<(Step, &'v Value)>> {
+    let step = |item| match keys {
+        Some(keys) => Step::item(keys, item).ok(),
+        None => Some(Step::value(item)),
+    };
+    let steps: Vec<_> = list.iter().map(|item| Some((step(item)?, item))).collect::<Option<_>>()?;
+    let different: BTreeMap<_, _> = steps.iter().map(|(step, item)| (step, item)).collect();
+    (different.len() == steps.len()).then_some(steps)
+}
+
+/// A value with its parts.
+enum Parted<'v> {
+    Whole,
+    Fields(&'v Map<String, Value>),
+    Items(Vec<(Step, &'v Value)>),
+}
+
+/// `value` as far as it has parts. What stands may be older than the rules: a list whose items cannot be told apart is a whole.
+fn parted<'v>(value: &'v Value, at: Structure<'_>) -> Parted<'v> {
+    match (value, at.parts(value)) {
+        (Value::Object(map), Parts::Fields) => Parted::Fields(map),
+        (Value::Array(list), Parts::Keyed(keys)) => {
+            steps(Some(&keys), list).map_or(Parted::Whole, Parted::Items)
+        }
+        (Value::Array(list), Parts::Values) => steps(None, list).map_or(Parted::Whole, Parted::Items),
+        _ => Parted::Whole,
+    }
+}
+
+/// Every field of `value`.
+pub(super) fn fields(value: &Value, at: Structure<'_>) -> Set {
+    let mut set = Set::default();
+    match parted(value, at) {
+        Parted::Whole => set.add(),
+        Parted::Fields(map) => {
+            for (name, value) in map {
+                let mut inner = fields(value, at.field(name));
+                if value.as_object().is_some_and(Map::is_empty) {
+                    inner.add();
+                }
+                set.put(Step::field(name), inner);
+            }
+        }
+        Parted::Items(items) => {
+            for (step, item) in items {
+                let mut inner = fields(item, at.items());
+                inner.add();
+                set.put(step, inner);
+            }
+        }
+    }
+    set
+}
+
+/// What became of an object.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Changes {
+    /// Fields that are new or other ones.
+    pub(super) set: Set,
+    /// The tops of what is gone.
+    pub(super) gone: Set,
+}
+
+/// From `old` to `new`.
+pub(super) fn changes(old: &Value, new: &Value, at: Structure<'_>) -> Changes {
+    let mut changes = Changes::default();
+    match (parted(old, at), parted(new, at)) {
+        (Parted::Fields(old), Parted::Fields(new)) => {
+            let old: Vec<_> =
+                old.iter().map(|(name, value)| (Step::field(name), at.field(name), value)).collect();
+            let new: Vec<_> =
+                new.iter().map(|(name, value)| (Step::field(name), at.field(name), value)).collect();
+            changes.between(&old, new, false);
+        }
+        (Parted::Items(old), Parted::Items(new)) => {
+            let old: Vec<_> = old.into_iter().map(|(step, value)| (step, at.items(), value)).collect();
+            let new: Vec<_> = new.into_iter().map(|(step, value)| (step, at.items(), value)).collect();
+            changes.between(&old, new, true);
+        }
+        _ if old == new => {}
+        (Parted::Whole, Parted::Whole) => changes.set.add(),
+        _ => {
+            changes.set = fields(new, at);
+            changes.gone.add();
+        }
+    }
+    changes
+}
+
+type Part<'a, 'v> = (Step, Structure<'a>, &'v Value);
+
+impl Changes {
+    fn between(&mut self, old: &[Part<'_, '_>], new: Vec<Part<'_, '_>>, items: bool) {
+        let before: BTreeMap<_, _> = old.iter().map(|(step, _, value)| (step, *value)).collect();
+        let after: BTreeSet<_> = new.iter().map(|(step, _, _)| step).collect();
+        for (step, _, _) in old.iter().filter(|(step, _, _)| !after.contains(step)) {
+            self.gone.put(step.clone(), Set::leaf());
+        }
+        for (step, at, value) in new {
+            match before.get(&step) {
+                Some(before) => {
+                    let inner = changes(before, value, at);
+                    self.set.put(step.clone(), inner.set);
+                    self.gone.put(step, inner.gone);
+                }
+                None => {
+                    let mut inner = fields(value, at);
+                    if items || value.as_object().is_some_and(Map::is_empty) {
+                        inner.add();
+                    }
+                    self.set.put(step, inner);
+                }
+            }
+        }
+    }
+}
+
+/// `live` with what `config` says.
+pub(super) fn merge(live: &mut Value, config: &Value, at: Structure<'_>) {
+    let items = match (parted(live, at), parted(config, at)) {
+        (Parted::Items(live), Parted::Items(config)) => Some(merge_items(&live, &config, at.items())),
+        _ => None,
+    };
+    match (live, config, items, at.parts(config)) {
+        (live, _, Some(items), _) => *live = Value::Array(items),
+        (Value::Object(live), Value::Object(config), None, Parts::Fields) => {
+            for (name, value) in config {
+                match live.get_mut(name) {
+                    _ if value.is_null() => {
+                        live.shift_remove(name);
+                    }
+                    Some(place) => merge(place, value, at.field(name)),
+                    None => {
+                        live.insert(name.clone(), without_nulls(value));
+                    }
+                }
+            }
+        }
+        (live, config, None, _) => *live = without_nulls(config),
+    }
+}
+
+fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: Structure<'_>) -> Vec<Value> {
+    let wanted: BTreeMap<_, _> =
+        config.iter().enumerate().map(|(place, (step, item))| (step, (place, item))).collect();
+    let standing: BTreeSet<_> = live.iter().map(|(step, _)| step).collect();
+    let kept = live.iter().enumerate().map(|(stood, (step, item))| {
+        let wanted = wanted.get(step);
+        let mut item = (*item).clone();
+        if let Some((_, config)) = wanted {
+            merge(&mut item, config, at);
+        }
+        Placed { item, stood: Some(stood), wanted: wanted.map(|(place, _)| *place) }
+    });
+    let added = config.iter().enumerate().filter(|(_, (step, _))| !standing.contains(step));
+    let added = added.map(|(place, (_, item))| Placed {
+        item: without_nulls(item),
+        stood: None,
+        wanted: Some(place),
+    });
+    interleave(kept.chain(added).collect())
+}
+
+/// Null says "nothing here", which an absent field says too.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// Removes from `object` what a manager applied last time (`before`) and nobody owns any more. A part goes with all that is in
+/// it, which are defaults.
+pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: Structure<'_>) {
+    match (at.parts(object), object) {
+        (Parts::Fields, Value::Object(map)) => map.retain(|name, value| {
+            let step = Step::field(name);
+            match (before.get(&step), owned.get(&step)) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(before), Some(owned)) => {
+                    prune(value, before, owned, at.field(name));
+                    true
+                }
+            }
+        }),
+        (Parts::Keyed(keys), Value::Array(list)) => {
+            list.retain_mut(|item| {
+                Step::item(&keys, item).map_or(true, |step| keep(item, &step, before, owned, at))
+            });
+        }
+        (Parts::Values, Value::Array(list)) => {
+            list.retain_mut(|item| keep(item, &Step::value(item), before, owned, at));
+        }
+        _ => {}
+    }
+}
+
+/// Whether an item of a list stays. Whoever owns only fields in it does not keep it alive.
+fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: Structure<'_>) -> bool {
+    let Some(before) = before.get(step).filter(|before| before.is_member()) else { return true };
+    let Some(owned) = owned.get(step).filter(|owned| owned.is_member()) else { return false };
+    prune(item, before, owned, at.items());
+    true
+}
+
+/// The first list in a configuration whose items cannot be told apart, with why.
+pub(super) fn fault(config: &Value, at: Structure<'_>, path: &str) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    match (config, at.parts(config)) {
+        (Value::Object(map), Parts::Fields) => {
+            map.iter().find_map(|(name, value)| fault(value, at.field(name), &format!("{path}.{name}")))
+        }
+        (Value::Array(list), Parts::Keyed(keys)) => list.iter().enumerate().find_map(|(index, item)| {
+            let step = match Step::item(&keys, item) {
+                Ok(step) => step,
+                Err(key) => {
+                    return Some(format!(
+                        "{path}: element {index}: associative list with keys has an element that omits key field \
+                         {key:?} (and doesn't have default value)"
+                    ));
+                }
+            };
+            let inside = format!("{path}{step}");
+            if seen.contains(&step) {
+                return Some(format!("{path}: duplicate entries for key {step}"));
+            }
+            seen.insert(step);
+            fault(item, at.items(), &inside)
+        }),
+        (Value::Array(list), Parts::Values) => list.iter().find_map(|item| {
+            let step = Step::value(item);
+            let fault = format!("{path}: duplicate entries for key {step}");
+            (!seen.insert(step)).then_some(fault)
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,195 @@
+//! RFC 6902: a list of operations, all carried out or none.
+
+use json_patch::{PatchErrorKind, PatchOperation, patch_unsafe};
+use serde_json::Value;
+
+use super::PatchError;
+
+/// As in the real server.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// `copy` lets a small patch make a large object, by doubling, and `move` makes work. As much as a request's body may hold is
+/// ample for both together.
+const MAX_CARRIED: usize = 3 << 20;
+
+/// The parser reads no deeper objects (128 levels): what an operation makes must be readable again.
+const MAX_DEPTH: usize = 120;
+
+/// `current` after the operations of `body`.
+pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> {
+    let Value::Array(operations) = body else {
+        return Err(bad("json: cannot unmarshal object into Go value of type jsonpatch.Patch"));
+    };
+    if operations.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooLarge { limit: MAX_OPERATIONS, found: operations.len() });
+    }
+    let mut object = current.clone();
+    let mut carried = 0;
+    for operation in operations {
+        let operation: PatchOperation =
+            serde_json::from_value(operation.clone()).map_err(|error| bad(&error.to_string()))?;
+        check(&object, &operation, &mut carried)?;
+        patch_unsafe(&mut object, std::slice::from_ref(&operation))
+            .map_err(|error| refusal(&operation, &error.kind))?;
+    }
+    if !object.is_object() {
+        return Err(PatchError::Unprocessable("the patch leaves no object".to_owned()));
+    }
+    Ok(object)
+}
+
+fn bad(why: &str) -> PatchError {
+    PatchError::BadRequest(format!("error decoding patch: {why}"))
+}
+
+/// Keeps the object from growing without bound.
+fn check(object: &Value, operation: &PatchOperation, carried: &mut usize) -> Result<(), PatchError> {
+    let (value, path) = match operation {
+        PatchOperation::Add(add) => (Some(&add.value), &add.path),
+        PatchOperation::Replace(replace) => (Some(&replace.value), &replace.path),
+        PatchOperation::Move(moving) => (object.pointer(moving.from.as_str()), &moving.path),
+        PatchOperation::Copy(copying) => (object.pointer(copying.from.as_str()), &copying.path),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+    };
+    if matches!(operation, PatchOperation::Move(_) | PatchOperation::Copy(_)) {
+        *carried += value.map_or(0, size);
+    }
+    if *carried > MAX_CARRIED {
+        let why = format!("copy and move operations would carry more than {MAX_CARRIED} bytes");
+        return Err(PatchError::Unprocessable(why));
+    }
+    if path.count() + value.map_or(0, depth) > MAX_DEPTH {
+        let why = format!("the object would be nested more than {MAX_DEPTH} levels deep");
+        return Err(PatchError::Unprocessable(why));
+    }
+    Ok(())
+}
+
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
+        Value::Object(map) => map.iter().map(|(name, value)| name.len() + 4 + size(value)).sum::<usize>() + 2,
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+fn refusal(operation: &PatchOperation, kind: &PatchErrorKind) -> PatchError {
+    let path = operation.path().as_str();
+    let why = match (operation, kind) {
+        (PatchOperation::Test(_), PatchErrorKind::TestFailed) => {
+            format!("testing value {path} failed: test failed")
+        }
+        (_, PatchErrorKind::CannotMoveInsideItself) => {
+            format!("move operation does not apply: {path} lies inside of what it moves")
+        }
+        (_, PatchErrorKind::InvalidFromPointer) => {
+            format!("{} operation does not apply: doc is missing from path", name(operation))
+        }
+        _ => {
+            format!(
+                "{} operation does not apply: doc is missing path: \"{path}\": missing value",
+                name(operation)
+            )
+        }
+    };
+    PatchError::Unprocessable(why)
+}
+
+fn name(operation: &PatchOperation) -> &'static str {
+    match operation {
+        PatchOperation::Add(_) => "add",
+        PatchOperation::Remove(_) => "remove",
+        PatchOperation::Replace(_) => "replace",
+        PatchOperation::Move(_) => "move",
+        PatchOperation::Copy(_) => "copy",
+        PatchOperation::Test(_) => "test",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn operations_follow_each_other() {
+        let object = json!({"metadata": {"labels": {"a": "1", "b": "2", "c": "3"}}, "list": [1, 2]});
+        let body = json!([
+            {"op": "test", "path": "/metadata/labels/a", "value": "1"},
+            {"op": "remove", "path": "/metadata/labels/a"},
+            {"op": "replace", "path": "/metadata/labels/b", "value": "x"},
+            {"op": "add", "path": "/metadata/labels/k8s.io~1app", "value": "y"},
+            {"op": "add", "path": "/list/-", "value": 3},
+            {"op": "add", "path": "/list/0", "value": 0},
+            {"op": "move", "from": "/metadata/labels/c", "path": "/c"},
+            {"op": "copy", "from": "/list", "path": "/copy"},
+        ]);
+        let expected = json!({"metadata": {"labels": {"b": "x", "k8s.io/app": "y"}}, "list": [0, 1, 2, 3], "c": "3",
+            "copy": [0, 1, 2, 3]});
+        assert_eq!(apply(&object, &body), Ok(expected));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_object_is_refused() {
+        let object = json!({"spec": {"replicas": 1}, "list": [1]});
+        let refusals = [
+            json!([{"op": "test", "path": "/spec/replicas", "value": 2}]),
+            json!([{"op": "test", "path": "/spec/paused", "value": true}]),
+            json!([{"op": "remove", "path": "/spec/paused"}]),
+            json!([{"op": "replace", "path": "/status/phase", "value": 1}]),
+            json!([{"op": "add", "path": "/list/7", "value": 1}]),
+            json!([{"op": "copy", "from": "/nothing", "path": "/x"}]),
+            json!([{"op": "move", "from": "/spec", "path": "/spec/inside"}]),
+            json!([{"op": "replace", "path": "", "value": 1}]),
+        ];
+        let refusals = refusals.map(|body| match apply(&object, &body) {
+            Err(PatchError::Unprocessable(why)) => why,
+            other => panic!("{body}: {other:?}"),
+        });
+        insta::assert_snapshot!(refusals.join("\n"), @r#"
+        testing value /spec/replicas failed: test failed
+        test operation does not apply: doc is missing path: "/spec/paused": missing value
+        remove operation does not apply: doc is missing path: "/spec/paused": missing value
+        replace operation does not apply: doc is missing path: "/status/phase": missing value
+        add operation does not apply: doc is missing path: "/list/7": missing value
+        copy operation does not apply: doc is missing from path
+        move operation does not apply: /spec/inside lies inside of what it moves
+        the patch leaves no object
+        "#);
+    }
+
+    #[test]
+    fn what_is_no_patch_is_refused() {
+        let bodies = [
+            json!({}),
+            json!([1]),
+            json!([{"op": "jump", "path": "/x"}]),
+            json!([{"op": "add", "path": "/x"}]),
+        ];
+        for body in bodies {
+            assert!(matches!(apply(&json!({}), &body), Err(PatchError::BadRequest(_))), "{body}");
+        }
+        let many = Value::Array(vec![json!({"op": "add", "path": "/x", "value": 1}); MAX_OPERATIONS + 1]);
+        assert_eq!(apply(&json!({}), &many), Err(PatchError::TooLarge { limit: 10_000, found: 10_001 }));
+    }
+
+    #[test]
+    fn a_small_patch_makes_no_large_object() {
+        let doubling = json!([{"op": "copy", "from": "/a", "path": "/a/-"}]);
+        let doubling = Value::Array(vec![doubling[0].clone(); 5000]);
+        let nesting = Value::Array(vec![json!({"op": "copy", "from": "/a", "path": "/a/0"}); 200]);
+        for body in [doubling, nesting] {
+            assert!(matches!(apply(&json!({"a": [1]}), &body), Err(PatchError::Unprocessable(_))));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! How the parts of an object belong together: which lists are maps by a key, which are sets, what is only ever written as
+//! a whole. Of the kinds of Kubernetes itself from a table, of defined kinds from their schema.
+
+use serde_json::Value;
+
+use self::builtin::{Field, List, METADATA, Type};
+use super::Target;
+
+mod builtin;
+
+/// What is known of one place in an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Structure<'a> {
+    /// A field of a kind of Kubernetes itself.
+    Field(&'static Field),
+    /// An item of such a field's list.
+    Item(&'static Type),
+    /// A defined kind's whole object.
+    Root(&'a Value),
+    /// A part of a defined kind.
+    Defined(&'a Value),
+    /// Nothing: maps field by field, lists as a whole.
+    Free,
+}
+
+/// A field that tells the items of a list apart, and what it is where an item does not say.
+pub(super) type KeyField<'a> = (&'a str, Option<Value>);
+
+/// What can have an owner of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Parts<'a> {
+    /// Only the value as a whole.
+    Whole,
+    /// Each field of the object.
+    Fields,
+    /// Each item of the list, told apart by these.
+    Keyed(Vec<KeyField<'a>>),
+    /// Each value of the list.
+    Values,
+}
+
+/// What a strategic merge patch does with a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListMerge {
+    /// Replaces it.
+    Replace,
+    /// Adds values.
+    Values,
+    /// Merges items by this field.
+    Key(&'static str),
+}
+
+impl<'a> Structure<'a> {
+    /// Of the whole object.
+    pub(super) fn of(target: &Target<'a>) -> Self {
+        match target.schema {
+            Some(schema) => Self::Root(schema),
+            None => Self::Field(builtin::kind(target.group, target.kind)),
+        }
+    }
+
+    /// Of the field `name` in here.
+    pub(super) fn field(self, name: &str) -> Self {
+        match self {
+            Self::Field(&Field { of, .. }) | Self::Item(of) => of.field(name).map_or(Self::Free, Self::Field),
+            Self::Root(_) if name == "metadata" => Self::Field(&METADATA),
+            Self::Root(schema) | Self::Defined(schema) => {
+                let field = schema.get("properties").and_then(|fields| fields.get(name));
+                let field =
+                    field.or_else(|| schema.get("additionalProperties").filter(|rest| rest.is_object()));
+                field.map_or(Self::Free, Self::Defined)
+            }
+            Self::Free => Self::Free,
+        }
+    }
+
+    /// Of the items of the list here.
+    pub(super) fn items(self) -> Self {
+        match self {
+            Self::Field(field) => Self::Item(field.of),
+            Self::Root(schema) | Self::Defined(schema) => {
+                schema.get("items").map_or(Self::Free, Self::Defined)
+            }
+            Self::Item(_) | Self::Free => Self::Free,
+        }
+    }
+
+    /// What of `value`, which stands here, can have an owner.
+    pub(super) fn parts(self, value: &Value) -> Parts<'a> {
+        match value {
+            Value::Object(_) if self.is_whole() => Parts::Whole,
+            Value::Object(_) => Parts::Fields,
+            Value::Array(_) => self.list(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Parts::Whole,
+        }
+    }
+
+    /// How a strategic merge patch treats the list here.
+    pub(super) fn list_merge(self) -> ListMerge {
+        match self {
+            Self::Field(field) => field.merge,
+            Self::Item(_) | Self::Root(_) | Self::Defined(_) | Self::Free => ListMerge::Replace,
+        }
+    }
+
+    fn is_whole(self) -> bool {
+        match self {
+            Self::Field(&Field { of, .. }) | Self::Item(of) => of.whole,
+            Self::Root(schema) | Self::Defined(schema) => {
+                text(schema, "x-kubernetes-map-type") == Some("atomic")
+            }
+            Self::Free => false,
+        }
+    }
+
+    fn list(self) -> Parts<'a> {
+        match self {
+            Self::Field(field) => match field.list {
+                List::Whole => Parts::Whole,
+                List::Values => Parts::Values,
+                List::Keyed(keys) => {
+                    Parts::Keyed(keys.iter().map(|(key, default)| (*key, default.map(Value::from))).collect())
+                }
+            },
+            Self::Root(schema) | Self::Defined(schema) => match text(schema, "x-kubernetes-list-type") {
+                Some("set") => Parts::Values,
+                Some("map") => Parts::Keyed(defined_keys(schema)),
+                _ => Parts::Whole,
+            },
+            Self::Item(_) | Self::Free => Parts::Whole,
+        }
+    }
+}
+
+fn text<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
+    schema.get(name).and_then(Value::as_str)
+}
+
+fn defined_keys(schema: &Value) -> Vec<KeyField<'_>> {
+    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+    let fields = schema.pointer("/items/properties");
+    let with_default = |key| {
+        let field = fields.and_then(|fields| fields.get(key));
+        (key, field.and_then(|field| field.get("default")).cloned())
+    };
+    keys.filter_map(Value::as_str).map(with_default).collect()
+}

@@ -1,0 +1,290 @@
+//! The published Kubernetes API's `patchStrategy`, `patchMergeKey`, `listType`, `listMapKey` and `mapType`.
+//!
+//! What the table does not name is a scalar, an object whose fields stand alone or a list that is replaced as a whole.
+
+use super::ListMerge;
+
+/// A field of a type.
+#[derive(Debug)]
+pub(in crate::patch) struct Field {
+    name: &'static str,
+    pub(super) merge: ListMerge,
+    pub(super) list: List,
+    /// The type of the field's object, or of its list's items.
+    pub(super) of: &'static Type,
+}
+
+/// Who can own what in a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum List {
+    /// One owner owns it all (`atomic`).
+    Whole,
+    /// Each value has its owners (`set`).
+    Values,
+    /// Each item has, told apart by these fields, which have a default where they can be absent (`map`).
+    Keyed(&'static [(&'static str, Option<&'static str>)]),
+}
+
+/// An object's type.
+#[derive(Debug)]
+pub(in crate::patch) struct Type {
+    fields: &'static [Field],
+    /// Whether it has owners only as a whole (`mapType: atomic`).
+    pub(super) whole: bool,
+}
+
+impl Type {
+    const fn of(fields: &'static [Field]) -> Self {
+        Self { fields, whole: false }
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+impl Field {
+    /// The list's items told apart by `keys`, the first of which is also the merge key.
+    const fn keyed(
+        name: &'static str,
+        keys: &'static [(&'static str, Option<&'static str>)],
+        of: &'static Type,
+    ) -> Self {
+        Self { name, merge: ListMerge::Key(keys[0].0), list: List::Keyed(keys), of }
+    }
+}
+
+/// An object of this type.
+const fn part(name: &'static str, of: &'static Type) -> Field {
+    Field { name, merge: ListMerge::Replace, list: List::Whole, of }
+}
+
+/// An object that is written as a whole.
+const fn whole(name: &'static str) -> Field {
+    part(name, &WHOLE)
+}
+
+/// A list of values, each with its owners.
+const fn values(name: &'static str) -> Field {
+    Field { name, merge: ListMerge::Values, list: List::Values, of: &PLAIN }
+}
+
+/// A list that a strategic merge patch merges by `key` and an apply writes as a whole.
+const fn merged(name: &'static str, key: &'static str) -> Field {
+    Field { name, merge: ListMerge::Key(key), list: List::Whole, of: &PLAIN }
+}
+
+/// A list that a strategic merge patch replaces and an apply merges.
+const fn applied(name: &'static str, keys: &'static [(&'static str, Option<&'static str>)]) -> Field {
+    Field { name, merge: ListMerge::Replace, list: List::Keyed(keys), of: &PLAIN }
+}
+
+/// The structure of a built-in kind's object.
+pub(super) fn kind(group: &str, kind: &str) -> &'static Field {
+    match (group, kind) {
+        ("", "Namespace") => &NAMESPACE,
+        ("", "Node") => &NODE,
+        ("", "Pod") => &POD,
+        ("", "ServiceAccount") => &SERVICE_ACCOUNT,
+        ("", "Event") => &EVENT,
+        ("", "Service") => &SERVICE,
+        ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet") => &WORKLOAD,
+        ("batch", "Job") => &JOB,
+        ("batch", "CronJob") => &CRON_JOB,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => &DEFINITION,
+        _ => &OTHER,
+    }
+}
+
+const BY_NAME: &[(&str, Option<&str>)] = &[("name", None)];
+const BY_TYPE: &[(&str, Option<&str>)] = &[("type", None)];
+
+static PLAIN: Type = Type::of(&[]);
+static WHOLE: Type = Type { fields: &[], whole: true };
+
+pub(super) static METADATA: Field = part("metadata", &OBJECT_META);
+static OBJECT_META: Type =
+    Type::of(&[values("finalizers"), Field::keyed("ownerReferences", &[("uid", None)], &WHOLE)]);
+
+static CONDITIONS: Type = Type::of(&[Field::keyed("conditions", BY_TYPE, &PLAIN)]);
+
+static OTHER: Field = part("", &OTHER_TYPE);
+static OTHER_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META)]);
+
+static NAMESPACE: Field = part("", &NAMESPACE_TYPE);
+static NAMESPACE_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("status", &CONDITIONS)]);
+
+static NODE: Field = part("", &NODE_TYPE);
+static NODE_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &NODE_SPEC), part("status", &NODE_STATUS)]);
+static NODE_SPEC: Type = Type::of(&[values("podCIDRs")]);
+static NODE_STATUS: Type =
+    Type::of(&[Field::keyed("conditions", BY_TYPE, &PLAIN), Field::keyed("addresses", BY_TYPE, &PLAIN)]);
+
+static SERVICE_ACCOUNT: Field = part("", &SERVICE_ACCOUNT_TYPE);
+static SERVICE_ACCOUNT_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), Field::keyed("secrets", BY_NAME, &WHOLE)]);
+
+static EVENT: Field = part("", &EVENT_TYPE);
+static EVENT_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), whole("involvedObject"), whole("related")]);
+
+static SERVICE: Field = part("", &SERVICE_TYPE);
+static SERVICE_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &SERVICE_SPEC), part("status", &CONDITIONS)]);
+static SERVICE_SPEC: Type = Type::of(&[
+    whole("selector"),
+    Field::keyed("ports", &[("port", None), ("protocol", Some("TCP"))], &PLAIN),
+]);
+
+static DEFINITION: Field = part("", &DEFINITION_TYPE);
+static DEFINITION_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("status", &DEFINITION_STATUS)]);
+static DEFINITION_STATUS: Type = Type::of(&[applied("conditions", BY_TYPE)]);
+
+static WORKLOAD: Field = part("", &WORKLOAD_TYPE);
+static WORKLOAD_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &WORKLOAD_SPEC), part("status", &CONDITIONS)]);
+static WORKLOAD_SPEC: Type = Type::of(&[whole("selector"), part("template", &POD_TEMPLATE)]);
+static POD_TEMPLATE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &POD_SPEC)]);
+
+static JOB: Field = part("", &JOB_TYPE);
+static JOB_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &WORKLOAD_SPEC), part("status", &JOB_STATUS)]);
+static JOB_STATUS: Type =
+    Type::of(&[merged("conditions", "type"), part("uncountedTerminatedPods", &UNCOUNTED_PODS)]);
+static UNCOUNTED_PODS: Type = Type::of(&[
+    Field { merge: ListMerge::Replace, ..values("succeeded") },
+    Field { merge: ListMerge::Replace, ..values("failed") },
+]);
+static CRON_JOB: Field = part("", &CRON_JOB_TYPE);
+static CRON_JOB_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &CRON_JOB_SPEC)]);
+static CRON_JOB_SPEC: Type = Type::of(&[part("jobTemplate", &JOB_TEMPLATE)]);
+static JOB_TEMPLATE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &WORKLOAD_SPEC)]);
+
+static POD: Field = part("", &POD_TYPE);
+static POD_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &POD_SPEC), part("status", &POD_STATUS)]);
+static POD_SPEC: Type = Type::of(&[
+    Field::keyed("containers", BY_NAME, &CONTAINER),
+    Field::keyed("initContainers", BY_NAME, &CONTAINER),
+    Field::keyed("ephemeralContainers", BY_NAME, &CONTAINER),
+    Field::keyed("volumes", BY_NAME, &VOLUME),
+    Field::keyed("imagePullSecrets", BY_NAME, &WHOLE),
+    Field::keyed("hostAliases", &[("ip", None)], &PLAIN),
+    Field::keyed("resourceClaims", BY_NAME, &PLAIN),
+    Field::keyed("schedulingGates", BY_NAME, &PLAIN),
+    Field::keyed(
+        "topologySpreadConstraints",
+        &[("topologyKey", None), ("whenUnsatisfiable", None)],
+        &SPREAD_CONSTRAINT,
+    ),
+    whole("nodeSelector"),
+    part("affinity", &AFFINITY),
+    part("resources", &RESOURCES),
+]);
+static SPREAD_CONSTRAINT: Type = Type::of(&[whole("labelSelector")]);
+static AFFINITY: Type = Type::of(&[part("nodeAffinity", &NODE_AFFINITY)]);
+static NODE_AFFINITY: Type = Type::of(&[whole("requiredDuringSchedulingIgnoredDuringExecution")]);
+static POD_STATUS: Type = Type::of(&[
+    Field::keyed("conditions", BY_TYPE, &PLAIN),
+    Field::keyed("podIPs", &[("ip", None)], &PLAIN),
+    merged("hostIPs", "ip"),
+    Field::keyed("resourceClaimStatuses", BY_NAME, &PLAIN),
+]);
+
+static CONTAINER: Type = Type::of(&[
+    Field::keyed("env", BY_NAME, &ENV),
+    Field::keyed("ports", &[("containerPort", None), ("protocol", Some("TCP"))], &PLAIN),
+    Field::keyed("volumeMounts", &[("mountPath", None)], &PLAIN),
+    Field::keyed("volumeDevices", &[("devicePath", None)], &PLAIN),
+    part("resources", &RESOURCES),
+]);
+static RESOURCES: Type = Type::of(&[applied("claims", BY_NAME)]);
+static ENV: Type = Type::of(&[part("valueFrom", &ENV_SOURCE)]);
+static ENV_SOURCE: Type = Type::of(&[
+    whole("configMapKeyRef"),
+    whole("secretKeyRef"),
+    whole("fieldRef"),
+    whole("resourceFieldRef"),
+]);
+
+static VOLUME: Type = Type::of(&[
+    part("cephfs", &WITH_SECRET),
+    part("cinder", &WITH_SECRET),
+    part("csi", &CSI_VOLUME),
+    part("ephemeral", &EPHEMERAL_VOLUME),
+    part("flexVolume", &WITH_SECRET),
+    part("iscsi", &WITH_SECRET),
+    part("rbd", &WITH_SECRET),
+    part("scaleIO", &WITH_SECRET),
+    part("storageos", &WITH_SECRET),
+]);
+static WITH_SECRET: Type = Type::of(&[whole("secretRef")]);
+static CSI_VOLUME: Type = Type::of(&[whole("nodePublishSecretRef")]);
+static EPHEMERAL_VOLUME: Type = Type::of(&[part("volumeClaimTemplate", &CLAIM_TEMPLATE)]);
+static CLAIM_TEMPLATE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &CLAIM_SPEC)]);
+static CLAIM_SPEC: Type = Type::of(&[whole("selector"), whole("dataSource")]);
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{
+        api::{apps::v1 as apps, batch::v1 as batch, core::v1 as core},
+        apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+        schemars::{JsonSchema, generate::SchemaSettings},
+    };
+    use serde_json::{Map, Value};
+
+    use super::{List, Type, kind};
+
+    /// Each name in the table is that of a field of the published type, and each key that of a field of its items.
+    fn check<T: JsonSchema>(group: &str, name: &str) {
+        let mut generator = SchemaSettings::openapi3().into_generator();
+        let root = generator.subschema_for::<T>().to_value();
+        walk(kind(group, name).of, &root, &generator.take_definitions(false), name);
+    }
+
+    fn walk(type_: &Type, schema: &Value, definitions: &Map<String, Value>, path: &str) {
+        let schema = resolved(schema, definitions);
+        for field in type_.fields {
+            let path = format!("{path}.{}", field.name);
+            let found = schema.pointer(&format!("/properties/{}", field.name));
+            let found = resolved(found.unwrap_or_else(|| panic!("{path} does not exist")), definitions);
+            let inside = resolved(found.get("items").unwrap_or(found), definitions);
+            if let List::Keyed(keys) = field.list {
+                for (key, _) in keys {
+                    assert!(
+                        inside.pointer(&format!("/properties/{key}")).is_some(),
+                        "{path} has no key {key}"
+                    );
+                }
+            }
+            walk(field.of, inside, definitions, &path);
+        }
+    }
+
+    fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
+        let reference =
+            schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
+        let name = reference.and_then(|reference| reference.rsplit('/').next());
+        name.and_then(|name| definitions.get(name)).unwrap_or(schema)
+    }
+
+    #[test]
+    fn the_table_speaks_of_published_fields() {
+        check::<core::Namespace>("", "Namespace");
+        check::<core::Node>("", "Node");
+        check::<core::Pod>("", "Pod");
+        check::<core::ServiceAccount>("", "ServiceAccount");
+        check::<core::Event>("", "Event");
+        check::<core::Service>("", "Service");
+        check::<core::ConfigMap>("", "ConfigMap");
+        check::<apps::DaemonSet>("apps", "DaemonSet");
+        check::<apps::Deployment>("apps", "Deployment");
+        check::<apps::ReplicaSet>("apps", "ReplicaSet");
+        check::<apps::StatefulSet>("apps", "StatefulSet");
+        check::<batch::Job>("batch", "Job");
+        check::<batch::CronJob>("batch", "CronJob");
+        check::<CustomResourceDefinition>("apiextensions.k8s.io", "CustomResourceDefinition");
+    }
+}

@@ -1,0 +1,122 @@
+//! From a request's path to what it names.
+
+use std::sync::Arc;
+
+use crate::{
+    query::percent_decode,
+    registry::{Builtin, Kind, Registry},
+};
+
+/// What a path names.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// `/healthz`, `/livez`, `/readyz`.
+    Health,
+    /// `/version`.
+    Version,
+    /// `/api`.
+    CoreVersions,
+    /// `/apis`.
+    Groups,
+    /// `/apis/<group>`.
+    Group(String),
+    /// `/api/v1`, `/apis/<group>/<version>`.
+    GroupVersion(String, String),
+    /// `/openapi/v3`.
+    OpenApiIndex,
+    /// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`.
+    OpenApi(String, String),
+    /// A collection, an object or a part of one.
+    Objects(Target),
+    /// None of these.
+    Unknown,
+}
+
+/// A collection, an object or a part of one.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) kind: Arc<Kind>,
+    /// Empty where the path names none.
+    pub(crate) namespace: String,
+    /// Empty for collections.
+    pub(crate) name: String,
+    pub(crate) part: Option<Part>,
+}
+
+impl Target {
+    /// The subresource in managed fields: empty for the object itself.
+    pub(crate) fn part_name(&self) -> &'static str {
+        match self.part {
+            None => "",
+            Some(Part::Status) => "status",
+            Some(Part::Binding) => "binding",
+            Some(Part::Token) => "token",
+        }
+    }
+}
+
+/// A subresource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// `…/status`.
+    Status,
+    /// `pods/…/binding`.
+    Binding,
+    /// `serviceaccounts/…/token`.
+    Token,
+}
+
+/// Reads `path`.
+pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
+    let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["healthz" | "livez" | "readyz", ..] => Place::Health,
+        ["version"] => Place::Version,
+        ["api"] => Place::CoreVersions,
+        ["apis"] => Place::Groups,
+        ["apis", group] => Place::Group((*group).to_owned()),
+        ["api", version] => Place::GroupVersion(String::new(), (*version).to_owned()),
+        ["apis", group, version] => Place::GroupVersion((*group).to_owned(), (*version).to_owned()),
+        ["openapi", "v3"] => Place::OpenApiIndex,
+        ["openapi", "v3", "api", version] => Place::OpenApi(String::new(), (*version).to_owned()),
+        ["openapi", "v3", "apis", group, version] => Place::OpenApi((*group).to_owned(), (*version).to_owned()),
+        ["api", version, rest @ ..] => objects(registry, "", version, rest),
+        ["apis", group, version, rest @ ..] => objects(registry, group, version, rest),
+        _ => Place::Unknown,
+    }
+}
+
+fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Place {
+    let target = |namespace: &str, plural: &str, name: &str, part: Option<&str>| {
+        let kind = registry.find(group, version, plural)?;
+        let part = match part {
+            None => None,
+            Some(part) => Some(subresource(kind, part)?),
+        };
+        // a namespace in the path of a cluster-scoped kind, or an object of a namespaced kind without one
+        let fits = if kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() };
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        fits.then(|| Target { kind: Arc::clone(kind), namespace, name, part })
+    };
+    let found = match rest {
+        ["namespaces", namespace, "status"] => target("", "namespaces", namespace, Some("status")),
+        ["namespaces", namespace, plural] => target(namespace, plural, "", None),
+        ["namespaces", namespace, plural, name] => target(namespace, plural, name, None),
+        ["namespaces", namespace, plural, name, part] => target(namespace, plural, name, Some(part)),
+        [plural] => target("", plural, "", None),
+        [plural, name] => target("", plural, name, None),
+        [plural, name, part] => target("", plural, name, Some(part)),
+        _ => None,
+    };
+    found.map_or(Place::Unknown, Place::Objects)
+}
+
+fn subresource(kind: &Kind, part: &str) -> Option<Part> {
+    match part {
+        "status" if kind.status => Some(Part::Status),
+        "binding" if kind.is(Builtin::Pod) => Some(Part::Binding),
+        "token" if kind.is(Builtin::ServiceAccount) => Some(Part::Token),
+        _ => None,
+    }
+}

@@ -1,0 +1,188 @@
+//! Holding an object against its schema.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+
+use super::{Node, Others, Quantity, Scalar, Schema, Type};
+
+/// What stands against an object. A path is as in messages: `spec.containers[0].image`.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Findings {
+    /// Values of the wrong type.
+    pub(crate) mismatches: Vec<Mismatch>,
+    /// Fields that the kind does not have.
+    pub(crate) unknown: Vec<String>,
+    /// Required fields that are not there.
+    pub(crate) missing: Vec<String>,
+    /// Values of the right type that are not allowed.
+    pub(crate) refused: Vec<Refusal>,
+}
+
+/// A value of the right type that is not allowed.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) path: String,
+    pub(crate) value: Value,
+    pub(crate) rule: Rule,
+}
+
+/// What a refused value goes against.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Rule {
+    /// It is none of these.
+    Enum(Vec<Value>),
+    /// It is less.
+    Minimum(f64),
+    /// It is more.
+    Maximum(f64),
+}
+
+/// A value of the wrong type.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    pub(crate) path: String,
+    pub(crate) found: String,
+    pub(crate) expected: &'static str,
+}
+
+impl Schema {
+    /// All findings about `object`.
+    pub(crate) fn check(&self, object: &Value) -> Findings {
+        let mut findings = Findings::default();
+        self.walk(self.root, object, &mut String::new(), &mut findings);
+        findings
+    }
+
+    fn walk(&self, at: usize, value: &Value, path: &mut String, findings: &mut Findings) {
+        match (self.node(at), value) {
+            (Node::Any, _) => {}
+            (Node::Object { fields, others, required, .. }, Value::Object(map)) => {
+                for name in required.iter().filter(|name| map.get(name.as_ref()).is_none_or(Value::is_null)) {
+                    findings.missing.push(joined(path, name));
+                }
+                for (name, value) in map {
+                    let node = match (fields.get(name.as_str()), others) {
+                        (Some(node), _) | (None, Others::Map(node)) => *node,
+                        (None, Others::Kept) => continue,
+                        (None, Others::Unknown) => {
+                            findings.unknown.push(joined(path, name));
+                            continue;
+                        }
+                    };
+                    self.inside(node, value, path, &field_step(path, name), findings);
+                }
+            }
+            (Node::List { items, .. }, Value::Array(list)) => {
+                for (index, value) in list.iter().enumerate() {
+                    self.inside(*items, value, path, &format!("[{index}]"), findings);
+                }
+            }
+            // Go reads null as absent, everywhere
+            (_, Value::Null) => {}
+            (Node::Object { .. }, _) => findings.mismatch(path, value, "object"),
+            (Node::List { .. }, _) => findings.mismatch(path, value, "array"),
+            (Node::Scalar(scalar), _) => scalar.check(value, path, findings),
+        }
+    }
+
+    fn inside(&self, at: usize, value: &Value, path: &mut String, step: &str, findings: &mut Findings) {
+        let length = path.len();
+        path.push_str(step);
+        self.walk(at, value, path, findings);
+        path.truncate(length);
+    }
+}
+
+impl Scalar {
+    fn check(&self, value: &Value, path: &str, findings: &mut Findings) {
+        if let Some(expected) = self.type_.refuses(value) {
+            return findings.mismatch(path, value, expected);
+        }
+        let mut refuse = |rule| {
+            findings.refused.push(Refusal { path: path.to_owned(), value: value.clone(), rule });
+        };
+        if !self.allowed.is_empty() && !self.allowed.contains(value) {
+            refuse(Rule::Enum(self.allowed.clone()));
+        }
+        let Some(number) = value.as_f64() else { return };
+        if let Some(minimum) = self.minimum.filter(|minimum| number < *minimum) {
+            refuse(Rule::Minimum(minimum));
+        }
+        if let Some(maximum) = self.maximum.filter(|maximum| number > *maximum) {
+            refuse(Rule::Maximum(maximum));
+        }
+    }
+}
+
+impl Type {
+    /// What it wanted instead of `value`.
+    fn refuses(self, value: &Value) -> Option<&'static str> {
+        let (fits, expected) = match self {
+            Self::String => (value.is_string(), "string"),
+            Self::Bytes => {
+                (value.as_str().is_some_and(|text| STANDARD.decode(text).is_ok()), "base64 string")
+            }
+            Self::Time => {
+                let is_time = |text: &str| text.parse::<jiff::Timestamp>().is_ok();
+                (value.as_str().is_some_and(is_time), "RFC 3339 time")
+            }
+            Self::Boolean => (value.is_boolean(), "boolean"),
+            Self::Int32 => (value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()), "int32"),
+            Self::Int64 => (value.as_i64().is_some(), "int64"),
+            Self::Number => (value.is_number(), "number"),
+            Self::IntOrString => (value.is_string() || value.as_i64().is_some(), "integer or string"),
+            Self::Quantity => (is_quantity(value), "quantity"),
+        };
+        (!fits).then_some(expected)
+    }
+}
+
+fn is_quantity(value: &Value) -> bool {
+    value.is_number() || value.as_str().is_some_and(|text| Quantity::parse(text).is_some())
+}
+
+impl Findings {
+    fn mismatch(&mut self, path: &str, value: &Value, expected: &'static str) {
+        let found = match value {
+            Value::Null => "null".to_owned(),
+            Value::Bool(_) => "bool".to_owned(),
+            Value::Number(number) => format!("number {number}"),
+            Value::String(text) => format!("string {}", json!(shortened(text))),
+            Value::Array(_) => "array".to_owned(),
+            Value::Object(_) => "object".to_owned(),
+        };
+        self.mismatches.push(Mismatch { path: path.to_owned(), found, expected });
+    }
+}
+
+/// A value in a message helps; all of a large one does not.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 40;
+    if text.chars().count() <= SHOWN {
+        text.to_owned()
+    } else {
+        text.chars().take(SHOWN).chain("…".chars()).collect()
+    }
+}
+
+fn joined(path: &str, name: &str) -> String {
+    format!("{path}{}", field_step(path, name))
+}
+
+fn field_step(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!(".{name}") }
+}
+
+/// Kept here so that both walks agree on what a map is.
+pub(super) fn known<'a>(
+    fields: &'a std::collections::BTreeMap<Box<str>, usize>,
+    others: &Others,
+    map: &'a mut Map<String, Value>,
+) -> impl Iterator<Item = (usize, &'a mut Value)> {
+    let rest = match others {
+        Others::Map(node) => Some(*node),
+        Others::Unknown | Others::Kept => None,
+    };
+    map.iter_mut()
+        .filter_map(move |(name, value)| Some((fields.get(name.as_str()).copied().or(rest)?, value)))
+}

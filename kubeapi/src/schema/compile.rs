@@ -1,0 +1,138 @@
+//! From an OpenAPI v3 schema document to a compiled schema.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use super::{Node, Others, Scalar, Schema, Type};
+
+/// Compiles `root`; `definitions` are what it refers to by `$ref`.
+pub(super) fn compile(root: &Value, definitions: &Map<String, Value>) -> Schema {
+    let mut compiler = Compiler { definitions, named: HashMap::new(), nodes: Vec::new() };
+    let root = compiler.add(root);
+    Schema { nodes: compiler.nodes, root }
+}
+
+struct Compiler<'a> {
+    definitions: &'a Map<String, Value>,
+    /// Definitions compiled or in work, by name: a type that contains itself meets its own place here.
+    named: HashMap<&'a str, usize>,
+    nodes: Vec<Node>,
+}
+
+impl<'a> Compiler<'a> {
+    fn add(&mut self, schema: &'a Value) -> usize {
+        match reference(schema) {
+            Some(name) => self.add_named(name),
+            None => {
+                let at = self.reserve();
+                self.fill(at, schema);
+                at
+            }
+        }
+    }
+
+    fn add_named(&mut self, path: &'a str) -> usize {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        if let Some(at) = self.named.get(name) {
+            return *at;
+        }
+        let at = self.reserve();
+        self.named.insert(name, at);
+        if name.ends_with(".Quantity") {
+            self.set(at, Node::Scalar(Scalar { nullable: true, ..Scalar::of(Type::Quantity) }));
+        } else if name.ends_with(".RawExtension") || name.ends_with(".FieldsV1") {
+            self.set(at, Node::Any);
+        } else if let Some(schema) = self.definitions.get(name) {
+            self.fill(at, schema);
+        }
+        at
+    }
+
+    fn reserve(&mut self) -> usize {
+        self.nodes.push(Node::Any);
+        self.nodes.len() - 1
+    }
+
+    fn set(&mut self, at: usize, node: Node) {
+        if let Some(place) = self.nodes.get_mut(at) {
+            *place = node;
+        }
+    }
+
+    fn fill(&mut self, at: usize, schema: &'a Value) {
+        let nullable = flag(schema, "nullable");
+        let node = match schema.get("type").and_then(Value::as_str) {
+            _ if flag(schema, "x-kubernetes-int-or-string") => {
+                Node::Scalar(Scalar { nullable, ..Scalar::of(Type::IntOrString) })
+            }
+            Some("object") => self.object(schema, nullable),
+            Some("array") => match schema.get("items") {
+                Some(items) => Node::List { items: self.add(items), nullable },
+                None => Node::Any,
+            },
+            Some(type_) => scalar(schema, type_, nullable),
+            None => Node::Any,
+        };
+        self.set(at, node);
+    }
+
+    fn object(&mut self, schema: &'a Value, nullable: bool) -> Node {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let additional = schema.get("additionalProperties").filter(|value| value.is_object());
+        let others = match (properties, additional) {
+            _ if flag(schema, "x-kubernetes-preserve-unknown-fields") => Others::Kept,
+            (_, Some(values)) => Others::Map(self.add(values)),
+            _ if flag(schema, "additionalProperties") => Others::Kept,
+            (Some(_), None) => Others::Unknown,
+            // an object of which nothing is said
+            (None, None) => Others::Kept,
+        };
+        let fields: BTreeMap<_, _> = properties
+            .into_iter()
+            .flatten()
+            .map(|(name, field)| (name.as_str().into(), self.add(field)))
+            .collect();
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let required = required.filter_map(Value::as_str).map(Into::into).collect();
+        Node::Object { fields, others, required, nullable }
+    }
+}
+
+impl Scalar {
+    fn of(type_: Type) -> Self {
+        Self { type_, nullable: false, allowed: Vec::new(), minimum: None, maximum: None, default: None }
+    }
+}
+
+fn scalar(schema: &Value, type_: &str, nullable: bool) -> Node {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let type_ = match (type_, format) {
+        ("string", "byte") => Type::Bytes,
+        ("string", "date-time") => Type::Time,
+        ("string", _) => Type::String,
+        ("boolean", _) => Type::Boolean,
+        ("integer", "int32") => Type::Int32,
+        ("integer", _) => Type::Int64,
+        ("number", _) => Type::Number,
+        _ => return Node::Any,
+    };
+    Node::Scalar(Scalar {
+        type_,
+        nullable,
+        allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+        minimum: schema.get("minimum").and_then(Value::as_f64),
+        maximum: schema.get("maximum").and_then(Value::as_f64),
+        default: schema.get("default").cloned(),
+    })
+}
+
+/// `$ref`, also where a description beside it made it `allOf: [{$ref}]`.
+fn reference(schema: &Value) -> Option<&str> {
+    let direct = schema.get("$ref").and_then(Value::as_str);
+    direct.or_else(|| schema.pointer("/allOf/0/$ref").and_then(Value::as_str))
+}
+
+fn flag(schema: &Value, name: &str) -> bool {
+    schema.get(name).and_then(Value::as_bool).unwrap_or(false)
+}

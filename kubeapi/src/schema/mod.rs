@@ -1,0 +1,117 @@
+//! A kind's schema, compiled small: what a field may hold, which fields there are. Checks objects, prunes and normalises them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::schemars::{Schema as JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value};
+
+mod check;
+mod compile;
+mod quantity;
+mod shape;
+
+pub(crate) use check::{Findings, Mismatch, Refusal, Rule};
+pub(crate) use quantity::Quantity;
+
+/// A compiled schema: nodes that name each other by place, since some types contain themselves.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    nodes: Vec<Node>,
+    root: usize,
+}
+
+/// What one value may be.
+#[derive(Debug)]
+enum Node {
+    /// Anything.
+    Any,
+    /// An object.
+    Object {
+        /// Its known fields.
+        fields: BTreeMap<Box<str>, usize>,
+        /// What stands under other names.
+        others: Others,
+        /// Fields that must be there.
+        required: Vec<Box<str>>,
+        nullable: bool,
+    },
+    /// A list of these.
+    List { items: usize, nullable: bool },
+    /// Neither.
+    Scalar(Scalar),
+}
+
+/// What an object may hold beside its known fields.
+#[derive(Clone, Copy, Debug)]
+enum Others {
+    /// Nothing.
+    Unknown,
+    /// Anything.
+    Kept,
+    /// Values of this kind: the object is a map.
+    Map(usize),
+}
+
+/// A value that is neither object nor list.
+#[derive(Debug)]
+struct Scalar {
+    type_: Type,
+    nullable: bool,
+    /// The only values allowed; empty for all.
+    allowed: Vec<Value>,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
+    default: Option<Value>,
+}
+
+/// The types of scalars that clients can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    String,
+    /// base64
+    Bytes,
+    /// RFC 3339
+    Time,
+    Boolean,
+    Int32,
+    Int64,
+    Number,
+    IntOrString,
+    /// A number is taken and turned into the string that typed clients expect.
+    Quantity,
+}
+
+impl Schema {
+    /// Of a published type.
+    pub(crate) fn published(generate: fn(&mut SchemaGenerator) -> JsonSchema) -> Self {
+        let mut generator = SchemaSettings::openapi3().into_generator();
+        let root = generate(&mut generator).to_value();
+        let definitions = generator.take_definitions(false);
+        compile::compile(&root, &definitions)
+    }
+
+    /// Of a definition's `openAPIV3Schema`.
+    pub(crate) fn definition(document: &Value) -> Self {
+        let mut schema = compile::compile(document, &Map::new());
+        schema.add_type_meta();
+        schema
+    }
+
+    /// Every object has these, whether or not its definition says so.
+    fn add_type_meta(&mut self) {
+        let any = self.nodes.len();
+        self.nodes.push(Node::Any);
+        if let Some(Node::Object { fields, .. }) = self.nodes.get_mut(self.root) {
+            for name in ["apiVersion", "kind", "metadata"] {
+                fields.insert(name.into(), any);
+            }
+        }
+    }
+
+    fn node(&self, at: usize) -> &Node {
+        self.nodes.get(at).unwrap_or(&Node::Any)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Bringing an object into the shape in which it is stored: nulls gone, quantities as strings, unknown fields pruned, defaults in.
+
+use serde_json::Value;
+
+use super::{Node, Others, Scalar, Schema, Type, check::known};
+
+impl Schema {
+    /// Drops nulls of known fields (Go reads them as absent) and turns numeric quantities into strings.
+    pub(crate) fn normalise(&self, object: &mut Value) {
+        self.normalise_at(self.root, object);
+    }
+
+    fn normalise_at(&self, at: usize, value: &mut Value) {
+        match (self.node(at), value) {
+            (Node::Object { fields, others, .. }, Value::Object(map)) => {
+                let rest = match others {
+                    Others::Map(node) => Some(node),
+                    Others::Unknown | Others::Kept => None,
+                };
+                map.retain(|name, value| {
+                    let node = fields.get(name.as_str()).or(rest);
+                    !value.is_null() || node.is_none_or(|node| self.takes_null(*node))
+                });
+                for (node, value) in known(fields, others, map) {
+                    self.normalise_at(node, value);
+                }
+            }
+            (Node::List { items, .. }, Value::Array(list)) => {
+                list.iter_mut().for_each(|value| self.normalise_at(*items, value));
+            }
+            (Node::Scalar(Scalar { type_: Type::Quantity, .. }), value @ Value::Number(_)) => {
+                *value = Value::String(value.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    fn takes_null(&self, at: usize) -> bool {
+        match self.node(at) {
+            Node::Any => true,
+            Node::Object { nullable, .. } | Node::List { nullable, .. } => *nullable,
+            Node::Scalar(scalar) => scalar.nullable && scalar.type_ != Type::Quantity,
+        }
+    }
+
+    /// Removes the fields that the schema does not have.
+    pub(crate) fn prune(&self, object: &mut Value) {
+        self.prune_at(self.root, object);
+    }
+
+    fn prune_at(&self, at: usize, value: &mut Value) {
+        match (self.node(at), value) {
+            (Node::Object { fields, others, .. }, Value::Object(map)) => {
+                if matches!(others, Others::Unknown) {
+                    map.retain(|name, _| fields.contains_key(name.as_str()));
+                }
+                for (node, value) in known(fields, others, map) {
+                    self.prune_at(node, value);
+                }
+            }
+            (Node::List { items, .. }, Value::Array(list)) => {
+                list.iter_mut().for_each(|value| self.prune_at(*items, value));
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the defaults that a definition gives, where the object around them is there.
+    pub(crate) fn fill_defaults(&self, object: &mut Value) {
+        self.fill_at(self.root, object);
+    }
+
+    fn fill_at(&self, at: usize, value: &mut Value) {
+        match (self.node(at), value) {
+            (Node::Object { fields, others, .. }, Value::Object(map)) => {
+                for (name, node) in fields {
+                    if let Node::Scalar(Scalar { default: Some(default), .. }) = self.node(*node)
+                        && !map.contains_key(name.as_ref())
+                    {
+                        map.insert(name.to_string(), default.clone());
+                    }
+                }
+                for (node, value) in known(fields, others, map) {
+                    self.fill_at(node, value);
+                }
+            }
+            (Node::List { items, .. }, Value::Array(list)) => {
+                list.iter_mut().for_each(|value| self.fill_at(*items, value));
+            }
+            _ => {}
+        }
+    }
+}

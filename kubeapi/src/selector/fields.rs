@@ -1,0 +1,160 @@
+//! Field selectors: `spec.nodeName=edge-1,status.phase!=Failed`. Which fields there are depends on the kind.
+
+use serde_json::Value;
+
+use crate::registry::{Builtin, Kind};
+
+/// One requirement of a field selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FieldRequirement {
+    label: String,
+    /// JSON Pointers: the first that leads to a value counts.
+    pointers: Vec<String>,
+    value: String,
+    /// `!=`
+    negated: bool,
+}
+
+impl FieldRequirement {
+    pub(super) fn matches(&self, object: &Value) -> bool {
+        let found = self.pointers.iter().map(|pointer| text(object, pointer)).find(|text| !text.is_empty());
+        (found.unwrap_or(self.absent()) == self.value) != self.negated
+    }
+
+    /// How a field reads that is not there.
+    fn absent(&self) -> &'static str {
+        match self.label.as_str() {
+            "spec.unschedulable" | "spec.hostNetwork" => "false",
+            _ => "",
+        }
+    }
+
+    /// The value that `label` must have.
+    pub(super) fn exact(&self, label: &str) -> Option<&str> {
+        (!self.negated && self.label == label).then_some(self.value.as_str())
+    }
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    match object.pointer(pointer) {
+        Some(Value::String(text)) => text,
+        Some(Value::Bool(true)) => "true",
+        _ => "",
+    }
+}
+
+/// Reads a field selector.
+pub(super) fn parse(kind: &Kind, text: &str) -> Result<Vec<FieldRequirement>, String> {
+    terms(text).filter(|term| !term.is_empty()).map(|term| requirement(kind, text, term)).collect()
+}
+
+/// Cuts at commas that no backslash stands before.
+fn terms(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    text.split(move |char| {
+        let cut = char == ',' && !escaped;
+        escaped = char == '\\' && !escaped;
+        cut
+    })
+}
+
+fn requirement(kind: &Kind, whole: &str, term: &str) -> Result<FieldRequirement, String> {
+    let (label, negated, value) =
+        split(term).ok_or_else(|| format!("invalid selector: '{whole}'; can't understand '{term}'"))?;
+    let value = unescaped(value)?;
+    // the name of this field before v1
+    let label = if label == "spec.host" && kind.is(Builtin::Pod) { "spec.nodeName" } else { label };
+    let pointers = pointers(kind, label)?;
+    Ok(FieldRequirement { label: label.to_owned(), pointers, value, negated })
+}
+
+fn split(term: &str) -> Option<(&str, bool, &str)> {
+    let at =
+        term.find(['=', '!']).filter(|at| !term[*at..].starts_with('!') || term[*at..].starts_with("!="));
+    let at = at.or_else(|| term.find('='))?;
+    let (label, rest) = term.split_at(at);
+    let rest = rest.strip_prefix("!=").map(|value| (true, value)).or_else(|| {
+        let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?;
+        Some((false, value))
+    });
+    rest.map(|(negated, value)| (label, negated, value))
+}
+
+/// `\\`, `\,` and `\=` stand for the second character.
+fn unescaped(value: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => match chars.next() {
+                Some(char @ ('\\' | ',' | '=')) => out.push(char),
+                Some(other) => {
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                }
+                None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
+            },
+            ',' | '=' => {
+                return Err(format!("invalid field selector: unescaped character in value: {}", char as u32));
+            }
+            char => out.push(char),
+        }
+    }
+    Ok(out)
+}
+
+/// Where `label` stands in objects of this kind.
+fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
+    let known: Option<&[&str]> = match kind.builtin {
+        Some(Builtin::Pod) => Some(&[
+            "metadata.name",
+            "metadata.namespace",
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ]),
+        Some(Builtin::Node) => Some(&["metadata.name", "spec.unschedulable"]),
+        Some(Builtin::Namespace) => Some(&["metadata.name", "status.phase"]),
+        Some(Builtin::Secret) => Some(&["metadata.name", "metadata.namespace", "type"]),
+        Some(Builtin::Service) => {
+            Some(&["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"])
+        }
+        Some(Builtin::Event) => Some(&[
+            "metadata.name",
+            "metadata.namespace",
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ]),
+        None if kind.namespaced => Some(&["metadata.name", "metadata.namespace"]),
+        None => Some(&["metadata.name"]),
+        Some(_) => None,
+    };
+    match known {
+        Some(known) if !known.contains(&label) => Err(format!("field label not supported: {label}")),
+        None if !matches!(label, "metadata.name" | "metadata.namespace") => Err(format!(
+            "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )),
+        _ => Ok(places(kind, label)),
+    }
+}
+
+fn places(kind: &Kind, label: &str) -> Vec<String> {
+    match label {
+        // the reporter of an event stands in either of two fields
+        "source" if kind.is(Builtin::Event) => vec!["/source/component".into(), "/reportingComponent".into()],
+        _ => vec![format!("/{}", label.replace('.', "/"))],
+    }
+}

@@ -1,0 +1,296 @@
+//! Refusals: `metav1.Status` with the reasons, codes and texts of the real API server, which clients match on.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::{patch::PatchError, registry::Kind, store::StoreError};
+
+/// A request refused.
+#[derive(Clone, Debug)]
+pub(crate) struct StatusError {
+    pub(crate) code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Map<String, Value>,
+}
+
+/// One reason why an object is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    reason: &'static str,
+    field: String,
+    message: String,
+}
+
+impl Cause {
+    /// `field: Required value: why`
+    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
+        let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
+        Self { reason: "FieldValueRequired", field: field.into(), message }
+    }
+
+    /// `field: Invalid value: "value": why`
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        Self { reason: "FieldValueInvalid", field: field.into(), message: format!("Invalid value: {value}: {why}") }
+    }
+
+    /// `field: Forbidden: why`
+    pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
+        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
+    }
+
+    /// `field: Duplicate value: "value"`
+    pub(crate) fn duplicate(field: impl Into<String>, value: &str) -> Self {
+        let message = format!("Duplicate value: {}", json!(value));
+        Self { reason: "FieldValueDuplicate", field: field.into(), message }
+    }
+
+    /// `field: Unsupported value: "value": supported values: "a", "b"`
+    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        Self { reason: "FieldValueNotSupported", field: field.into(), message }
+    }
+
+    /// `field: Not found: "value"`
+    pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
+        let message = format!("Not found: {}", json!(value));
+        Self { reason: "FieldValueNotFound", field: field.into(), message }
+    }
+
+    /// `field: Too long: may not be more than 262144 bytes`
+    pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        let message = format!("Too long: may not be more than {limit} bytes");
+        Self { reason: "FieldValueTooLong", field: field.into(), message }
+    }
+
+    fn text(&self) -> String {
+        format!("{}: {}", self.field, self.message)
+    }
+}
+
+impl StatusError {
+    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Map::new() }
+    }
+
+    /// The details that name an object: `kind` is the resource, as the real server has it.
+    fn about(mut self, kind: &Kind, name: &str) -> Self {
+        if !name.is_empty() {
+            self.details.insert("name".into(), name.into());
+        }
+        if !kind.group.is_empty() {
+            self.details.insert("group".into(), kind.group.as_str().into());
+        }
+        self.details.insert("kind".into(), kind.plural.as_str().into());
+        self
+    }
+
+    /// 404: no such object.
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", kind.resource());
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(kind, name)
+    }
+
+    /// 404: the namespace that an object should stand in.
+    pub(crate) fn no_namespace(name: &str) -> Self {
+        let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", format!("namespaces \"{name}\" not found"));
+        error.details.insert("name".into(), name.into());
+        error.details.insert("kind".into(), "namespaces".into());
+        error
+    }
+
+    /// 404: no such path.
+    pub(crate) fn no_resource() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 409: the name is taken.
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", kind.resource());
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(kind, name)
+    }
+
+    /// 409: written by somebody else meanwhile.
+    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(kind, name, why)
+    }
+
+    /// 409: a precondition does not hold.
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name)
+    }
+
+    /// 409: fields that other managers own, from server-side apply: (field, message) each.
+    pub(crate) fn apply_conflict(message: impl Into<String>, causes: Vec<(String, String)>) -> Self {
+        let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message);
+        let causes = causes.into_iter().map(|(field, message)| {
+            json!({"reason": "FieldManagerConflict", "message": message, "field": field})
+        });
+        error.details.insert("causes".into(), causes.collect());
+        error
+    }
+
+    /// 422: understood, but against the kind's rules.
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let texts: Vec<_> = causes.iter().map(Cause::text).collect();
+        let texts = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) };
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let message = format!("{qualified} \"{name}\" is invalid: {texts}");
+        let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        if !name.is_empty() {
+            error.details.insert("name".into(), name.into());
+        }
+        if !group.is_empty() {
+            error.details.insert("group".into(), group.into());
+        }
+        error.details.insert("kind".into(), kind.into());
+        let causes = causes.into_iter().map(|Cause { reason, field, message }| {
+            json!({"reason": reason, "message": message, "field": field})
+        });
+        error.details.insert("causes".into(), causes.collect());
+        error
+    }
+
+    /// 422 without causes: what a patch does that cannot be done.
+    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+    }
+
+    /// 400.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// 410: list again.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 504: a revision that this server has not reached.
+    pub(crate) fn too_large_revision(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        error.details.insert(
+            "causes".into(),
+            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
+        );
+        error.details.insert("retryAfterSeconds".into(), 1.into());
+        error
+    }
+
+    /// 403: nothing new in a namespace that goes.
+    pub(crate) fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
+        let message = format!(
+            "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+            kind.resource()
+        );
+        let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name);
+        let cause = format!("namespace {namespace} is being terminated");
+        let causes = json!([{"reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace"}]);
+        error.details.insert("causes".into(), causes);
+        error
+    }
+
+    /// 501: this API lacks a part that the request needs.
+    pub(crate) fn not_implemented(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+    }
+
+    /// 405.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// 406.
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json";
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// 415.
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// 413.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// 401.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403.
+    pub(crate) fn forbidden(user: &str, verb: &str, path: &str) -> Self {
+        let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+
+    /// 500.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        let message = format!("Internal error occurred: {}", message.into());
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// Whether somebody else was faster.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code == StatusCode::CONFLICT
+    }
+
+    /// The `Status` object.
+    pub(crate) fn body(&self) -> Value {
+        let mut body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason,
+        });
+        if let Value::Object(map) = &mut body {
+            if !self.details.is_empty() {
+                map.insert("details".into(), Value::Object(self.details.clone()));
+            }
+            map.insert("code".into(), self.code.as_u16().into());
+        }
+        body
+    }
+}
+
+impl From<StoreError> for StatusError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Expired { asked, oldest } => {
+                Self::expired(format!("too old resource version: {asked} ({oldest})"))
+            }
+            error => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
+                Self::internal(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<PatchError> for StatusError {
+    fn from(error: PatchError) -> Self {
+        let message = error.to_string();
+        match error {
+            PatchError::BadRequest(message) => Self::bad_request(message),
+            PatchError::Missing => Self::new(StatusCode::NOT_FOUND, "NotFound", message),
+            PatchError::Conflict { message, conflicts } => {
+                let causes = conflicts.into_iter().map(|conflict| (conflict.field, conflict.message)).collect();
+                Self::apply_conflict(message, causes)
+            }
+            PatchError::TooLarge { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+            }
+            PatchError::UnsupportedMediaType { accepted } => Self::unsupported_media_type(accepted),
+            PatchError::Unprocessable(_) => Self::unprocessable(message),
+        }
+    }
+}

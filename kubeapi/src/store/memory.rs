@@ -1,0 +1,130 @@
+//! The store in memory: gone with the process. Holds each object as its JSON and nothing parsed.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    ops::Bound,
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::RwLock;
+
+use super::{
+    Event, EventKind, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch,
+    Write,
+    log::Log,
+    plan::{FIRST_REVISION, plan},
+};
+
+/// Objects in memory.
+pub struct MemoryStore {
+    objects: RwLock<Objects>,
+    /// Written to under the lock of `objects`, so that a list and the revision that it names agree.
+    log: Arc<Log>,
+}
+
+#[derive(Default)]
+struct Objects(HashMap<Resource, Collection>);
+
+type Collection = BTreeMap<(Box<str>, Box<str>), Stored>;
+
+struct Stored {
+    revision: u64,
+    json: Bytes,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Arc<Self> {
+        Self::with_log(LogLimits::CLOUD)
+    }
+
+    /// An empty store that keeps so much of the past for watchers.
+    pub fn with_log(limits: LogLimits) -> Arc<Self> {
+        Arc::new(Self { objects: RwLock::default(), log: Arc::new(Log::new(FIRST_REVISION, limits)) })
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
+        Ok(self.objects.read().get(key))
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        let objects = self.objects.read();
+        let (items, remaining) = objects.list(scope, page);
+        Ok(Listing { items, revision: self.log.head(), remaining })
+    }
+
+    async fn commit(&self, mut writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
+        let mut objects = self.objects.write();
+        let events = plan(&mut writes, self.log.head(), |key| objects.get(key))?;
+        events.iter().for_each(|event| objects.apply(event));
+        let written = events.iter().map(|event| event.object.clone()).collect();
+        self.log.append(events);
+        Ok(written)
+    }
+
+    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
+        Watch::open(self.log.clone(), scope, after)
+    }
+
+    fn revision(&self) -> u64 {
+        self.log.head()
+    }
+}
+
+impl Objects {
+    fn get(&self, key: &Key) -> Option<Object> {
+        let stored = self.0.get(&key.resource)?.get(&place(&key.namespace, &key.name))?;
+        Some(Object { key: key.clone(), revision: stored.revision, json: stored.json.clone() })
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let Object { key, revision, json } = &event.object;
+        let collection = self.0.entry(key.resource.clone()).or_default();
+        let place = place(&key.namespace, &key.name);
+        match event.kind {
+            EventKind::Added | EventKind::Modified => {
+                collection.insert(place, Stored { revision: *revision, json: json.clone() });
+            }
+            EventKind::Deleted => {
+                collection.remove(&place);
+            }
+        }
+    }
+
+    /// The page, and how many objects stand after it.
+    fn list(&self, scope: &Scope, page: &Page) -> (Vec<Object>, usize) {
+        let Some(collection) = self.0.get(&scope.resource) else { return (Vec::new(), 0) };
+        let start_of_scope = scope.namespace.as_ref().map(|namespace| place(namespace, ""));
+        let after_page = page.after.as_ref().map(|(namespace, name)| place(namespace, name));
+        let start = match start_of_scope.max(after_page) {
+            Some(place) => Bound::Excluded(place),
+            None => Bound::Unbounded,
+        };
+        let covered = |namespace: &str| scope.namespace.as_deref().is_none_or(|wanted| wanted == namespace);
+        let mut rest =
+            collection.range((start, Bound::Unbounded)).take_while(|((namespace, _), _)| covered(namespace));
+        let object = |((namespace, name), stored): (&(Box<str>, Box<str>), &Stored)| Object {
+            key: Key::new(scope.resource.clone(), &**namespace, &**name),
+            revision: stored.revision,
+            json: stored.json.clone(),
+        };
+        let items = rest.by_ref().take(page.limit.unwrap_or(usize::MAX)).map(object).collect();
+        (items, rest.count())
+    }
+}
+
+fn place(namespace: &str, name: &str) -> (Box<str>, Box<str>) {
+    (namespace.into(), name.into())
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("log", &self.log).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! From what the database said to what its owner can do about it.
+
+use std::{io, path::Path, sync::Arc};
+
+use crate::store::StoreError;
+
+/// Makes errors that name the file.
+#[derive(Clone, Debug)]
+pub(super) struct Fault(Arc<str>);
+
+impl Fault {
+    pub(super) fn of(path: &Path) -> Self {
+        Self(path.display().to_string().into())
+    }
+
+    /// `step` completes "cannot …".
+    pub(super) fn at(&self, step: &'static str, source: impl Into<Arc<sqlx::Error>>) -> StoreError {
+        let source = source.into();
+        StoreError::Disk { path: self.0.to_string(), step, cure: cure(&source), source }
+    }
+}
+
+/// Whether a single commit can be the reason why a transaction of several failed.
+pub(super) fn may_be_of_one(error: &sqlx::Error) -> bool {
+    // SQLITE_NOMEM, SQLITE_FULL, SQLITE_TOOBIG
+    matches!(code(error), Some(7 | 13 | 18))
+}
+
+/// SQLite's result code; an extended code has its primary one in the low byte.
+fn code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error()?.code()?.parse::<u32>().ok()?;
+    Some(code & 0xff)
+}
+
+fn cure(error: &sqlx::Error) -> &'static str {
+    match error {
+        sqlx::Error::Database(_) => cure_of_code(code(error).unwrap_or_default()),
+        sqlx::Error::Io(error) => match error.kind() {
+            io::ErrorKind::NotFound => "create its folder first",
+            io::ErrorKind::PermissionDenied => "give this user write permission on the file and its folder",
+            io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
+            io::ErrorKind::StorageFull => "free some space on its disk",
+            io::ErrorKind::IsADirectory => "it is a folder: name a file",
+            _ => "check the disk",
+        },
+        sqlx::Error::Migrate(_) => {
+            "the file was written by another version: use that version, or move the file away"
+        }
+        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => "it has been shut down: restart the process",
+        sqlx::Error::PoolTimedOut => "the disk does not keep up: check it, or lighten the load",
+        _ => DAMAGED,
+    }
+}
+
+const DAMAGED: &str = "the file is damaged or no database: move it away and restart";
+
+fn cure_of_code(code: u32) -> &'static str {
+    match code {
+        // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_AUTH
+        3 | 8 | 14 | 23 => "give this user write permission on the file and its folder, which must exist",
+        // SQLITE_BUSY, SQLITE_LOCKED
+        5 | 6 => "another process holds the file: stop it",
+        // SQLITE_NOMEM
+        7 => "the machine is out of memory: free some",
+        // SQLITE_IOERR
+        10 => "the disk failed: check it",
+        // SQLITE_CORRUPT, SQLITE_NOTADB
+        11 | 26 => DAMAGED,
+        // SQLITE_FULL
+        13 => "the disk is full: free some space",
+        // SQLITE_TOOBIG
+        18 => "the object is too big: make it smaller",
+        _ => "see the cause",
+    }
+}

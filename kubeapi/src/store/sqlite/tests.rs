@@ -1,0 +1,182 @@
+//! What only a store on disk can do: outlive its process, and fail with its disk.
+
+use std::{error::Error, os::unix::fs::PermissionsExt};
+
+use sqlx::ConnectOptions;
+
+use super::*;
+use crate::store::{
+    Expect, Resource,
+    suite::{Kind, commit, pod, pods, put},
+};
+
+fn all() -> Scope {
+    Scope { resource: pods(), namespace: None }
+}
+
+#[tokio::test]
+async fn what_was_committed_is_there_after_a_drop_without_close() {
+    let kind = Kind::sqlite();
+    let store = kind.open(LogLimits::EDGE).await;
+    let kept = commit(&*store, put(pod("a", "kept"), "é \u{1F600}")).await;
+    commit(&*store, put(pod("a", "gone"), 1)).await;
+    let delete = Write { key: pod("a", "gone"), expect: Expect::Anything, value: None };
+    let deletion = commit(&*store, delete).await.revision;
+    drop(store);
+
+    let store = kind.open(LogLimits::EDGE).await;
+    assert_eq!(store.get(&kept.key).await.unwrap(), Some(kept));
+    assert_eq!(store.list(&all(), &Page::default()).await.unwrap().items.len(), 1);
+    assert_eq!(store.revision(), deletion, "a deleted object's revision is not given twice");
+    assert_eq!(commit(&*store, put(pod("a", "new"), 1)).await.revision, deletion + 1);
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_after_a_restart_only_from_the_newest_revision() {
+    let kind = Kind::sqlite();
+    let store = kind.open(LogLimits::EDGE).await;
+    let revision = commit(&*store, put(pod("a", "x"), 1)).await.revision;
+    drop(store);
+
+    let store = kind.open(LogLimits::EDGE).await;
+    assert!(matches!(store.watch(all(), revision - 1), Err(StoreError::Expired { .. })));
+    let mut watch = store.watch(all(), revision).unwrap();
+    let next = commit(&*store, put(pod("a", "x"), 2)).await;
+    assert_eq!(watch.next().await.unwrap().object, next);
+}
+
+#[tokio::test]
+async fn commits_in_flight_share_transactions_and_are_refused_alone() {
+    let kind = Kind::sqlite();
+    let store = kind.open(LogLimits::CLOUD).await;
+    let writes = (0..200).map(|number| {
+        let expect = if number % 10 == 9 { Expect::Revision(7777) } else { Expect::Absent };
+        store.commit(vec![Write { expect, ..put(pod("a", &number.to_string()), number) }])
+    });
+    let outcomes = futures::future::join_all(writes).await;
+    for (number, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.is_err(), number % 10 == 9, "{number}: {outcome:?}");
+    }
+    assert_eq!(store.list(&all(), &Page::default()).await.unwrap().items.len(), 180);
+    assert_eq!(store.revision(), 1 + 180);
+}
+
+#[tokio::test]
+async fn another_writer_is_noticed_and_watchers_list_again() {
+    let kind = Kind::sqlite();
+    let (one, two) = (kind.open(LogLimits::EDGE).await, kind.open(LogLimits::EDGE).await);
+    let mut watch = one.watch(all(), one.revision()).unwrap();
+    let foreign = commit(&*two, put(pod("a", "theirs"), 1)).await;
+    let own = commit(&*one, put(pod("a", "ours"), 1)).await;
+    assert_eq!(own.revision, foreign.revision + 1);
+    assert!(matches!(watch.next().await, Err(StoreError::Expired { .. })));
+    let listing = one.list(&all(), &Page::default()).await.unwrap();
+    assert_eq!(listing.items.len(), 2);
+    assert!(one.watch(all(), listing.revision).is_ok());
+}
+
+#[tokio::test]
+async fn a_damaged_object_is_named_and_can_be_deleted() {
+    let Kind::Sqlite(dir) = Kind::sqlite() else { unreachable!() };
+    let path = dir.path().join("objects.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    commit(&*store, put(pod("a", "x"), 1)).await;
+    let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    sqlx::query("UPDATE objects SET value = x'ff00'").execute(&mut hand).await.unwrap();
+
+    let object = store.get(&pod("a", "x")).await.unwrap().unwrap();
+    assert!(matches!(object.value(), Err(StoreError::Damaged { .. })));
+    let mut watch = store.watch(all(), store.revision()).unwrap();
+    let delete = Write { key: pod("a", "x"), expect: Expect::Anything, value: None };
+    commit(&*store, delete).await;
+    let event = watch.next().await.unwrap();
+    assert_eq!(event.object.value().unwrap()["metadata"]["name"], "x");
+    assert_eq!(store.get(&pod("a", "x")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_file_is_for_its_owner_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("objects.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    commit(&*store, put(Key::new(Resource::new("", "secrets"), "a", "x"), 1)).await;
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{:?}", entry.path());
+    }
+}
+
+async fn refusal(path: &Path) -> String {
+    let error = SqliteStore::open(path).await.expect_err("opened");
+    let cause = error.source().map(ToString::to_string).unwrap_or_default();
+    assert!(error.to_string().contains(&path.display().to_string()), "{error} does not name the file");
+    assert!(!cause.is_empty());
+    format!("{error}: {cause}").replace(&path.display().to_string(), "PATH")
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_refused_with_cause_and_cure() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("text.db"), "apiVersion: v1\n".repeat(400)).unwrap();
+    std::fs::create_dir(path("folder.db")).unwrap();
+    let refusals = [
+        refusal(&path("no/such/folder.db")).await,
+        refusal(&path("folder.db")).await,
+        refusal(&path("text.db")).await,
+    ];
+    insta::assert_snapshot!(refusals.join("\n"), @r"
+    store PATH: cannot open or create the file; create its folder first: error communicating with database: No such file or directory (os error 2)
+    store PATH: cannot open or create the file; it is a folder: name a file: error communicating with database: Is a directory (os error 21)
+    store PATH: cannot open the database; the file is damaged or no database: move it away and restart: error returned from database: (code: 26) file is not a database
+    ");
+}
+
+#[tokio::test]
+async fn a_torn_file_is_found_when_it_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("objects.db");
+    let mut hand = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .connect()
+        .await
+        .unwrap();
+    for statement in ["CREATE TABLE t (v BLOB)", "INSERT INTO t VALUES (zeroblob(100000))"] {
+        sqlx::query(statement).execute(&mut hand).await.unwrap();
+    }
+    sqlx::Connection::close(hand).await.unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2 / 4096 * 4096).unwrap();
+    assert!(refusal(&path).await.contains("move it away"));
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("objects.db");
+    drop(SqliteStore::open(&path).await.unwrap());
+    let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                 VALUES (9999, 'from the future', TRUE, x'00', 0)";
+    sqlx::query(newer).execute(&mut hand).await.unwrap();
+    assert!(refusal(&path).await.contains("another version"));
+}
+
+#[tokio::test]
+async fn a_failed_transaction_is_the_answer_to_each_of_its_commits() {
+    let kind = Kind::sqlite();
+    let store = kind.open(LogLimits::EDGE).await;
+    let Kind::Sqlite(dir) = &kind else { unreachable!() };
+    let path = dir.path().join("objects.db");
+    let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    sqlx::query("DROP TABLE objects").execute(&mut hand).await.unwrap();
+    let before = store.revision();
+    let commits = (0..50).map(|number| store.commit(vec![put(pod("a", &number.to_string()), number)]));
+    for outcome in futures::future::join_all(commits).await {
+        assert!(matches!(outcome, Err(StoreError::Disk { step: "commit", .. })), "{outcome:?}");
+    }
+    assert_eq!(store.revision(), before);
+    assert!(store.watch(all(), before + 1).is_err(), "what was not committed was announced");
+}

@@ -1,0 +1,157 @@
+//! The one writer. Commits that arrive while a transaction runs share the next one, so that many small writes at once cost
+//! one sync of the disk together; each is still carried out whole or refused alone.
+
+use std::{collections::HashMap, sync::Arc};
+
+use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    fault::{Fault, may_be_of_one},
+    open::revision,
+    read,
+};
+use crate::store::{Event, EventKind, Key, Object, StoreError, Write, log::Log, plan::plan};
+
+/// Commits that share a transaction at most: enough that the sync no longer matters, few enough that nobody waits long.
+const GROUP: usize = 64;
+
+/// A commit and who waits for it.
+pub(super) struct Job {
+    pub(super) writes: Vec<Write>,
+    pub(super) answer: oneshot::Sender<Result<Vec<Object>, StoreError>>,
+}
+
+/// The owner of the writing connection.
+pub(super) struct Writer {
+    connection: SqliteConnection,
+    log: Arc<Log>,
+    fault: Fault,
+}
+
+/// What became of one commit of a group: its events, or why it was refused.
+type Outcome = Result<Vec<Event>, StoreError>;
+
+/// The objects that a group touches, as they stand at its current commit.
+type Standing = HashMap<Key, Option<Object>>;
+
+impl Writer {
+    pub(super) fn new(connection: SqliteConnection, log: Arc<Log>, fault: Fault) -> Self {
+        Self { connection, log, fault }
+    }
+
+    /// Works until the store is dropped and the last commit is answered.
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
+        let mut group = Vec::with_capacity(GROUP);
+        while inbox.recv_many(&mut group, GROUP).await > 0 {
+            self.settle(&mut group).await;
+        }
+    }
+
+    /// Carries out and answers a group.
+    async fn settle(&mut self, group: &mut Vec<Job>) {
+        match self.transact(group).await {
+            Ok(outcomes) => self.publish(group.drain(..).zip(outcomes)),
+            // One commit may be too big for the room left: the others are not to fail with it.
+            Err(error) if group.len() > 1 && may_be_of_one(&error) => {
+                for job in group.drain(..) {
+                    let mut alone = [job];
+                    match self.transact(&mut alone).await {
+                        Ok(outcomes) => self.publish(alone.into_iter().zip(outcomes)),
+                        Err(error) => self.refuse(alone, error),
+                    }
+                }
+            }
+            Err(error) => self.refuse(group.drain(..), error),
+        }
+    }
+
+    fn refuse(&self, jobs: impl IntoIterator<Item = Job>, error: sqlx::Error) {
+        let error = Arc::new(error);
+        self.publish(jobs.into_iter().map(|job| (job, Err(self.fault.at("commit", error.clone())))));
+    }
+
+    /// Shows the events to watchers, then tells the callers.
+    fn publish(&self, settled: impl Iterator<Item = (Job, Outcome)>) {
+        for (job, outcome) in settled {
+            let answer = outcome.map(|events| {
+                let written = events.iter().map(|event| event.object.clone()).collect();
+                self.log.append(events);
+                written
+            });
+            // A caller that went away does not undo its commit.
+            drop(job.answer.send(answer));
+        }
+    }
+
+    /// One transaction for the whole group; when it returns outcomes, they are on the disk.
+    async fn transact(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
+        let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
+        let mut head = revision(&mut transaction).await?;
+        let known = self.log.head();
+        if head != known {
+            // Another process wrote here, or a commit went through although the disk said otherwise.
+            self.log.reset(head);
+        }
+        let start = head;
+        let mut standing = Standing::new();
+        let mut outcomes = Vec::with_capacity(group.len());
+        for job in group {
+            load(&mut transaction, &job.writes, &mut standing).await?;
+            let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());
+            if let Ok(events) = &outcome {
+                write(&mut transaction, events, &mut standing).await?;
+                head = events.last().map_or(head, |event| event.object.revision);
+            }
+            outcomes.push(outcome);
+        }
+        if head == start {
+            transaction.rollback().await?;
+            return Ok(outcomes);
+        }
+        let counter = sqlx::query("UPDATE counter SET revision = ?1").bind(head.cast_signed());
+        counter.execute(&mut *transaction).await?;
+        self.log.announce(head);
+        transaction.commit().await.inspect_err(|_| self.log.announce(start))?;
+        Ok(outcomes)
+    }
+}
+
+/// Reads what the writes will find, so that they can be planned without waiting.
+async fn load(
+    transaction: &mut Transaction<'_, Sqlite>,
+    writes: &[Write],
+    standing: &mut Standing,
+) -> Result<(), sqlx::Error> {
+    for Write { key, .. } in writes {
+        if !standing.contains_key(key) {
+            let object = read::get(&mut **transaction, key).await?;
+            standing.insert(key.clone(), object);
+        }
+    }
+    Ok(())
+}
+
+async fn write(
+    transaction: &mut Transaction<'_, Sqlite>,
+    events: &[Event],
+    standing: &mut Standing,
+) -> Result<(), sqlx::Error> {
+    for Event { kind, object, .. } in events {
+        let Object { key, revision, json } = object;
+        let left = *kind != EventKind::Deleted;
+        let query = if left {
+            sqlx::query(
+                "INSERT INTO objects (resource, namespace, name, revision, value) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT DO UPDATE SET revision = excluded.revision, value = excluded.value",
+            )
+        } else {
+            sqlx::query("DELETE FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3")
+        };
+        let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
+        let query = if left { query.bind(revision.cast_signed()).bind(&json[..]) } else { query };
+        query.execute(&mut **transaction).await?;
+        standing.insert(key.clone(), left.then(|| object.clone()));
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Rows of the smaller kinds.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{AGE, Column, NAME, Printer, age, name, shown, since_creation, wide};
+use crate::object::{items, text_or_empty};
+
+pub(super) const NAMESPACE: Printer = Printer {
+    columns: &[NAME, shown("Status"), AGE],
+    cells: |object, now| {
+        vec![name(object), text_or_empty(object, "/status/phase").into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const CONFIG_MAP: Printer = Printer {
+    columns: &[NAME, shown("Data"), AGE],
+    cells: |object, now| {
+        let keys = size(object, "data") + size(object, "binaryData");
+        vec![name(object), keys.into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const SECRET: Printer = Printer {
+    columns: &[NAME, shown("Type"), shown("Data"), AGE],
+    cells: |object, now| {
+        let type_ = text_or_empty(object, "/type").into();
+        vec![name(object), type_, size(object, "data").into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const SERVICE_ACCOUNT: Printer = Printer {
+    columns: &[NAME, shown("Secrets"), AGE],
+    cells: |object, now| {
+        vec![name(object), items(object, "/secrets").len().into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const LEASE: Printer = Printer {
+    columns: &[NAME, shown("Holder"), AGE],
+    cells: |object, now| {
+        let holder = text_or_empty(object, "/spec/holderIdentity").into();
+        vec![name(object), holder, since_creation(object, now)]
+    },
+};
+
+pub(super) const DEFINITION: Printer = Printer {
+    columns: &[NAME, ("Created At", "date", "", 0)],
+    cells: |object, _| vec![name(object), text_or_empty(object, "/metadata/creationTimestamp").into()],
+};
+
+pub(super) const EVENT: Printer = Printer { columns: EVENT_COLUMNS, cells: event };
+
+const EVENT_COLUMNS: &[Column] = &[
+    shown("Last Seen"),
+    shown("Type"),
+    shown("Reason"),
+    shown("Object"),
+    wide("Subobject"),
+    wide("Source"),
+    shown("Message"),
+    wide("First Seen"),
+    ("Count", "integer", "", 1),
+    ("Name", "string", "name", 1),
+];
+
+fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+    let time = |pointer| object.pointer(pointer).filter(|time| !time.is_null());
+    let first = age::since(time("/firstTimestamp").or_else(|| time("/eventTime")), now);
+    let count = object.get("count").and_then(Value::as_i64).unwrap_or_default();
+    let (last, count) = match object.get("series").filter(|series| series.is_object()) {
+        Some(series) => {
+            let count = series.get("count").and_then(Value::as_i64).unwrap_or_default();
+            (age::since(series.get("lastObservedTime"), now), count)
+        }
+        // events of the newer kind happen once unless they say otherwise
+        None => {
+            let last =
+                time("/lastTimestamp").map_or_else(|| first.clone(), |time| age::since(Some(time), now));
+            (last, if count == 0 { 1 } else { count })
+        }
+    };
+    let kind = text_or_empty(object, "/involvedObject/kind").to_lowercase();
+    let target = match text_or_empty(object, "/involvedObject/name") {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    };
+    vec![
+        last.into(),
+        text_or_empty(object, "/type").into(),
+        text_or_empty(object, "/reason").into(),
+        target.into(),
+        text_or_empty(object, "/involvedObject/fieldPath").into(),
+        source(object).into(),
+        text_or_empty(object, "/message").trim().into(),
+        first.into(),
+        count.into(),
+        name(object),
+    ]
+}
+
+fn source(event: &Value) -> String {
+    let either = |first, second| match text_or_empty(event, first) {
+        "" => text_or_empty(event, second),
+        text => text,
+    };
+    let component = either("/source/component", "/reportingComponent");
+    match either("/source/host", "/reportingInstance") {
+        "" => component.to_owned(),
+        host => format!("{component}, {host}"),
+    }
+}
+
+fn size(object: &Value, field: &str) -> usize {
+    object.get(field).and_then(Value::as_object).map_or(0, Map::len)
+}

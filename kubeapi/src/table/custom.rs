@@ -1,0 +1,42 @@
+//! Rows of kinds from definitions: the name, then the columns that the definition gives.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{NAME, age, definition, json_path, name};
+use crate::registry::PrinterColumn;
+
+pub(super) fn definitions(columns: &[PrinterColumn]) -> Value {
+    let own = columns.iter().map(|column| {
+        json!({
+            "name": column.name, "type": column.type_, "format": column.format,
+            "description": column.description, "priority": column.priority,
+        })
+    });
+    std::iter::once(definition(&NAME)).chain(own).collect()
+}
+
+pub(super) fn cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -> Vec<Value> {
+    let own = columns.iter().map(|column| cell(column, object, now));
+    std::iter::once(name(object)).chain(own).collect()
+}
+
+/// What is not there, or not of the column's type, stays empty; kubectl prints `<none>`.
+fn cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value {
+    let Some(value) = json_path::first(&column.json_path, object).filter(|value| !value.is_null()) else {
+        return Value::Null;
+    };
+    match (column.type_.as_str(), value) {
+        ("date", Value::String(_)) => age::since(Some(value), now).into(),
+        ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => {
+            value.clone()
+        }
+        ("string", other) => other.to_string().into(),
+        ("integer", Value::Number(number)) => {
+            #[allow(clippy::cast_possible_truncation, reason = "the column says that it is whole")]
+            let whole = number.as_i64().or_else(|| number.as_f64().map(|number| number as i64));
+            whole.into()
+        }
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,172 @@
+//! Objects as rows and columns (`meta.k8s.io/v1` Table), as kubectl prints them.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    object::text_or_empty,
+    registry::{Builtin, Kind},
+    status::StatusError,
+};
+
+mod age;
+mod builtin;
+mod custom;
+mod json_path;
+mod network;
+mod node;
+mod pod;
+
+/// What of each object goes along with its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+impl Include {
+    /// Of the query parameter `includeObject`.
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, StatusError> {
+        match text {
+            None | Some("Metadata") => Ok(Self::Metadata),
+            Some("None") => Ok(Self::None),
+            Some("Object") => Ok(Self::Object),
+            Some(other) => Err(StatusError::bad_request(format!(
+                "includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}
+
+/// A column: name, type, format, and 1 for those that only `-o wide` shows.
+type Column = (&'static str, &'static str, &'static str, i32);
+
+/// The first column of nearly all kinds.
+const NAME: Column = ("Name", "string", "name", 0);
+
+/// How long the object has been there.
+const AGE: Column = ("Age", "string", "", 0);
+
+/// A column that is always shown.
+const fn shown(name: &'static str) -> Column {
+    (name, "string", "", 0)
+}
+
+/// A column that only `-o wide` shows.
+const fn wide(name: &'static str) -> Column {
+    (name, "string", "", 1)
+}
+
+/// How a kind's objects become rows.
+struct Printer {
+    columns: &'static [Column],
+    cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+/// The table of `objects`. A watch says the columns once (`with_columns`), with its first event.
+pub(crate) fn table(
+    kind: &Kind,
+    objects: &[Value],
+    list_metadata: Value,
+    include: Include,
+    with_columns: bool,
+    now: Timestamp,
+) -> Value {
+    let printer = kind.builtin.map(printer);
+    let cells = |object: &Value| match printer {
+        Some(printer) => (printer.cells)(object, now),
+        None => custom::cells(&kind.columns, object, now),
+    };
+    let rows = objects.iter().map(|object| row(kind, object, cells(object), include)).collect();
+    let columns = match (with_columns, printer) {
+        (false, _) => Value::Null,
+        (true, Some(printer)) => printer.columns.iter().map(definition).collect(),
+        (true, None) => custom::definitions(&kind.columns),
+    };
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": list_metadata,
+        "columnDefinitions": columns,
+        "rows": Value::Array(rows),
+    })
+}
+
+fn printer(builtin: Builtin) -> &'static Printer {
+    match builtin {
+        Builtin::Namespace => &builtin::NAMESPACE,
+        Builtin::Node => &node::PRINTER,
+        Builtin::Pod => &pod::PRINTER,
+        Builtin::ConfigMap => &builtin::CONFIG_MAP,
+        Builtin::Secret => &builtin::SECRET,
+        Builtin::ServiceAccount => &builtin::SERVICE_ACCOUNT,
+        Builtin::Event => &builtin::EVENT,
+        Builtin::Service => &network::SERVICE,
+        Builtin::Endpoints => &network::ENDPOINTS,
+        Builtin::Lease => &builtin::LEASE,
+        Builtin::EndpointSlice => &network::ENDPOINT_SLICE,
+        Builtin::CustomResourceDefinition => &builtin::DEFINITION,
+    }
+}
+
+fn definition(&(name, type_, format, priority): &Column) -> Value {
+    json!({"name": name, "type": type_, "format": format, "description": "", "priority": priority})
+}
+
+fn row(kind: &Kind, object: &Value, cells: Vec<Value>, include: Include) -> Value {
+    let mut row = Map::new();
+    row.insert("cells".into(), Value::Array(cells));
+    match text_or_empty(object, "/status/phase") {
+        phase @ ("Succeeded" | "Failed") if kind.is(Builtin::Pod) => {
+            let message =
+                if phase == "Failed" { "The pod failed." } else { "The pod has completed successfully." };
+            let condition =
+                json!({"type": "Completed", "status": "True", "reason": phase, "message": message});
+            row.insert("conditions".into(), json!([condition]));
+        }
+        _ => {}
+    }
+    let object = match include {
+        Include::None => Value::Null,
+        Include::Object => object.clone(),
+        Include::Metadata => json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": object.get("metadata").cloned().unwrap_or_default(),
+        }),
+    };
+    row.insert("object".into(), object);
+    Value::Object(row)
+}
+
+/// The object's name, the first cell of nearly every row.
+fn name(object: &Value) -> Value {
+    text_or_empty(object, "/metadata/name").into()
+}
+
+/// How long ago the object was created.
+fn since_creation(object: &Value, now: Timestamp) -> Value {
+    age::since(object.pointer("/metadata/creationTimestamp"), now).into()
+}
+
+/// `text`, or what stands for an empty one.
+fn text_or<'a>(object: &'a Value, pointer: &str, instead: &'a str) -> &'a str {
+    let text = text_or_empty(object, pointer);
+    if text.is_empty() { instead } else { text }
+}
+
+/// `k=v,k=v` in the order of the keys.
+fn pairs(map: Option<&Value>) -> String {
+    let mut pairs: Vec<_> = map.and_then(Value::as_object).into_iter().flatten().collect();
+    pairs.sort_by_key(|(key, _)| *key);
+    let pairs: Vec<_> =
+        pairs.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Rows of services and their endpoints.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, NAME, Printer, name, pairs, shown, since_creation, text_or, wide};
+use crate::object::{items, text, text_or_empty};
+
+/// How many endpoints a row shows.
+const SHOWN: usize = 3;
+
+pub(super) const SERVICE: Printer = Printer {
+    columns: &[
+        NAME,
+        shown("Type"),
+        shown("Cluster-IP"),
+        shown("External-IP"),
+        shown("Port(s)"),
+        AGE,
+        wide("Selector"),
+    ],
+    cells: service,
+};
+
+pub(super) const ENDPOINTS: Printer = Printer {
+    columns: &[NAME, shown("Endpoints"), AGE],
+    cells: |object, now| vec![name(object), endpoints(object).into(), since_creation(object, now)],
+};
+
+pub(super) const ENDPOINT_SLICE: Printer = Printer {
+    columns: &[NAME, shown("AddressType"), shown("Ports"), shown("Endpoints"), AGE],
+    cells: |object, now| {
+        let ports = items(object, "/ports").iter().map(|port| {
+            port.get("port").and_then(Value::as_i64).map_or_else(|| "*".to_owned(), |port| port.to_string())
+        });
+        let addresses = items(object, "/endpoints").iter().flat_map(|endpoint| items(endpoint, "/addresses"));
+        let addresses = addresses.map(|address| address.as_str().unwrap_or_default().to_owned());
+        vec![
+            name(object),
+            text_or_empty(object, "/addressType").into(),
+            some_of(ports, "<unset>").into(),
+            some_of(addresses, "<unset>").into(),
+            since_creation(object, now),
+        ]
+    },
+};
+
+fn service(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        text_or_empty(object, "/spec/type").into(),
+        text_or(object, "/spec/clusterIP", "<none>").into(),
+        external_ip(object).into(),
+        ports(object).into(),
+        since_creation(object, now),
+        pairs(object.pointer("/spec/selector")).into(),
+    ]
+}
+
+fn external_ip(service: &Value) -> String {
+    let texts = |pointer| items(service, pointer).iter().filter_map(Value::as_str);
+    let ingress = items(service, "/status/loadBalancer/ingress").iter();
+    let ingress = ingress.filter_map(|point| text(point, "/ip").or_else(|| text(point, "/hostname")));
+    let (addresses, none): (Vec<_>, _) = match text_or_empty(service, "/spec/type") {
+        "ClusterIP" | "NodePort" => (texts("/spec/externalIPs").collect(), "<none>"),
+        "LoadBalancer" => (ingress.chain(texts("/spec/externalIPs")).collect(), "<pending>"),
+        "ExternalName" => (text(service, "/spec/externalName").into_iter().collect(), ""),
+        _ => (Vec::new(), "<unknown>"),
+    };
+    if addresses.is_empty() { none.to_owned() } else { addresses.join(",") }
+}
+
+fn ports(service: &Value) -> String {
+    let number = |port: &Value, field| port.get(field).and_then(Value::as_i64).unwrap_or_default();
+    let port = |port: &Value| {
+        let protocol = text_or(port, "/protocol", "TCP").to_owned();
+        match number(port, "nodePort") {
+            0 => format!("{}/{protocol}", number(port, "port")),
+            node_port => format!("{}:{node_port}/{protocol}", number(port, "port")),
+        }
+    };
+    let ports: Vec<_> = items(service, "/spec/ports").iter().map(port).collect();
+    if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") }
+}
+
+/// Each ready address with each port.
+fn endpoints(object: &Value) -> String {
+    let subset = |subset: &Value| -> Vec<String> {
+        let addresses = || items(subset, "/addresses").iter().map(|address| text_or_empty(address, "/ip"));
+        let ports =
+            items(subset, "/ports").iter().filter_map(|port| port.get("port").and_then(Value::as_i64));
+        let ports: Vec<_> = ports.collect();
+        if ports.is_empty() {
+            return addresses().map(str::to_owned).collect();
+        }
+        ports.iter().flat_map(|port| addresses().map(move |address| joined(address, *port))).collect()
+    };
+    some_of(items(object, "/subsets").iter().flat_map(subset), "<none>")
+}
+
+fn joined(address: &str, port: i64) -> String {
+    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+}
+
+/// The first few, and how many more there are.
+fn some_of(all: impl Iterator<Item = String>, none: &str) -> String {
+    let all: Vec<_> = all.collect();
+    match (all.is_empty(), all.get(..SHOWN)) {
+        (true, _) => none.to_owned(),
+        (_, Some(few)) if all.len() > SHOWN => format!("{} + {} more...", few.join(","), all.len() - SHOWN),
+        _ => all.join(","),
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether an object may be written.
+
+use serde_json::Value;
+
+use crate::{
+    object::text_or_empty,
+    registry::{Builtin, Kind},
+    status::{Cause, StatusError},
+};
+
+mod config;
+mod container;
+mod decode;
+mod lease;
+mod metadata;
+pub(crate) mod names;
+mod network;
+mod node;
+mod pod;
+mod pod_update;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use decode::decode;
+
+/// What becomes of fields that the kind does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// The write is refused.
+    Strict,
+    /// They are dropped with a warning.
+    Warn,
+    /// They are dropped.
+    Ignore,
+}
+
+impl FieldValidation {
+    /// Of the query parameter `fieldValidation`.
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, StatusError> {
+        match text {
+            Some("Strict") => Ok(Self::Strict),
+            None | Some("Warn") => Ok(Self::Warn),
+            Some("Ignore") => Ok(Self::Ignore),
+            Some(other) => Err(StatusError::bad_request(format!(
+                "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+            ))),
+        }
+    }
+}
+
+/// What stands against a new object, which is complete but for what only the server sets.
+pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
+    let mut causes = metadata::create(kind, object);
+    match kind.builtin {
+        Some(Builtin::Pod) => causes.extend(pod::create(object)),
+        builtin => causes.extend(content(builtin, object)),
+    }
+    causes
+}
+
+/// What stands against a change from `old` to `new`.
+pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
+    let mut causes = metadata::update(kind, old, new);
+    match kind.builtin {
+        // what the spec was created with is good, and the rest of it cannot change
+        Some(Builtin::Pod) => causes.extend(pod_update::update(old, new)),
+        Some(Builtin::ConfigMap | Builtin::Secret) => causes.extend(config::update(old, new)),
+        Some(Builtin::Service) => causes.extend(network::update_service(old, new)),
+        Some(Builtin::EndpointSlice) => causes.extend(network::update_slice(old, new)),
+        _ => {}
+    }
+    if !kind.is(Builtin::Pod) {
+        causes.extend(content(kind.builtin, new));
+    }
+    causes
+}
+
+/// The rules of a kind's content that hold whenever it is written.
+fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
+    match builtin {
+        Some(Builtin::ConfigMap) => config::config_map(object),
+        Some(Builtin::Secret) => config::secret(object),
+        Some(Builtin::Service) => network::service(object),
+        Some(Builtin::Endpoints) => network::endpoints(object),
+        Some(Builtin::EndpointSlice) => network::slice(object),
+        Some(Builtin::Lease) => lease::lease(object),
+        Some(Builtin::Node) => node::node(object),
+        Some(
+            Builtin::Pod
+            | Builtin::Namespace
+            | Builtin::ServiceAccount
+            | Builtin::Event
+            | Builtin::CustomResourceDefinition,
+        )
+        | None => Vec::new(),
+    }
+}
+
+/// What stands against the name of a namespace.
+pub(crate) fn namespace_name(name: &str) -> Option<Cause> {
+    fault("metadata.namespace", name, names::dns_label(name))
+}
+
+/// What stands against the name of an object.
+pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
+    let faults = match kind.builtin {
+        Some(Builtin::Namespace) => names::dns_label(name),
+        Some(Builtin::Service) => names::dns_1035_label(name),
+        _ => names::dns_subdomain(name),
+    };
+    fault("metadata.name", name, faults)
+}
+
+fn fault(field: &str, value: &str, faults: Vec<String>) -> Option<Cause> {
+    (!faults.is_empty()).then(|| Cause::invalid(field, &value.into(), &faults.join("; ")))
+}
+
+/// One cause for each fault of the text at `field`.
+fn faults<'a>(field: &str, value: &str, faults: Vec<String>) -> impl Iterator<Item = Cause> + use<'a> {
+    let (field, value) = (field.to_owned(), Value::from(value));
+    faults.into_iter().map(move |fault| Cause::invalid(field.as_str(), &value, &fault))
+}
+
+/// An absent or empty text under `key` of the object at `path`.
+fn required(object: &Value, path: &str, key: &str) -> Option<Cause> {
+    let missing = text_or_empty(object, &format!("/{key}")).is_empty();
+    missing.then(|| Cause::required(format!("{path}.{key}"), ""))
+}
+
+/// A text under `key` that is none of `supported`.
+fn supported(object: &Value, path: &str, key: &str, supported: &[&str]) -> Option<Cause> {
+    let text = text_or_empty(object, &format!("/{key}"));
+    let field = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match text {
+        "" => Some(Cause::required(field, "")),
+        text if supported.contains(&text) => None,
+        text => Some(Cause::unsupported(field, &text.into(), supported)),
+    }
+}
+
+/// A number out of range, where there is one.
+fn in_range(field: String, value: Option<&Value>, from: i64, to: i64) -> Option<Cause> {
+    let value = value.filter(|value| value.as_i64().is_some_and(|number| !(from..=to).contains(&number)))?;
+    let why = match (from, to) {
+        (0, i64::MAX) => "must be greater than or equal to 0".to_owned(),
+        (1, i64::MAX) => "must be greater than 0".to_owned(),
+        _ => format!("must be between {from} and {to}, inclusive"),
+    };
+    Some(Cause::invalid(field, value, &why))
+}

@@ -1,0 +1,26 @@
+//! Nodes.
+
+use serde_json::Value;
+
+use super::{faults, names, supported};
+use crate::{
+    object::{items, text_or_empty},
+    status::Cause,
+};
+
+pub(super) fn node(object: &Value) -> Vec<Cause> {
+    let taints = items(object, "/spec/taints");
+    let mut causes = Vec::new();
+    for (index, taint) in taints.iter().enumerate() {
+        let path = format!("spec.taints[{index}]");
+        let (key, value) = (text_or_empty(taint, "/key"), text_or_empty(taint, "/value"));
+        causes.extend(faults(&format!("{path}.key"), key, names::qualified_name(key)));
+        causes.extend(faults(&format!("{path}.value"), value, names::label_value(value)));
+        causes.extend(supported(taint, &path, "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"]));
+        let identity = |taint: &Value| (taint.get("key").cloned(), taint.get("effect").cloned());
+        if taints.iter().take(index).any(|other| identity(other) == identity(taint)) {
+            causes.push(Cause::duplicate(path, key));
+        }
+    }
+    causes
+}

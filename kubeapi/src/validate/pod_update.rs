@@ -1,0 +1,118 @@
+//! Changes of pods: nearly nothing of a pod's spec may change.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    object::{items, text_or_empty},
+    status::Cause,
+};
+
+const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+    `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+    `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
+    let none = Value::Null;
+    let spec = |pod: &Value| pod.get("spec").unwrap_or(&none).clone();
+    let (old, new) = (spec(old), spec(new));
+    let mut causes = Vec::new();
+    for field in ["containers", "initContainers"] {
+        let pointer = format!("/{field}");
+        if items(&old, &pointer).len() != items(&new, &pointer).len() {
+            let why = "pod updates may not add or remove containers";
+            causes.push(Cause::forbidden(format!("spec.{field}"), why));
+        }
+    }
+    if !causes.is_empty() {
+        return causes;
+    }
+    causes.extend(images(&new));
+    causes.extend(deadline(&old, &new));
+    causes.extend(tolerations(&old, &new));
+    if fixed(&old) != fixed(&new) {
+        causes.push(Cause::forbidden("spec", FIXED));
+    }
+    causes
+}
+
+fn images(spec: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for field in ["containers", "initContainers"] {
+        for (index, container) in items(spec, &format!("/{field}")).iter().enumerate() {
+            let path = format!("spec.{field}[{index}].image");
+            let image = text_or_empty(container, "/image");
+            if image.is_empty() {
+                causes.push(Cause::required(path, ""));
+            } else if image.trim() != image {
+                let why = "must not have leading or trailing whitespace";
+                causes.push(Cause::invalid(path, &image.into(), why));
+            }
+        }
+    }
+    causes
+}
+
+/// A deadline may come, and come nearer.
+fn deadline(old: &Value, new: &Value) -> Option<Cause> {
+    const FIELD: &str = "spec.activeDeadlineSeconds";
+    let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
+    match (seconds(old), seconds(new)) {
+        (Some(_), None) => {
+            Some(Cause::invalid(FIELD, &Value::Null, "must not update from a positive integer to nil value"))
+        }
+        (Some(before), Some(after)) if after > before => {
+            Some(Cause::invalid(FIELD, &after.into(), "must be less than or equal to previous value"))
+        }
+        (_, Some(after)) if after < 1 => {
+            Some(Cause::invalid(FIELD, &after.into(), "must be between 1 and 2147483647, inclusive"))
+        }
+        _ => None,
+    }
+}
+
+/// Those that were there must stay, but for how long they hold.
+fn tolerations(old: &Value, new: &Value) -> Option<Cause> {
+    let without_seconds = |toleration: &Value| {
+        let mut toleration = toleration.as_object().cloned().unwrap_or_default();
+        toleration.remove("tolerationSeconds");
+        toleration
+    };
+    let after: Vec<_> = items(new, "/tolerations").iter().map(without_seconds).collect();
+    let gone = items(old, "/tolerations").iter().any(|before| !after.contains(&without_seconds(before)));
+    let why = "existing toleration can not be modified except its tolerationSeconds";
+    gone.then(|| Cause::forbidden("spec.tolerations", why))
+}
+
+/// What must stay as it was; an empty list reads as none, as in Go.
+fn fixed(spec: &Value) -> Map<String, Value> {
+    let mut spec = spec.as_object().cloned().unwrap_or_default();
+    for field in ["containers", "initContainers"] {
+        for container in spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Value::Object(container) = container {
+                container.remove("image");
+            }
+        }
+    }
+    spec.remove("activeDeadlineSeconds");
+    spec.remove("tolerations");
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
+    drop_empty(&mut spec);
+    spec
+}
+
+fn drop_empty(map: &mut Map<String, Value>) {
+    map.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Array(list) => {
+            list.iter_mut().filter_map(Value::as_object_mut).for_each(drop_empty);
+            !list.is_empty()
+        }
+        Value::Object(map) => {
+            drop_empty(map);
+            true
+        }
+        _ => true,
+    });
+}

@@ -1,0 +1,62 @@
+//! `get`, and the shapes in which any verb answers one object.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{
+    Api, Body,
+    accept::Shape,
+    body,
+    path::Target,
+    service::Call,
+    status::StatusError,
+    store::{Key, Object, Store},
+    table::{self, Include},
+};
+
+/// The object at the request's path.
+pub(crate) async fn get(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
+    let object = find(api, &call.target).await?;
+    if call.shape == Shape::Objects {
+        return Ok(body::answer(StatusCode::OK, object.json, &[]));
+    }
+    answer(call, StatusCode::OK, object.value()?, &[])
+}
+
+/// Where the target's object stands.
+pub(crate) fn key(target: &Target) -> Key {
+    Key::new(target.kind.resource().clone(), target.namespace.as_str(), target.name.as_str())
+}
+
+/// The target's object as stored, or 404.
+pub(crate) async fn find(api: &Api, target: &Target) -> Result<Object, StatusError> {
+    let found = Store::get(&**api.store(), &key(target)).await?;
+    found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))
+}
+
+/// `object` in the shape that the caller asked for.
+pub(crate) fn answer(
+    call: &Call,
+    code: StatusCode,
+    object: Value,
+    warnings: &[String],
+) -> Result<Response<Body>, StatusError> {
+    let shaped = match call.shape {
+        Shape::Objects => object,
+        Shape::Metadata => metadata_of(&object),
+        Shape::Table => {
+            let include = Include::parse(call.query.get("includeObject"))?;
+            let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+            let list_metadata = json!({"resourceVersion": version});
+            table::table(&call.target.kind, &[object], list_metadata, include, true, Timestamp::now())
+        }
+    };
+    Ok(body::answer(code, Bytes::from(shaped.to_string()), warnings))
+}
+
+/// The object without all but its metadata.
+pub(crate) fn metadata_of(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata")})
+}

@@ -1,0 +1,176 @@
+//! `list`, whole or page by page.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{Response, StatusCode};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::get::metadata_of;
+use crate::{
+    Api, Body,
+    accept::Shape,
+    body,
+    path::Target,
+    selector::Selection,
+    service::Call,
+    status::StatusError,
+    store::{Object, Page, Scope},
+    table::{self, Include},
+};
+
+/// Where the next page begins: opaque to clients.
+#[derive(Debug, Serialize, Deserialize)]
+struct Continue {
+    /// The revision of the first page, that all pages name: a watch from there misses nothing.
+    rv: u64,
+    ns: String,
+    name: String,
+}
+
+/// A page, before it takes a shape.
+struct Found {
+    items: Vec<Object>,
+    metadata: Value,
+}
+
+/// The objects of the request's collection.
+pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
+    let selection = selection(call)?;
+    let Found { items, metadata } = find(api, call, &selection).await?;
+    let kind = &call.target.kind;
+    if call.shape == Shape::Objects {
+        let json = raw_list(&kind.list_kind(), &kind.api_version(), &metadata, &items);
+        return Ok(body::answer(StatusCode::OK, json, &[]));
+    }
+    let objects = items.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
+    let shaped = if call.shape == Shape::Table {
+        let include = Include::parse(call.query.get("includeObject"))?;
+        table::table(kind, &objects, metadata, include, true, Timestamp::now())
+    } else {
+        let items: Vec<_> = objects.iter().map(metadata_of).collect();
+        json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata, "items": items,
+        })
+    };
+    Ok(body::answer(StatusCode::OK, Bytes::from(shaped.to_string()), &[]))
+}
+
+/// What the request's collection covers.
+pub(super) fn scope(target: &Target) -> Scope {
+    let namespace = (!target.namespace.is_empty()).then(|| target.namespace.clone());
+    Scope { resource: target.kind.resource().clone(), namespace }
+}
+
+/// The request's selectors.
+pub(super) fn selection(call: &Call) -> Result<Selection, StatusError> {
+    Selection::parse(&call.target.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))
+}
+
+/// All objects of the collection that are selected, without pages.
+pub(super) async fn all(api: &Api, call: &Call, selection: &Selection) -> Result<(Vec<Object>, u64), StatusError> {
+    let listing = api.store().list(&scope(&call.target), &Page::default()).await?;
+    let mut items = listing.items;
+    retain_selected(&mut items, selection)?;
+    Ok((items, listing.revision))
+}
+
+async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, StatusError> {
+    let limit = call.query.number("limit")?.filter(|limit| *limit > 0);
+    let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let start = call.query.get("continue").map(decode).transpose()?;
+    check_revision(api, call, start.is_some())?;
+    let mut after = start.as_ref().map(|start| (start.ns.clone(), start.name.clone()));
+    let mut items = Vec::new();
+    loop {
+        let page = Page { after, limit: limit.map(|limit| limit - items.len()) };
+        let mut listing = api.store().list(&scope(&call.target), &page).await?;
+        let revision = start.as_ref().map_or(listing.revision, |start| start.rv);
+        let last = listing.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
+        retain_selected(&mut listing.items, selection)?;
+        items.append(&mut listing.items);
+        let full = limit.is_some_and(|limit| items.len() >= limit);
+        let Some((ns, name)) = last.filter(|_| listing.remaining > 0) else {
+            return Ok(Found { items, metadata: json!({"resourceVersion": revision.to_string()}) });
+        };
+        if full {
+            let mut metadata = Map::new();
+            metadata.insert("resourceVersion".into(), revision.to_string().into());
+            metadata.insert("continue".into(), encode(&Continue { rv: revision, ns, name }).into());
+            // with a selector nobody has counted what is left
+            if selection.is_everything() {
+                metadata.insert("remainingItemCount".into(), listing.remaining.into());
+            }
+            return Ok(Found { items, metadata: Value::Object(metadata) });
+        }
+        after = Some((ns, name));
+    }
+}
+
+fn retain_selected(items: &mut Vec<Object>, selection: &Selection) -> Result<(), StatusError> {
+    if selection.is_everything() {
+        return Ok(());
+    }
+    let mut selected = Vec::with_capacity(items.len());
+    for item in items.drain(..) {
+        if selection.matches(&item.value()?) {
+            selected.push(item);
+        }
+    }
+    *items = selected;
+    Ok(())
+}
+
+/// `resourceVersion` and `resourceVersionMatch`: a list shows the present, so it can serve what is not newer than that, and
+/// an exact revision only where that is the present.
+fn check_revision(api: &Api, call: &Call, continued: bool) -> Result<(), StatusError> {
+    let asked = call.query.resource_version()?;
+    let current = api.store().revision();
+    match (call.query.get("resourceVersionMatch"), asked) {
+        (Some(_), _) if continued => {
+            Err(StatusError::bad_request("resourceVersionMatch is forbidden when continue is provided"))
+        }
+        (Some("Exact"), Some(0)) | (Some("Exact" | "NotOlderThan"), None) => Err(StatusError::bad_request(
+            "resourceVersionMatch is forbidden unless resourceVersion is provided, and Exact needs one other than 0",
+        )),
+        (Some("Exact"), Some(asked)) if asked < current => Err(StatusError::expired(format!(
+            "The provided resource version is too old: {asked} ({current}), list without resourceVersionMatch=Exact"
+        ))),
+        (None | Some("Exact" | "NotOlderThan"), Some(asked)) if asked > current => {
+            Err(StatusError::too_large_revision(asked, current))
+        }
+        (None | Some("Exact" | "NotOlderThan"), _) => Ok(()),
+        (Some(other), _) => Err(StatusError::bad_request(format!(
+            "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\""
+        ))),
+    }
+}
+
+fn encode(place: &Continue) -> String {
+    URL_SAFE_NO_PAD.encode(json!(place).to_string())
+}
+
+fn decode(token: &str) -> Result<Continue, StatusError> {
+    let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+    bytes
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .ok_or_else(|| StatusError::bad_request("continue key is not valid: list again without it"))
+}
+
+/// A list of objects as they are stored, without reading them.
+fn raw_list(kind: &str, api_version: &str, metadata: &Value, items: &[Object]) -> Bytes {
+    let head = format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[", json!(kind), json!(api_version));
+    let size: usize = items.iter().map(|item| item.json.len() + 1).sum();
+    let mut out = BytesMut::with_capacity(head.len() + size + 2);
+    out.put_slice(head.as_bytes());
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(&item.json);
+    }
+    out.put_slice(b"]}");
+    out.freeze()
+}

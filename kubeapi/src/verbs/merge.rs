@@ -1,0 +1,67 @@
+//! What a write may change of the object that stands: pure.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    object::{as_map, assign, metadata},
+    path::Part,
+    registry::Kind,
+};
+
+/// Metadata that only the server writes.
+const SERVERS: [&str; 6] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"];
+
+/// `new` in place of `old` through the main resource or its part: each keeps what the other one writes, and nobody writes
+/// what the server does.
+pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Value) -> Value {
+    if part == Some(Part::Status) {
+        return status_merged(kind, old, &new);
+    }
+    if kind.status {
+        assign(as_map(&mut new), "status", old.get("status").cloned());
+    }
+    keep_servers_metadata(old, &mut new);
+    if kind.counts_generations() && wanted(old) != wanted(&new) {
+        next_generation(&mut new);
+    }
+    new
+}
+
+/// The old object with the new one's status; labels and annotations too, where kubelets write them with the status.
+fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
+    let mut merged = old.clone();
+    assign(as_map(&mut merged), "status", new.get("status").cloned());
+    if kind.builtin.is_some() {
+        for key in ["labels", "annotations"] {
+            let value = new.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned();
+            assign(metadata(&mut merged), key, value);
+        }
+    }
+    assign(metadata(&mut merged), "managedFields", new.pointer("/metadata/managedFields").cloned());
+    merged
+}
+
+fn keep_servers_metadata(old: &Value, new: &mut Value) {
+    let metadata = metadata(new);
+    for key in SERVERS {
+        assign(metadata, key, old.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned());
+    }
+    assign(metadata, "resourceVersion", old.pointer("/metadata/resourceVersion").cloned());
+}
+
+/// What the user wants: all but metadata and status.
+fn wanted(object: &Value) -> Map<String, Value> {
+    let mut wanted = object.as_object().cloned().unwrap_or_default();
+    for key in ["metadata", "status", "apiVersion", "kind"] {
+        wanted.shift_remove(key);
+    }
+    wanted
+}
+
+/// Counts the generation up.
+pub(super) fn next_generation(object: &mut Value) {
+    let metadata = metadata(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
+    metadata.insert("generation".into(), (generation + 1).into());
+}

@@ -1,0 +1,48 @@
+//! `serviceaccounts/<name>/token`: `TokenRequest` (authentication.k8s.io/v1).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use k8s_openapi::api::authentication::v1::TokenRequestSpec;
+use serde_json::{Value, json};
+
+use super::{
+    get::find,
+    write::{timestamp},
+};
+use crate::{Api, Body, TokenError, body, object::text_or_empty, service::Call, status::StatusError};
+
+/// A token for the request's service account.
+pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
+    let (namespace, name) = (&call.target.namespace, &call.target.name);
+    let issuer = api.token_issuer().ok_or_else(|| {
+        StatusError::not_implemented("no issuer of service account tokens is configured; ask the cloud's API")
+    })?;
+    let request = body::parse(&call.headers, &call.body)?;
+    let spec = request.get("spec").cloned().unwrap_or_else(|| json!({}));
+    let typed: TokenRequestSpec = serde_json::from_value(with_audiences(spec.clone()))
+        .map_err(|error| StatusError::bad_request(format!("the body is not a TokenRequest: {error}")))?;
+    let account = find(api, &call.target).await?.value()?;
+    let status = issuer.issue(namespace, name, text_or_empty(&account, "/metadata/uid"), &typed).await;
+    let status = status.map_err(|error| match error {
+        TokenError::Refused(why) => StatusError::bad_request(why),
+        TokenError::Failed(_) => StatusError::internal(error.to_string()),
+    })?;
+    let answer = json!({
+        "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"name": name, "namespace": namespace, "creationTimestamp": timestamp(Duration::ZERO)},
+        "spec": spec, "status": status,
+    });
+    Ok(body::answer(StatusCode::CREATED, Bytes::from(answer.to_string()), &[]))
+}
+
+/// An absent list of audiences is an empty one: the API server's own.
+fn with_audiences(mut spec: Value) -> Value {
+    if let Value::Object(map) = &mut spec
+        && map.get("audiences").is_none_or(Value::is_null)
+    {
+        map.insert("audiences".into(), json!([]));
+    }
+    spec
+}

@@ -1,0 +1,213 @@
+//! `watch`: the changes of a collection as lines of JSON, pulled from the store's log at the reader's pace.
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::Response;
+use jiff::Timestamp;
+use rand::Rng;
+use serde_json::{Value, json};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+
+use super::{
+    get::metadata_of,
+    list::{all, scope, selection},
+};
+use crate::{
+    Api, Body, BoxError,
+    accept::Shape,
+    body,
+    object::metadata,
+    registry::Kind,
+    selector::Selection,
+    service::Call,
+    status::StatusError,
+    store::{Event, EventKind, Object, StoreError, Watch},
+    table::{self, Include},
+};
+
+/// How often a quiet watch says how far it has come.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(30);
+
+/// The shortest time after which the server ends a watch whose client named none; the real server's `--min-request-timeout`.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Changes of the request's collection, until the client goes, its `timeoutSeconds` are over, or it was too slow.
+pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
+    let selection = selection(call)?;
+    let include = Include::parse(call.query.get("includeObject"))?;
+    let bookmarks = call.query.flag("allowWatchBookmarks");
+    let wants_list = call.query.flag("sendInitialEvents");
+    if wants_list && call.query.get("resourceVersionMatch") != Some("NotOlderThan") {
+        return Err(StatusError::bad_request(
+            "sendInitialEvents needs resourceVersionMatch=NotOlderThan",
+        ));
+    }
+    let asked = call.query.resource_version()?;
+    let current = api.store().revision();
+    if let Some(asked) = asked.filter(|asked| wants_list && *asked > current) {
+        return Err(StatusError::too_large_revision(asked, current));
+    }
+    let (initial, from) = match asked {
+        Some(revision) if revision > 0 && !wants_list => (Vec::new(), revision),
+        _ => all(api, call, &selection).await?,
+    };
+    let mut lines = Lines {
+        kind: std::sync::Arc::clone(&call.target.kind),
+        shape: call.shape,
+        include,
+        selection,
+        headed: false,
+    };
+    let mut ready: VecDeque<Bytes> = initial.iter().map(|object| lines.line("ADDED", object)).collect::<Result<_, _>>()?;
+    if wants_list && bookmarks {
+        ready.push_back(lines.bookmark(from, true));
+    }
+    let changes = match api.store().watch(scope(&call.target), from) {
+        Ok(changes) => Some(changes),
+        // as the real server, which finds out only when the answer has begun
+        Err(error @ StoreError::Expired { .. }) => {
+            ready.push_back(error_line(&error.into()));
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let timeout = call.query.number("timeoutSeconds")?.map(Duration::from_secs);
+    let timeout = timeout.unwrap_or_else(|| MIN_TIMEOUT.mul_f64(1.0 + rand::rng().random::<f64>()));
+    let mut ticks = interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let feed = Feed { ready, changes, lines, bookmarks: bookmarks.then_some(ticks), until: Instant::now() + timeout };
+    Ok(body::stream(futures::stream::unfold(feed, |mut feed| async move {
+        let line = feed.next().await?;
+        Some((Ok::<_, BoxError>(line), feed))
+    })))
+}
+
+/// An answer under way.
+struct Feed {
+    ready: VecDeque<Bytes>,
+    /// `None` after the line that ends the answer.
+    changes: Option<Watch>,
+    lines: Lines,
+    bookmarks: Option<Interval>,
+    until: Instant,
+}
+
+impl Feed {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return Some(line);
+            }
+            let changes = self.changes.as_mut()?;
+            let ticks = &mut self.bookmarks;
+            let tick = async {
+                match ticks {
+                    Some(ticks) => ticks.tick().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                change = changes.next() => match change.map_err(StatusError::from).and_then(|event| self.lines.event(&event)) {
+                    Ok(line) => self.ready.extend(line),
+                    Err(error) => {
+                        self.ready.push_back(error_line(&error));
+                        self.changes = None;
+                    }
+                },
+                _ = tick => return Some(self.lines.bookmark(changes.position(), false)),
+                () = sleep_until(self.until) => return None,
+            }
+        }
+    }
+}
+
+/// Writes lines in the shape asked for.
+struct Lines {
+    kind: std::sync::Arc<Kind>,
+    shape: Shape,
+    include: Include,
+    selection: Selection,
+    /// Whether a table with its columns was sent.
+    headed: bool,
+}
+
+impl Lines {
+    /// The line of a change; `None` where it concerns nothing selected.
+    fn event(&mut self, event: &Event) -> Result<Option<Bytes>, StatusError> {
+        if self.selection.is_everything() {
+            let type_ = match event.kind {
+                EventKind::Added => "ADDED",
+                EventKind::Modified => "MODIFIED",
+                EventKind::Deleted => "DELETED",
+            };
+            return self.line(type_, &event.object).map(Some);
+        }
+        let before = event.previous.as_ref().map(Object::value).transpose()?;
+        let was_selected = before.as_ref().is_some_and(|before| self.selection.matches(before));
+        let is_selected = event.kind != EventKind::Deleted && self.selection.matches(&event.object.value()?);
+        match (was_selected, is_selected) {
+            (false, false) => Ok(None),
+            (false, true) => self.line("ADDED", &event.object).map(Some),
+            (true, true) => self.line("MODIFIED", &event.object).map(Some),
+            // what the watcher knew, at the revision at which it left
+            (true, false) => {
+                let mut last = before.unwrap_or_default();
+                metadata(&mut last).insert("resourceVersion".into(), event.object.revision.to_string().into());
+                Ok(Some(written("DELETED", self.shaped(last).to_string().as_bytes())))
+            }
+        }
+    }
+
+    fn line(&mut self, type_: &str, object: &Object) -> Result<Bytes, StatusError> {
+        if self.shape == Shape::Objects {
+            return Ok(written(type_, &object.json));
+        }
+        let value = object.value()?;
+        Ok(written(type_, self.shaped(value).to_string().as_bytes()))
+    }
+
+    fn shaped(&mut self, object: Value) -> Value {
+        match self.shape {
+            Shape::Objects => object,
+            Shape::Metadata => metadata_of(&object),
+            Shape::Table => {
+                let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+                let headed = std::mem::replace(&mut self.headed, true);
+                let list_metadata = json!({"resourceVersion": version});
+                table::table(&self.kind, &[object], list_metadata, self.include, !headed, Timestamp::now())
+            }
+        }
+    }
+
+    /// `ends_list`: everything that the collection held at the start was sent.
+    fn bookmark(&mut self, revision: u64, ends_list: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if ends_list {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.shape {
+            Shape::Objects => {
+                json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata})
+            }
+            Shape::Metadata => metadata_of(&json!({"metadata": metadata})),
+            Shape::Table => table::table(&self.kind, &[], metadata, self.include, false, Timestamp::now()),
+        };
+        written("BOOKMARK", object.to_string().as_bytes())
+    }
+}
+
+fn error_line(error: &StatusError) -> Bytes {
+    written("ERROR", error.body().to_string().as_bytes())
+}
+
+fn written(type_: &str, object: &[u8]) -> Bytes {
+    let mut line = BytesMut::with_capacity(object.len() + type_.len() + 24);
+    line.put_slice(b"{\"type\":\"");
+    line.put_slice(type_.as_bytes());
+    line.put_slice(b"\",\"object\":");
+    line.put_slice(object);
+    line.put_slice(b"}\n");
+    line.freeze()
+}

@@ -1,0 +1,175 @@
+//! What all writes share: reading what came in, admission, and the way to the store.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, ToSpan};
+use serde_json::Value;
+
+use super::get::{find, key};
+use crate::{
+    Api,
+    object::{metadata, text_or_empty},
+    patch::{self, ApplyOptions},
+    path::{Part, Target},
+    registry::{Builtin, Kind, SchemaSource},
+    service::Call,
+    status::{Cause, StatusError},
+    store::{Expect, Key, Object, Store, StoreError, Write},
+    validate::{self, FieldValidation},
+};
+
+/// How often a write that need not fail for others' writes begins anew.
+const ATTEMPTS: usize = 32;
+
+/// An object ready to be stored, and what its author should know.
+pub(super) struct Admitted {
+    pub(super) object: Value,
+    pub(super) warnings: Vec<String>,
+}
+
+/// RFC 3339 in whole seconds, as all times of objects' metadata.
+pub(super) fn timestamp(after: Duration) -> String {
+    let seconds = i64::try_from(after.as_secs()).unwrap_or_default();
+    let time = Timestamp::now().checked_add(seconds.seconds()).unwrap_or(Timestamp::MAX);
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Holds an object that came in against its schema, and gives it the type and place that the path says.
+pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitted, StatusError> {
+    let kind = &call.target.kind;
+    let mut warnings = Vec::new();
+    if api.is_full() {
+        let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
+        warnings = validate::decode(kind, &mut object, validation)?;
+    }
+    place(kind, &call.target, &mut object)?;
+    Ok(Admitted { object, warnings })
+}
+
+fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusError> {
+    let (namespace, name) =
+        (text_or_empty(object, "/metadata/namespace").to_owned(), text_or_empty(object, "/metadata/name").to_owned());
+    if kind.namespaced && !namespace.is_empty() && namespace != target.namespace {
+        return Err(StatusError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if !target.name.is_empty() && !name.is_empty() && name != target.name {
+        return Err(StatusError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    if let Value::Object(map) = object {
+        // first, where people look for them
+        map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
+        map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
+    }
+    let metadata = metadata(object);
+    if kind.namespaced {
+        metadata.insert("namespace".into(), target.namespace.as_str().into());
+    } else {
+        metadata.shift_remove("namespace");
+    }
+    if !target.name.is_empty() {
+        metadata.insert("name".into(), target.name.as_str().into());
+    }
+    Ok(())
+}
+
+/// 422 for causes, if there are any.
+pub(super) fn accept(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
+    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&kind.group, &kind.kind, name, causes)) }
+}
+
+/// The namespace of something new must exist, and stay.
+pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), StatusError> {
+    if !api.is_full() || !target.kind.namespaced {
+        return Ok(());
+    }
+    let namespaces = api.registry().kinds().iter().find(|kind| kind.is(Builtin::Namespace));
+    let Some(namespaces) = namespaces else { return Ok(()) };
+    let key = Key::new(namespaces.resource().clone(), "", target.namespace.as_str());
+    let namespace = Store::get(&**api.store(), &key).await?;
+    let namespace = namespace.ok_or_else(|| StatusError::no_namespace(&target.namespace))?.value()?;
+    if crate::object::is_deleting(&namespace) {
+        return Err(StatusError::namespace_terminating(&target.kind, &target.name, &target.namespace));
+    }
+    Ok(())
+}
+
+/// Stores `object` (`None` deletes) in place of what stands at `expect`.
+pub(super) async fn store(
+    api: &Api,
+    target: &Target,
+    expect: Expect,
+    value: Option<Value>,
+) -> Result<Object, StatusError> {
+    let write = Write { key: key(target), expect, value };
+    let mut written = api.store().commit(vec![write]).await.map_err(|error| match error {
+        StoreError::Exists(_) => StatusError::already_exists(&target.kind, &target.name),
+        StoreError::Missing(_) => StatusError::not_found(&target.kind, &target.name),
+        StoreError::Conflict { .. } => StatusError::modified(&target.kind, &target.name),
+        error => error.into(),
+    })?;
+    written.pop().ok_or_else(|| StatusError::internal("the store answered nothing"))
+}
+
+/// What becomes of an object.
+pub(super) enum Next {
+    /// It stays as it is; nothing is written.
+    Same,
+    /// This takes its place.
+    Replace(Value),
+    /// It goes.
+    Remove,
+}
+
+/// Changes the target's object by `change`, which is called again with the newer state when somebody else wrote meanwhile.
+/// Answers the object afterwards (its last state, if it went).
+pub(super) async fn modify(
+    api: &Api,
+    call: &Call,
+    mut change: impl FnMut(&Value) -> Result<Next, StatusError>,
+) -> Result<Value, StatusError> {
+    let target = &call.target;
+    let dry_run = call.query.dry_run()?;
+    let mut attempts = ATTEMPTS;
+    loop {
+        let current = find(api, target).await?;
+        let value = current.value()?;
+        let next = match change(&value)? {
+            Next::Same => return Ok(value),
+            Next::Replace(object) if object == value => return Ok(value),
+            Next::Replace(object) if dry_run => return Ok(object),
+            Next::Remove if dry_run => return Ok(value),
+            Next::Replace(object) => Some(object),
+            Next::Remove => None,
+        };
+        attempts -= 1;
+        match store(api, target, Expect::Revision(current.revision), next).await {
+            Ok(object) => return Ok(object.value()?),
+            Err(error) if error.is_conflict() && attempts > 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The kind, as patches and managed fields know it.
+pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
+    let schema = match &kind.source {
+        SchemaSource::Published(_) => None,
+        SchemaSource::Definition(schema) => Some(schema),
+    };
+    patch::Target { group: &kind.group, version: &kind.version, kind: &kind.kind, schema }
+}
+
+/// Who writes, and which fields this endpoint leaves alone.
+pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
+    let ignored: &[&str] = match call.target.part {
+        Some(Part::Status) => &["spec"],
+        _ if call.target.kind.status => &["status"],
+        _ => &[],
+    };
+    ApplyOptions { manager: call.manager(), force: false, now, subresource: call.target.part_name(), ignored }
+}
