@@ -1,1 +1,15 @@
-//! KubeEdge's edge node agent: EdgeCore's job in a tenth of the memory
+//! EdgeCore's job: pods, devices and messages of one edge node, driven from the cloud and working without it.
+//!
+//! One folder for each of EdgeCore's modules; [`app`] puts them together. The loop: the cloud's messages come in by
+//! [`edgehub`], are stored and acknowledged by [`metamanager`], and carried out by [`edged`]; what happens goes the same way back.
+
+pub mod app;
+pub mod cli;
+pub mod config;
+pub mod edged;
+pub mod edgehub;
+pub mod metamanager;
+mod program;
+mod rt;
+
+pub use program::run as main;

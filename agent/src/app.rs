@@ -1,0 +1,201 @@
+//! All wiring: rooms are built here, get each other's handles, and run under one roof.
+//!
+//! ```text
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ edged ─▶ CRI
+//! cloud ◀─ edgehub ◀─ metamanager ◀─ edged ◀─┘
+//! ```
+//!
+//! | channel | between | bound | full | closed |
+//! |---|---|---|---|---|
+//! | inbox | edgehub → metamanager | 64 messages | the socket is not read: TCP pushes back | edgehub has ended |
+//! | outbox | all → edgehub | 64 messages | senders wait | senders are told that the cloud is not connected |
+//! | link | edgehub → all | the newest state | – | edgehub has ended |
+//! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
+//! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::{NodeAddress, Taint};
+use kubeapi::store::{SqliteStore, Store, StoreError};
+use tokio::{net::UnixStream, sync::watch};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::service_fn;
+
+use crate::{
+    config::{Config, Host, Transport},
+    edged::{self, NodeConfig, SyncConfig},
+    edgehub::{self, Link},
+    metamanager,
+    rt::{Ended, Supervisor},
+};
+
+/// The file of the store, beside EdgeCore's own database, whose form is another.
+const DATABASE: &str = "outrigger.db";
+
+/// Why the agent does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// QUIC is asked for.
+    #[error("modules.edgeHub.quic is enabled, and this version speaks WebSocket only; enable modules.edgeHub.websocket instead")]
+    Quic,
+    /// The runtime's endpoint is none.
+    #[error("{0} is no endpoint of a container runtime; write unix:///path/to/socket")]
+    RuntimeEndpoint(String),
+    /// The directory of the database cannot be made.
+    #[error("{path} cannot be made; run the agent as a user who may write there, or change modules.metaManager / database.dataSource")]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("what the cloud said cannot be read")]
+    Store(#[from] StoreError),
+    /// EdgeD cannot be built.
+    #[error("pods cannot be run")]
+    Edged(#[from] edged::Error),
+    /// A part ended on its own.
+    #[error("the agent cannot go on")]
+    Ended(#[from] Ended),
+}
+
+/// What the agent stands on: real, or given by whoever runs it inside another program.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// The container runtime, CRI v1.
+    pub runtime: Channel,
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+}
+
+impl Parts {
+    /// The database and the runtime of this machine, as configured. The runtime may come up later.
+    pub async fn of_machine(config: &Config) -> Result<Self, Error> {
+        let path = config.database.with_file_name(DATABASE);
+        if let Some(directory) = path.parent() {
+            let failed = |source| Error::Directory { path: directory.to_owned(), source };
+            tokio::fs::create_dir_all(directory).await.map_err(failed)?;
+        }
+        let store = SqliteStore::open(&path).await?;
+        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store })
+    }
+}
+
+/// A channel to a runtime's unix socket; it connects when it is used, and again after the runtime went away.
+pub fn connect(endpoint: &str) -> Result<Channel, Error> {
+    let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint).to_owned();
+    if !path.starts_with('/') {
+        return Err(Error::RuntimeEndpoint(endpoint.to_owned()));
+    }
+    let connector = service_fn(move |_: Uri| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    // the name is for the HTTP/2 header only
+    Ok(Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector))
+}
+
+/// An agent, ready to run.
+#[derive(Debug)]
+pub struct App {
+    link: watch::Receiver<Link>,
+    supervisor: Supervisor,
+    shutdown: CancellationToken,
+}
+
+impl App {
+    /// Builds and starts all rooms; they end with `shutdown`.
+    pub fn start(config: &Config, parts: Parts, shutdown: CancellationToken) -> Result<Self, Error> {
+        let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
+        let link = hub.link();
+        let node_name = config.node.name.clone();
+        let (meta, meta_task) =
+            metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
+        let mut supervisor = Supervisor::new();
+        if config.edged.enable {
+            let (_, edged_task) = edged::new(edged_config(config, meta.client(), parts.runtime))?;
+            let stop = shutdown.clone();
+            supervisor.spawn("edged", async move {
+                edged_task.run(stop).await;
+                Ok(())
+            });
+        }
+        let stop = shutdown.clone();
+        supervisor.spawn("metamanager", async move {
+            meta_task.run(stop).await;
+            Ok(())
+        });
+        let stop = shutdown.clone();
+        supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
+        Ok(Self { link, supervisor, shutdown })
+    }
+
+    /// The state of the connection to the cloud.
+    pub fn link(&self) -> watch::Receiver<Link> {
+        self.link.clone()
+    }
+
+    /// Runs until shutdown, or until a part gives up.
+    pub async fn run(self) -> Result<(), Error> {
+        Ok(self.supervisor.run(self.shutdown).await?)
+    }
+}
+
+fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
+    let hub = &config.edge_hub;
+    let Transport::WebSocket(endpoint) = &hub.transport else { return Err(Error::Quic) };
+    Ok(edgehub::Config {
+        node_name: config.node.name.clone(),
+        websocket: endpoint.server.to_string(),
+        http_server: hub.http_server.clone(),
+        token: hub.token.clone(),
+        project_id: hub.project_id.clone(),
+        ca_file: hub.tls.ca.clone(),
+        cert_file: hub.tls.cert.clone(),
+        key_file: hub.tls.key.clone(),
+        heartbeat: hub.heartbeat,
+        handshake_timeout: endpoint.handshake_timeout,
+        write_deadline: endpoint.write_deadline,
+        qps: hub.qps,
+        burst: hub.burst,
+        max_message: wire::json::DEFAULT_LIMIT,
+    })
+}
+
+fn edged_config(config: &Config, client: kube::Client, runtime: Channel) -> edged::Config {
+    let (node, pods) = (&config.node, &config.edged);
+    let ip = node.ip.unwrap_or_else(|| Host::detect().address);
+    let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
+    let taint = |taint: &crate::config::Taint| Taint {
+        key: taint.key.clone(),
+        value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
+        effect: taint.effect.as_str().to_owned(),
+        time_added: None,
+    };
+    edged::Config {
+        node_name: node.name.clone(),
+        client,
+        runtime,
+        root_dir: pods.root_dir.clone(),
+        log_dir: pods.pod_logs_dir.clone(),
+        node: NodeConfig {
+            labels: node.labels.clone(),
+            taints: node.taints.iter().map(taint).collect(),
+            addresses: vec![address("InternalIP", ip.to_string()), address("Hostname", node.name.clone())],
+            max_pods: node.max_pods,
+            register: node.register,
+            register_schedulable: node.schedulable,
+            kubelet_port: pods.server.port(),
+            lease_duration: node.lease_duration,
+            status_frequency: node.status_update_frequency,
+            report_frequency: node.status_report_frequency,
+            cluster_dns: pods.cluster_dns.iter().map(ToString::to_string).collect(),
+            cluster_domain: pods.cluster_domain.clone(),
+            ..NodeConfig::default()
+        },
+        sync: SyncConfig { resync: pods.sync_frequency, ..SyncConfig::default() },
+    }
+}

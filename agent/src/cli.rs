@@ -1,0 +1,108 @@
+//! Command line of `edge-agent`.
+
+use std::{io::Write, path::PathBuf};
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::config::{self, Host};
+
+const EXAMPLES: &str = "\
+Examples:
+  Write a configuration, put the cloud's addresses and join token into it, start:
+    edge-agent --minconfig > /etc/kubeedge/config/edgecore.yaml
+    edge-agent
+
+  Try a configuration that stands elsewhere, and see what the agent decides:
+    edge-agent --config ./edgecore.yaml -v 4
+
+  See every setting with its default value:
+    edge-agent --defaultconfig
+
+  See only what one part says:
+    edge-agent --log-filter warn,agent::edgehub=debug
+
+  Completions for the shell:
+    edge-agent completions bash > /etc/bash_completion.d/edge-agent";
+
+/// KubeEdge's edge node agent: runs the pods that the cloud places on this node, and goes on without the cloud.
+#[derive(Clone, Debug, PartialEq, Eq, Parser)]
+#[command(name = "edge-agent", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// The configuration, EdgeCore's edgecore.yaml (v1alpha2)
+    #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+    pub config: PathBuf,
+
+    /// Print a short configuration to begin with, and exit
+    #[arg(long, conflicts_with = "defaultconfig")]
+    pub minconfig: bool,
+
+    /// Print every setting with its default value, and exit
+    #[arg(long)]
+    pub defaultconfig: bool,
+
+    /// How much to log: 0 what the operator should know, 2 steps, 4 decisions, 6 messages and everything
+    #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0, allow_negative_numbers = true)]
+    pub verbosity: i32,
+
+    /// What to log, by module: `LEVEL` or `MODULE=LEVEL`, separated by commas; goes before -v
+    #[arg(long, value_name = "FILTER", env = "EDGE_AGENT_LOG", hide_env_values = true)]
+    pub log_filter: Option<String>,
+
+    /// Something else than running the agent
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Something else than running the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+impl Cli {
+    /// The filter for the log: `--log-filter` where given, else what `-v` means.
+    pub fn log_filter(&self) -> String {
+        self.log_filter.clone().unwrap_or_else(|| filter(self.verbosity))
+    }
+
+    /// Prints what was asked for instead of running the agent; `false` where nothing was.
+    ///
+    /// # Errors
+    /// `out` takes no more.
+    pub fn print(&self, out: &mut impl Write) -> std::io::Result<bool> {
+        if let Some(Command::Completions { shell }) = self.command {
+            // into memory first: the generator panics on a closed pipe
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Self::command(), "edge-agent", &mut script);
+            out.write_all(&script)?;
+        } else if self.minconfig {
+            out.write_all(config::minimal_config(&Host::detect()).as_bytes())?;
+        } else if self.defaultconfig {
+            out.write_all(config::default_config(&Host::detect()).as_bytes())?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
+
+/// The filter that a klog verbosity means. Libraries speak one step later than the agent itself.
+pub fn filter(v: i32) -> String {
+    match v {
+        ..0 => "error",
+        0..=1 => "warn,agent=info,edge_agent=info",
+        2..=3 => "info",
+        4..=5 => "info,agent=debug,edge_agent=debug,wire=debug",
+        6..=9 => "debug,agent=trace,edge_agent=trace,wire=trace",
+        10.. => "trace",
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests;

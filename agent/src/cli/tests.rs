@@ -1,0 +1,83 @@
+//! Parsing, and what is printed.
+
+use super::*;
+
+fn cli(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split(' '))
+}
+
+#[test]
+fn it_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn lines() {
+    assert_eq!(cli("edge-agent").unwrap().config, PathBuf::from("/etc/kubeedge/config/edgecore.yaml"));
+    assert_eq!(cli("edge-agent --config=/a").unwrap().config, PathBuf::from("/a"));
+    for line in
+        ["edge-agent -v 4", "edge-agent -v4", "edge-agent -v=4", "edge-agent --v 4", "edge-agent --v=4"]
+    {
+        assert_eq!(cli(line).unwrap().verbosity, 4, "{line}");
+    }
+    assert_eq!(cli("edge-agent -v -1").unwrap().verbosity, -1);
+    assert_eq!(cli("edge-agent --log-filter off -v 4").unwrap().log_filter(), "off");
+    for line in [
+        "edge-agent -v many",
+        "edge-agent --minconfig --defaultconfig",
+        "edge-agent what",
+        "edge-agent completions",
+    ] {
+        assert!(cli(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn filters_are_valid_and_never_quieter_with_more() {
+    use tracing_subscriber::EnvFilter;
+    let mut before = None;
+    for v in [-1, 0, 1, 2, 3, 4, 5, 6, 9, 10, i32::MAX, i32::MIN + 1] {
+        let filter = filter(v);
+        let level =
+            EnvFilter::try_new(&filter).unwrap_or_else(|error| panic!("{filter}: {error}")).max_level_hint();
+        assert!(v < -1 || before <= level, "{v}: {filter}");
+        before = level;
+    }
+}
+
+#[test]
+fn prints_instead_of_running() {
+    for (line, part) in [
+        ("edge-agent --minconfig", "# What most people set"),
+        ("edge-agent --defaultconfig", "remoteQueryTimeout: 60"),
+        ("edge-agent completions bash", "complete -F"),
+        ("edge-agent completions zsh", "#compdef edge-agent"),
+    ] {
+        let mut out = Vec::new();
+        assert!(cli(line).unwrap().print(&mut out).unwrap(), "{line}");
+        assert!(String::from_utf8(out).unwrap().contains(part), "{line}");
+    }
+    assert!(!cli("edge-agent").unwrap().print(&mut Vec::new()).unwrap());
+}
+
+#[test]
+fn a_closed_pipe_is_an_error_and_no_panic() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    for line in ["edge-agent --minconfig", "edge-agent completions bash"] {
+        assert!(cli(line).unwrap().print(&mut Closed).is_err());
+    }
+}
+
+#[test]
+fn help_teaches() {
+    let help = Cli::command().term_width(100).render_long_help().to_string();
+    insta::assert_snapshot!(help);
+}

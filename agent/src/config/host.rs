@@ -1,0 +1,36 @@
+//! What the default values take from this machine: its name and its address.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+
+use super::names::is_node_name;
+
+/// EdgeCore's own choice where the machine's name cannot be a node's.
+const FALLBACK_NAME: &str = "default-edge-node";
+/// An address of the documentation range: it is never contacted, it only selects the default route.
+const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+
+/// Name and address of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Lower-case name, valid for a node.
+    pub name: String,
+    /// The address that the default route sends from.
+    pub address: IpAddr,
+}
+
+impl Host {
+    /// Looks at this machine.
+    pub fn detect() -> Self {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = name.trim().to_ascii_lowercase();
+        let name = if is_node_name(&name) { name } else { FALLBACK_NAME.to_owned() };
+        Self { name, address: outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)) }
+    }
+}
+
+/// Connecting a UDP socket sends nothing: it only asks the kernel for the route.
+fn outgoing_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(ELSEWHERE).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}

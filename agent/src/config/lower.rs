@@ -1,0 +1,54 @@
+//! From the written form to the typed one. Every value is looked at even after a fault, so that all are reported together.
+
+use super::{file::File, report::Report, typed::Config};
+
+mod edge_hub;
+mod edged;
+mod services;
+mod values;
+
+use self::values::Values;
+
+/// Group and version that EdgeCore has had since KubeEdge 1.12.
+const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";
+const KIND: &str = "EdgeCore";
+
+/// The typed configuration; only meant for use where `report` gained no fault.
+pub(super) fn lower(file: File, report: &mut Report) -> Config {
+    let mut values = Values::new(report);
+    let modules = file.modules;
+    identify(&file.api_version, &file.kind, &mut values);
+    for (enabled, path) in [
+        (modules.edge_hub.enable, "modules.edgeHub.enable"),
+        (modules.meta_manager.enable, "modules.metaManager.enable"),
+    ] {
+        if !enabled {
+            values.fault(path, "is false, but nothing works without this module; remove the line");
+        }
+    }
+    Config {
+        node: edged::node(&modules.edged, &mut values),
+        edged: edged::pods(&modules.edged, &mut values),
+        edge_hub: edge_hub::lower(modules.edge_hub, &mut values),
+        database: values.path("database.dataSource", file.database.data_source),
+        meta_manager: services::meta_manager(modules.meta_manager, &mut values),
+        event_bus: services::event_bus(modules.event_bus, &mut values),
+        device_twin: services::device_twin(modules.device_twin, &mut values),
+        edge_stream: services::edge_stream(modules.edge_stream, &mut values),
+        service_bus: services::service_bus(modules.service_bus, &mut values),
+        task_manager: modules.task_manager.enable,
+        feature_gates: file.feature_gates,
+    }
+}
+
+fn identify(api_version: &str, kind: &str, values: &mut Values<'_>) {
+    if kind != KIND {
+        values.fault("kind", format!("is {kind:?}, but must be {KIND}; this is another program's file"));
+    }
+    if api_version == "edgecore.config.kubeedge.io/v1alpha1" {
+        let cure = "move the settings into a new file from `edge-agent --minconfig`";
+        values.fault("apiVersion", format!("is the form of KubeEdge before 1.12; {cure}"));
+    } else if api_version != API_VERSION {
+        values.fault("apiVersion", format!("is {api_version:?}, but must be {API_VERSION}"));
+    }
+}

@@ -1,0 +1,110 @@
+//! `modules.edgeHub`.
+
+use super::values::{Values, parse_host_port};
+use crate::config::{
+    file,
+    typed::{EdgeHub, Endpoint, Secret, TlsFiles, Transport},
+};
+
+/// Hexadecimal digits of a SHA-256 sum.
+const HASH_DIGITS: usize = 64;
+
+pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
+    EdgeHub {
+        transport: transport(hub.websocket, hub.quic, values),
+        http_server: http_server(&hub.http_server, values),
+        token: token(&hub.token, values),
+        // 0 would mean one message after the other without a pause
+        heartbeat: values.seconds("modules.edgeHub.heartbeat", hub.heartbeat, 1),
+        qps: values.number("modules.edgeHub.messageQPS", hub.message_qps, 0, i64::from(i32::MAX)),
+        burst: values.number("modules.edgeHub.messageBurst", hub.message_burst, 0, i64::from(i32::MAX)),
+        project_id: project_id(hub.project_id, values),
+        tls: TlsFiles {
+            ca: values.path("modules.edgeHub.tlsCaFile", hub.tls_ca_file),
+            cert: values.path("modules.edgeHub.tlsCertFile", hub.tls_cert_file),
+            key: values.path("modules.edgeHub.tlsPrivateKeyFile", hub.tls_private_key_file),
+        },
+        rotate_certificates: hub.rotate_certificates,
+    }
+}
+
+/// Exactly one of the two. Where that is not so WebSocket stands in.
+fn transport(websocket: file::Endpoint, quic: file::Endpoint, values: &mut Values<'_>) -> Transport {
+    match (websocket.enable, quic.enable) {
+        (true, true) => {
+            values.fault(
+                "modules.edgeHub",
+                "websocket.enable and quic.enable are both true; set one of them to false",
+            );
+        }
+        (false, false) => {
+            values.fault(
+                "modules.edgeHub",
+                "websocket.enable and quic.enable are both false; set websocket.enable to true",
+            );
+        }
+        (true, false) | (false, true) => {}
+    }
+    if quic.enable && !websocket.enable {
+        Transport::Quic(endpoint("modules.edgeHub.quic", &quic, values))
+    } else {
+        Transport::WebSocket(endpoint("modules.edgeHub.websocket", &websocket, values))
+    }
+}
+
+fn endpoint(path: &str, endpoint: &file::Endpoint, values: &mut Values<'_>) -> Endpoint {
+    Endpoint {
+        server: values.host_port(&format!("{path}.server"), &endpoint.server),
+        handshake_timeout: values.seconds(&format!("{path}.handshakeTimeout"), endpoint.handshake_timeout, 1),
+        read_deadline: values.seconds(&format!("{path}.readDeadline"), endpoint.read_deadline, 1),
+        write_deadline: values.seconds(&format!("{path}.writeDeadline"), endpoint.write_deadline, 1),
+    }
+}
+
+fn http_server(url: &str, values: &mut Values<'_>) -> String {
+    let path = "modules.edgeHub.httpServer";
+    let url = url.trim_end_matches('/');
+    match url.strip_prefix("https://").map(parse_host_port) {
+        Some(Ok(_)) => {}
+        Some(Err(why)) => {
+            values.fault(path, format!("is {url:?}: {why}, such as https://cloud.example.com:10002"))
+        }
+        None => values
+            .fault(path, format!("is {url:?}, but must be an URL such as https://cloud.example.com:10002")),
+    }
+    url.to_owned()
+}
+
+/// It becomes a part of an URL and a header.
+fn project_id(id: String, values: &mut Values<'_>) -> String {
+    if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
+        values.fault("modules.edgeHub.projectID", "must be letters, digits, '-', '_' and '.'");
+    }
+    id
+}
+
+/// The CA's hash and the three parts of a JWT. The fault does not repeat the token.
+fn token(text: &str, values: &mut Values<'_>) -> Option<Secret> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    let parts: Vec<&str> = text.split('.').collect();
+    let hash = parts.first().copied().unwrap_or_default();
+    let wrong = if parts.len() != 4 {
+        Some(format!("has {} parts between dots, but a join token has 4", parts.len()))
+    } else if hash.len() != HASH_DIGITS || !hash.chars().all(|c| c.is_ascii_hexdigit()) {
+        Some(format!("does not begin with the {HASH_DIGITS} hexadecimal digits of the CA's hash"))
+    } else if parts.iter().any(|part| part.is_empty()) {
+        Some("has an empty part".to_owned())
+    } else {
+        None
+    };
+    if let Some(wrong) = wrong {
+        values.fault(
+            "modules.edgeHub.token",
+            format!("{wrong}; get one with `cloudsim token` or `keadm gettoken`"),
+        );
+    }
+    Some(Secret::new(text))
+}

@@ -1,0 +1,171 @@
+//! `modules.edged`: this node, and running pods on it.
+
+use std::net::SocketAddr;
+
+use super::values::{Values, optional};
+use crate::config::{
+    file,
+    names::is_node_name,
+    typed::{CgroupDriver, Edged, Node, Taint, TaintEffect},
+};
+
+/// EdgeCore's default for both sockets.
+const CONTAINERD: &str = "unix:///run/containerd/containerd.sock";
+const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
+
+pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
+    let kubelet = &edged.tailored_kubelet_config;
+    let at = |key: &str| format!("{KUBELET}.{key}");
+    let runtime =
+        socket_url(&at("containerRuntimeEndpoint"), kubelet.container_runtime_endpoint.clone(), values);
+    Edged {
+        enable: edged.enable,
+        root_dir: values.path("modules.edged.rootDirectory", edged.root_directory.clone()),
+        pod_logs_dir: values.path(&at("podLogsDir"), kubelet.pod_logs_dir.clone()),
+        static_pod_path: values.optional_path(&at("staticPodPath"), kubelet.static_pod_path.clone()),
+        file_check_frequency: values.duration(&at("fileCheckFrequency"), &kubelet.file_check_frequency),
+        sync_frequency: values.duration(&at("syncFrequency"), &kubelet.sync_frequency),
+        image_endpoint: image_endpoint(kubelet, &runtime, values),
+        runtime_endpoint: runtime,
+        runtime_request_timeout: values
+            .duration(&at("runtimeRequestTimeout"), &kubelet.runtime_request_timeout),
+        sandbox_image: values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone()),
+        cgroup_driver: cgroup_driver(&kubelet.cgroup_driver, values),
+        parallel_image_pulls: if kubelet.serialize_image_pulls {
+            Some(1)
+        } else {
+            let most: u32 =
+                values.number(&at("maxParallelImagePulls"), kubelet.max_parallel_image_pulls, 0, 1000);
+            (most > 0).then_some(most)
+        },
+        container_log_max_size: values
+            .text(&at("containerLogMaxSize"), kubelet.container_log_max_size.clone()),
+        container_log_max_files: values.number(
+            &at("containerLogMaxFiles"),
+            kubelet.container_log_max_files,
+            2,
+            1000,
+        ),
+        cluster_dns: kubelet.cluster_dns.iter().map(|text| values.address(&at("clusterDNS"), text)).collect(),
+        cluster_domain: kubelet.cluster_domain.clone(),
+        resolv_conf: values.optional_path(&at("resolvConf"), kubelet.resolv_conf.clone()),
+        server: SocketAddr::new(
+            values.address(&at("address"), &kubelet.address),
+            values.number(&at("readOnlyPort"), kubelet.read_only_port, 0, i64::from(u16::MAX)),
+        ),
+        report_events: edged.report_event,
+    }
+}
+
+pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
+    let kubelet = &edged.tailored_kubelet_config;
+    let at = |key: &str| format!("{KUBELET}.{key}");
+    Node {
+        name: node_name(&edged.hostname_override, values),
+        ip: optional(edged.node_ip.clone()).map(|text| values.address("modules.edged.nodeIP", &text)),
+        interface: optional(edged.custom_interface_name.clone()),
+        register_namespace: values
+            .text("modules.edged.registerNodeNamespace", edged.register_node_namespace.clone()),
+        register: kubelet.register_node,
+        schedulable: edged.register_schedulable,
+        labels: edged.node_labels.clone(),
+        taints: taints(&kubelet.register_with_taints, values),
+        lease_duration: values.seconds(
+            &at("nodeLeaseDurationSeconds"),
+            kubelet.node_lease_duration_seconds,
+            1,
+        ),
+        status_update_frequency: frequency(
+            &at("nodeStatusUpdateFrequency"),
+            &kubelet.node_status_update_frequency,
+            values,
+        ),
+        status_report_frequency: frequency(
+            &at("nodeStatusReportFrequency"),
+            &kubelet.node_status_report_frequency,
+            values,
+        ),
+        max_pods: values.number(&at("maxPods"), kubelet.max_pods, 0, 1_000_000),
+        pod_cidr: optional(kubelet.pod_cidr.clone()),
+        kube_reserved: kubelet.kube_reserved.clone(),
+        system_reserved: kubelet.system_reserved.clone(),
+        eviction_hard: kubelet.eviction_hard.clone(),
+    }
+}
+
+/// EdgeCore lowers the case of a machine's name, and so of a name that is given.
+fn node_name(text: &str, values: &mut Values<'_>) -> String {
+    let name = text.trim().to_ascii_lowercase();
+    if !is_node_name(&name) {
+        let rule = "a node's name has small letters, digits, '-' and '.', and begins and ends with a letter or digit";
+        values.fault("modules.edged.hostnameOverride", format!("is {text:?}: {rule}"));
+    }
+    name
+}
+
+/// A duration that is waited for again and again: 0 would not wait.
+fn frequency(path: &str, text: &str, values: &mut Values<'_>) -> std::time::Duration {
+    let found = values.duration(path, text);
+    if found.is_zero() && text.starts_with('0') {
+        values.fault(path, "is 0, but must be longer");
+    }
+    found
+}
+
+/// Bare paths are taken as EdgeCore takes them.
+fn socket_url(path: &str, text: String, values: &mut Values<'_>) -> String {
+    if text.starts_with('/') {
+        return format!("unix://{text}");
+    }
+    if !text.strip_prefix("unix://").is_some_and(|socket| socket.starts_with('/')) {
+        let example = "unix:///run/containerd/containerd.sock";
+        values.fault(path, format!("is {text:?}, but must be the URL of a socket file, such as {example}"));
+    }
+    text
+}
+
+/// Images are the runtime's own business. EdgeCore's default names containerd even where the runtime is set to another one,
+/// whose containers then lack the images: nobody means that.
+fn image_endpoint(kubelet: &file::Kubelet, runtime: &str, values: &mut Values<'_>) -> String {
+    match kubelet.image_service_endpoint.as_str() {
+        "" | CONTAINERD => runtime.to_owned(),
+        other => socket_url(&format!("{KUBELET}.imageServiceEndpoint"), other.to_owned(), values),
+    }
+}
+
+fn cgroup_driver(text: &str, values: &mut Values<'_>) -> CgroupDriver {
+    match text {
+        "cgroupfs" => CgroupDriver::Cgroupfs,
+        "systemd" => CgroupDriver::Systemd,
+        other => {
+            let path = format!("{KUBELET}.cgroupDriver");
+            values.fault(
+                &path,
+                format!("is {other:?}, but must be cgroupfs or systemd, as the runtime has it"),
+            );
+            CgroupDriver::Cgroupfs
+        }
+    }
+}
+
+fn taints(written: &[file::Taint], values: &mut Values<'_>) -> Vec<Taint> {
+    let mut taints = Vec::with_capacity(written.len());
+    for (index, taint) in written.iter().enumerate() {
+        let path = format!("{KUBELET}.registerWithTaints[{index}]");
+        if taint.key.is_empty() {
+            values.fault(&format!("{path}.key"), "is missing");
+        }
+        let effect = match taint.effect.as_str() {
+            "NoSchedule" => TaintEffect::NoSchedule,
+            "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+            "NoExecute" => TaintEffect::NoExecute,
+            other => {
+                let known = "NoSchedule, PreferNoSchedule or NoExecute";
+                values.fault(&format!("{path}.effect"), format!("is {other:?}, but must be {known}"));
+                continue;
+            }
+        };
+        taints.push(Taint { key: taint.key.clone(), value: taint.value.clone(), effect });
+    }
+    taints
+}

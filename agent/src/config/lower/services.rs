@@ -1,0 +1,128 @@
+//! The modules around the pods. What is switched off is not checked.
+
+use super::values::{Values, optional, secret};
+use crate::config::{
+    file,
+    typed::{
+        DeviceTwin, EdgeStream, Endpoint, EventBus, MetaManager, MetaServer, MqttMode, ServiceBus, TlsFiles,
+    },
+};
+
+pub(super) fn meta_manager(written: file::MetaManager, values: &mut Values<'_>) -> MetaManager {
+    let path = "modules.metaManager.remoteQueryTimeout";
+    MetaManager {
+        remote_query_timeout: values.seconds(path, written.remote_query_timeout, 1),
+        meta_server: written.meta_server.enable.then(|| meta_server(written.meta_server, values)),
+    }
+}
+
+fn meta_server(written: file::MetaServer, values: &mut Values<'_>) -> MetaServer {
+    let at = |key: &str| format!("modules.metaManager.metaServer.{key}");
+    MetaServer {
+        server: values.socket(&at("server"), &written.server),
+        dummy_server: values.socket(&at("dummyServer"), &written.dummy_server),
+        tls: TlsFiles {
+            ca: values.path(&at("tlsCaFile"), written.tls_ca_file),
+            cert: values.path(&at("tlsCertFile"), written.tls_cert_file),
+            key: values.path(&at("tlsPrivateKeyFile"), written.tls_private_key_file),
+        },
+        issuers: written.service_account_issuers,
+        audiences: written.api_audiences.unwrap_or_default(),
+        key_files: (written.service_account_key_files.unwrap_or_default().into_iter())
+            .map(|file| values.path(&at("serviceAccountKeyFiles"), file))
+            .collect(),
+    }
+}
+
+pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Option<EventBus> {
+    if !written.enable {
+        return None;
+    }
+    let at = |key: &str| format!("modules.eventBus.{key}");
+    let tls = written.tls;
+    Some(EventBus {
+        mode: match values.number::<u8>(&at("mqttMode"), written.mqtt_mode, 0, 2) {
+            0 => MqttMode::Internal,
+            1 => MqttMode::Both,
+            _ => MqttMode::External,
+        },
+        internal_server: broker(&at("mqttServerInternal"), written.mqtt_server_internal, values),
+        external_server: broker(&at("mqttServerExternal"), written.mqtt_server_external, values),
+        qos: values.number(&at("mqttQOS"), written.mqtt_qos, 0, 2),
+        retain: written.mqtt_retain,
+        session_queue_size: values.number(
+            &at("mqttSessionQueueSize"),
+            written.mqtt_session_queue_size,
+            1,
+            1_000_000,
+        ),
+        subscribe_client_id: optional(written.mqtt_sub_client_id),
+        publish_client_id: optional(written.mqtt_pub_client_id),
+        username: optional(written.mqtt_username),
+        password: secret(written.mqtt_password),
+        tls: tls.enable.then(|| TlsFiles {
+            ca: values.path(&at("eventBusTLS.tlsMqttCAFile"), tls.ca_file),
+            cert: values.path(&at("eventBusTLS.tlsMqttCertFile"), tls.cert_file),
+            key: values.path(&at("eventBusTLS.tlsMqttPrivateKeyFile"), tls.key_file),
+        }),
+    })
+}
+
+fn broker(path: &str, url: String, values: &mut Values<'_>) -> String {
+    let known = ["tcp", "ssl", "tls", "mqtt", "mqtts"];
+    let (scheme, server) = url.split_once("://").unwrap_or_default();
+    if !known.contains(&scheme) {
+        values.fault(path, format!("is {url:?}, but must be an URL such as tcp://127.0.0.1:1883"));
+    } else {
+        values.host_port(path, server);
+    }
+    url
+}
+
+pub(super) fn device_twin(written: file::DeviceTwin, values: &mut Values<'_>) -> Option<DeviceTwin> {
+    let path = "modules.deviceTwin.dmiSockPath";
+    written.enable.then(|| DeviceTwin { dmi_socket_dir: values.path(path, written.dmi_sock_path) })
+}
+
+pub(super) fn edge_stream(written: file::EdgeStream, values: &mut Values<'_>) -> Option<EdgeStream> {
+    let at = |key: &str| format!("modules.edgeStream.{key}");
+    written.enable.then(|| EdgeStream {
+        endpoint: Endpoint {
+            server: values.host_port(&at("server"), &written.server),
+            handshake_timeout: values.seconds(&at("handshakeTimeout"), written.handshake_timeout, 1),
+            read_deadline: values.seconds(&at("readDeadline"), written.read_deadline, 1),
+            write_deadline: values.seconds(&at("writeDeadline"), written.write_deadline, 1),
+        },
+        tls: TlsFiles {
+            ca: values.path(&at("tlsTunnelCAFile"), written.ca_file),
+            cert: values.path(&at("tlsTunnelCertFile"), written.cert_file),
+            key: values.path(&at("tlsTunnelPrivateKeyFile"), written.key_file),
+        },
+    })
+}
+
+pub(super) fn service_bus(written: file::ServiceBus, values: &mut Values<'_>) -> Option<ServiceBus> {
+    if !written.enable {
+        return None;
+    }
+    let at = |key: &str| format!("modules.serviceBus.{key}");
+    let port: u16 = values.number(&at("port"), written.port, 1, i64::from(u16::MAX));
+    let tls = match (optional(written.tls_cert_file), optional(written.tls_private_key_file)) {
+        (Some(cert), Some(key)) => {
+            Some((values.path(&at("tlsCertFile"), cert), values.path(&at("tlsPrivateKeyFile"), key)))
+        }
+        (None, None) => None,
+        (_, _) => {
+            values.fault(
+                "modules.serviceBus",
+                "tlsCertFile and tlsPrivateKeyFile must be given together or not at all",
+            );
+            None
+        }
+    };
+    Some(ServiceBus {
+        server: (values.address(&at("server"), &written.server), port).into(),
+        timeout: values.seconds(&at("timeout"), written.timeout, 1),
+        tls,
+    })
+}

@@ -1,0 +1,172 @@
+//! Single values: from text and whole numbers to Rust's types, with a fault and a stand-in where that fails.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::config::{
+    duration,
+    report::Report,
+    typed::{HostPort, Secret},
+};
+
+/// Converts values and collects what is wrong with them.
+pub(super) struct Values<'a> {
+    report: &'a mut Report,
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(report: &'a mut Report) -> Self {
+        Self { report }
+    }
+
+    pub(super) fn fault(&mut self, path: &str, message: impl Into<String>) {
+        self.report.fault(path, message);
+    }
+
+    /// A whole number between `low` and `high`, which fit into `T`.
+    pub(super) fn number<T: TryFrom<i64> + Default>(
+        &mut self,
+        path: &str,
+        value: i64,
+        low: i64,
+        high: i64,
+    ) -> T {
+        if (low..=high).contains(&value)
+            && let Ok(value) = T::try_from(value)
+        {
+            return value;
+        }
+        self.fault(path, format!("is {value}, but must be from {low} to {high}"));
+        T::default()
+    }
+
+    /// Whole seconds, `low` or more.
+    pub(super) fn seconds(&mut self, path: &str, value: i64, low: i64) -> Duration {
+        Duration::from_secs(self.number(path, value, low, i64::from(i32::MAX)))
+    }
+
+    /// A duration in Go's notation.
+    pub(super) fn duration(&mut self, path: &str, text: &str) -> Duration {
+        duration::parse(text).unwrap_or_else(|| {
+            self.fault(path, format!("is {text:?}, but must be a duration such as 10s, 1m30s or 500ms"));
+            Duration::ZERO
+        })
+    }
+
+    /// A path that must be given, and from the root: the agent's working directory means nothing.
+    pub(super) fn path(&mut self, path: &str, text: String) -> PathBuf {
+        if !text.starts_with('/') {
+            self.fault(
+                path,
+                format!("is {text:?}, but must be a path from the root, such as /etc/kubeedge/…"),
+            );
+        }
+        PathBuf::from(text)
+    }
+
+    /// A path that may be left empty.
+    pub(super) fn optional_path(&mut self, path: &str, text: String) -> Option<PathBuf> {
+        (!text.is_empty()).then(|| self.path(path, text))
+    }
+
+    pub(super) fn address(&mut self, path: &str, text: &str) -> IpAddr {
+        text.parse().unwrap_or_else(|_| {
+            self.fault(path, format!("is {text:?}, but must be an IP address"));
+            Ipv4Addr::LOCALHOST.into()
+        })
+    }
+
+    /// An address of this machine with a port.
+    pub(super) fn socket(&mut self, path: &str, text: &str) -> SocketAddr {
+        text.parse().unwrap_or_else(|_| {
+            self.fault(
+                path,
+                format!("is {text:?}, but must be an IP address and a port, such as 127.0.0.1:10550"),
+            );
+            SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+        })
+    }
+
+    /// A server by name or address.
+    pub(super) fn host_port(&mut self, path: &str, text: &str) -> HostPort {
+        match parse_host_port(text) {
+            Ok(server) => server,
+            Err(why) => {
+                self.fault(path, format!("is {text:?}: {why}"));
+                HostPort { host: String::new(), port: 0 }
+            }
+        }
+    }
+
+    /// Text that must be given.
+    pub(super) fn text(&mut self, path: &str, text: String) -> String {
+        if text.trim().is_empty() {
+            self.fault(path, "is empty; remove the line to get the default value");
+        }
+        text
+    }
+}
+
+/// Text that counts as not given when empty.
+pub(super) fn optional(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// The same for text that is not shown.
+pub(super) fn secret(text: String) -> Option<Secret> {
+    optional(text).map(Secret::new)
+}
+
+/// `host:port`, an IPv6 address in brackets.
+pub(super) fn parse_host_port(text: &str) -> Result<HostPort, &'static str> {
+    if text.contains("://") {
+        return Err("write host:port without a scheme");
+    }
+    let (host, port) = text.rsplit_once(':').ok_or("the port is missing, write host:port")?;
+    let port: u16 = port.parse().map_err(|_| "what follows the last colon must be a port from 1 to 65535")?;
+    if port == 0 {
+        return Err("port 0 cannot be dialled");
+    }
+    let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => inner,
+        Some(_) => return Err("what stands in brackets must be an IPv6 address"),
+        None if host.contains(':') => return Err("an IPv6 address must stand in brackets: [::1]:10000"),
+        None => host,
+    };
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if host.is_empty() || !host.chars().all(letter) {
+        return Err("the host must be a name or an IP address");
+    }
+    Ok(HostPort { host: host.to_owned(), port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers() {
+        for good in ["cloud:10000", "10.0.0.1:1", "[::1]:65535", "a-b.example.com:443", "docker_host:80"] {
+            assert_eq!(parse_host_port(good).unwrap().to_string(), good);
+        }
+        for bad in [
+            "",
+            "cloud",
+            ":10000",
+            "cloud:",
+            "cloud:0",
+            "cloud:65536",
+            "::1:10000",
+            "[x]:1",
+            "wss://cloud:10000",
+            "a b:1",
+            "cloud/x:1",
+            "[::1]",
+        ] {
+            assert!(parse_host_port(bad).is_err(), "{bad}");
+        }
+    }
+}

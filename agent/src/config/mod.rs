@@ -1,0 +1,171 @@
+//! edgecore.yaml v1alpha2 becomes typed truth, once.
+//!
+//! What is written is laid over EdgeCore's own default document ([`mod@overlay`]), read in its own form ([`mod@file`]) and
+//! lowered to [`Config`] ([`mod@lower`]). A wrong type or value is a [`Fault`] and stops the start, all of them reported
+//! together; an unknown or unused key is a [`Warning`].
+
+mod document;
+mod duration;
+mod file;
+mod host;
+mod lower;
+mod names;
+mod overlay;
+mod report;
+mod token;
+mod typed;
+mod yaml;
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+pub use self::{
+    document::{default_config, minimal_config},
+    host::Host,
+    report::{Fault, Warning},
+    token::forget_token,
+    typed::*,
+    yaml::NotYaml,
+};
+use self::{overlay::Known, report::Report};
+
+/// Where EdgeCore looks.
+pub const DEFAULT_PATH: &str = "/etc/kubeedge/config/edgecore.yaml";
+
+/// The complete default file has 6 KiB.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is missing, or may not be read.
+    #[error("cannot read {path}; `edge-agent --minconfig > {path}` writes one to begin with")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The file cannot be replaced.
+    #[error("cannot write {path}; check that its folder exists, has room and may be written to")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The token cannot be taken out alone.
+    #[error(
+        "the token in {0} could not be wiped; it has done its work, remove modules.edgeHub.token by hand"
+    )]
+    TokenStays(PathBuf),
+    /// The file is larger than any configuration.
+    #[error("{0} has more than {MAX_BYTES} bytes; this is not an edgecore.yaml")]
+    TooLarge(PathBuf),
+    /// Nothing is in it.
+    #[error("{0} has no settings; `edge-agent --minconfig > {0}` writes some to begin with")]
+    Empty(PathBuf),
+    /// The file is not YAML.
+    #[error("{path} is not YAML")]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: NotYaml,
+    },
+    /// Settings have wrong values.
+    #[error("{path} has {} to correct:{}", counted(faults), lines(faults))]
+    Faults {
+        /// The file.
+        path: PathBuf,
+        /// All of them.
+        faults: Vec<Fault>,
+    },
+}
+
+/// Reads the configuration at `path`, with the token of a bootstrap file beside it where there is one.
+///
+/// # Errors
+/// The file is missing, too large or not YAML, or at least one setting has a wrong type or value.
+pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), Error> {
+    let text = read_limited(path)?;
+    let token = token::bootstrap_token(path)?;
+    parse(path, &text, token, &Host::detect())
+}
+
+/// The same without a look at the machine.
+fn parse(
+    path: &Path,
+    text: &str,
+    token: Option<String>,
+    host: &Host,
+) -> Result<(Config, Vec<Warning>), Error> {
+    if yaml::is_empty(text) {
+        return Err(Error::Empty(path.to_owned()));
+    }
+    let not_yaml = |source| Error::Yaml { path: path.to_owned(), source };
+    let user = yaml::parse(text).map_err(not_yaml)?;
+    let (mut document, shape) = document::known(host).map_err(not_yaml)?;
+    let mut report = Report::default();
+    let used = used(&shape, &mut report);
+    overlay::overlay(&mut document, Known { shape: &shape, used: Some(&used) }, user, "", &mut report);
+    if let Some(token) = token {
+        set_token(&mut document, token);
+    }
+    let config = read(document, &mut report).map(|file| lower::lower(file, &mut report));
+    match config {
+        Some(config) if report.faults.is_empty() => Ok((config, report.warnings)),
+        _ => Err(Error::Faults { path: path.to_owned(), faults: report.faults }),
+    }
+}
+
+/// What the agent reads of all that can be written: the shape after a turn through its own form.
+fn used(shape: &Value, report: &mut Report) -> Value {
+    read(shape.clone(), report).and_then(|file| serde_json::to_value(file).ok()).unwrap_or_default()
+}
+
+/// Cannot fail after the overlay has checked the types; where it does, that is said and not hidden.
+fn read(document: Value, report: &mut Report) -> Option<file::File> {
+    serde_json::from_value(document).map_err(|error| report.fault("the document", error.to_string())).ok()
+}
+
+fn set_token(document: &mut Value, token: String) {
+    if let Some(slot) = document.pointer_mut("/modules/edgeHub/token") {
+        *slot = Value::String(token);
+    }
+}
+
+fn read_limited(path: &Path) -> Result<String, Error> {
+    let read = |source| Error::Read { path: path.to_owned(), source };
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(read)?;
+    let size = file.take(MAX_BYTES + 1).read_to_string(&mut text);
+    // a large file is refused as such, even if it was cut inside a character
+    match size {
+        Ok(size) if size as u64 <= MAX_BYTES => Ok(text),
+        Err(source) if fs::metadata(path).map_or(true, |file| file.len() <= MAX_BYTES) => Err(read(source)),
+        _ => Err(Error::TooLarge(path.to_owned())),
+    }
+}
+
+fn counted(faults: &[Fault]) -> String {
+    match faults.len() {
+        1 => "one setting".to_owned(),
+        count => format!("{count} settings"),
+    }
+}
+
+fn lines(faults: &[Fault]) -> String {
+    faults.iter().map(|fault| format!("\n  {fault}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Lays what the user wrote over the default document, as Go's decoder does it: mappings are merged, lists replaced, `null`
+//! changes nothing, numbers and truth values are taken where text is wanted. Every key and type is checked on the way.
+
+use serde_json::{Map, Value};
+
+use super::{
+    names::nearest,
+    report::{Report, Warning},
+};
+
+/// The key that stands for any key in a shape.
+const ANY: &str = "*";
+
+/// What is known about one place of the document.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// A value of the right type; `null` where any will do.
+    pub(super) shape: &'a Value,
+    /// The same without what this agent does nothing with; `None` where that is all of it.
+    pub(super) used: Option<&'a Value>,
+}
+
+impl<'a> Known<'a> {
+    fn child(self, key: &str) -> Option<Self> {
+        let shape = self.shape.get(key).or_else(|| self.shape.get(ANY))?;
+        Some(Self { shape, used: self.used.and_then(|used| used.get(key).or_else(|| used.get(ANY))) })
+    }
+
+    fn element(self) -> Option<Self> {
+        Some(Self { shape: self.shape.get(0)?, used: self.used.and_then(|used| used.get(0)) })
+    }
+}
+
+/// Changes `base` to what `user` says. Where that is wrong `base` stays as it is, so that the search for faults goes on.
+pub(super) fn overlay(base: &mut Value, known: Known<'_>, user: Value, path: &str, report: &mut Report) {
+    match (known.shape, user) {
+        (_, Value::Null) | (Value::Null, _) => {}
+        (Value::Object(_), Value::Object(entries)) => overlay_entries(base, known, entries, path, report),
+        (Value::Array(_), Value::Array(elements)) => {
+            *base = Value::Array(overlay_elements(known, elements, path, report));
+        }
+        (shape, user) => match fitted(shape, user) {
+            Ok(user) => *base = user,
+            Err(message) => report.fault(path, message),
+        },
+    }
+}
+
+fn overlay_entries(
+    base: &mut Value,
+    known: Known<'_>,
+    entries: Map<String, Value>,
+    path: &str,
+    report: &mut Report,
+) {
+    if !base.is_object() {
+        *base = Value::Object(Map::new());
+    }
+    for (written, user) in entries {
+        let place = join(path, &written);
+        let Some(key) = resolve(known.shape, written, &place, report) else { continue };
+        let Some(below) = known.child(&key) else { continue };
+        let Some(slot) = base.as_object_mut().map(|base| base.entry(key).or_insert(Value::Null)) else {
+            continue;
+        };
+        let before = slot.clone();
+        overlay(slot, below, user, &place, report);
+        // reported once, at the highest place that is not used at all
+        if below.used.is_none() && known.used.is_some() && !below.shape.is_null() && *slot != before {
+            report.warn(Warning::NotUsed { path: place });
+        }
+        if slot.is_null() {
+            *slot = before;
+        }
+    }
+}
+
+fn overlay_elements(known: Known<'_>, elements: Vec<Value>, path: &str, report: &mut Report) -> Vec<Value> {
+    let Some(below) = known.element() else { return elements };
+    let mut list = Vec::with_capacity(elements.len());
+    for (index, user) in elements.into_iter().enumerate() {
+        let place = format!("{path}[{index}]");
+        let mut element = Value::Null;
+        overlay(&mut element, below, user, &place, report);
+        list.push(element);
+    }
+    // what was wrong has been reported, what was null says nothing
+    list.retain(|element| !element.is_null());
+    list
+}
+
+/// The known spelling of a key. Go compares keys without case, so EdgeCore reads `edgehub` as `edgeHub`.
+fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> Option<String> {
+    let shape = shape.as_object()?;
+    if shape.contains_key(&written) || shape.contains_key(ANY) {
+        return Some(written);
+    }
+    if let Some(right) = shape.keys().find(|key| key.eq_ignore_ascii_case(&written)) {
+        report.warn(Warning::Case { path: place.to_owned(), right: right.clone() });
+        return Some(right.clone());
+    }
+    report.warn(Warning::UnknownKey { path: place.to_owned(), near: nearest(&written, shape.keys()) });
+    None
+}
+
+/// The value as one of the shape's type.
+fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
+    let wanted = match (shape, &user) {
+        (Value::String(_), Value::String(_)) | (Value::Bool(_), Value::Bool(_)) => return Ok(user),
+        (Value::String(_), Value::Bool(value)) => return Ok(Value::String(value.to_string())),
+        (Value::String(_), Value::Number(number)) if !number.is_f64() => {
+            return Ok(Value::String(number.to_string()));
+        }
+        (Value::Number(shape), Value::Number(number)) if shape.is_f64() || number.is_i64() => {
+            return Ok(user);
+        }
+        (Value::String(_), Value::Number(_)) => "text; put the number in quotes",
+        (Value::String(_), _) => "text",
+        (Value::Bool(_), Value::String(_)) => "true or false, without quotes",
+        (Value::Bool(_), _) => "true or false",
+        (Value::Number(_), Value::String(_)) => "a number, without quotes",
+        (Value::Number(_), _) => "a whole number",
+        (Value::Array(_), _) => "a list (lines that begin with '- ')",
+        (Value::Object(_), _) => "a mapping (indented 'key: value' lines)",
+        (Value::Null, _) => return Ok(user),
+    };
+    Err(format!("is {}, but must be {wanted}", found(&user)))
+}
+
+/// A value in words. Text is not repeated: it may be the token.
+fn found(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".into(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(_) => "text".into(),
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "a mapping".into(),
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    match (path.is_empty(), plain) {
+        (true, true) => key.to_owned(),
+        (false, true) => format!("{path}.{key}"),
+        (_, false) => format!("{path}[{key:?}]"),
+    }
+}

@@ -1,0 +1,226 @@
+//! From text to configuration, or to what is wrong with it.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use super::*;
+
+const TOKEN: &str = "3f1c08a95e0b46d7a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718.aGVhZA.Y2xhaW1z.c2ln";
+
+fn host() -> Host {
+    Host { name: "edge-1".into(), address: Ipv4Addr::new(10, 0, 0, 7).into() }
+}
+
+fn read_text(text: &str) -> Result<(Config, Vec<Warning>), Error> {
+    parse(Path::new("edgecore.yaml"), text, None, &host())
+}
+
+fn config(text: &str) -> Config {
+    let (config, warnings) = read_text(text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(warnings, []);
+    config
+}
+
+/// Error and its causes in one text, as it is logged.
+fn refused(text: &str) -> String {
+    let error = read_text(text).map(|_| ()).unwrap_err();
+    let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{source}")
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    read_text(text).unwrap_or_else(|error| panic!("{error}")).1.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn printed_documents() {
+    insta::assert_snapshot!("default_config", default_config(&host()));
+    insta::assert_snapshot!("minimal_config", minimal_config(&host()));
+}
+
+#[test]
+fn what_is_printed_can_be_read_and_changes_nothing() {
+    let nothing = config("kind: EdgeCore");
+    assert_eq!(config(&default_config(&host())), nothing);
+    assert_eq!(config(&minimal_config(&host())), nothing);
+    insta::assert_debug_snapshot!("default_truth", nothing);
+}
+
+#[test]
+fn a_complete_file_of_a_real_node_has_no_warnings() {
+    insta::assert_debug_snapshot!("keadm_truth", config(include_str!("tests/keadm.yaml")));
+}
+
+#[test]
+fn an_ipv6_host_is_written_in_brackets() {
+    let host = Host { name: "edge-1".into(), address: std::net::Ipv6Addr::LOCALHOST.into() };
+    let (config, _) = parse(Path::new("x"), "kind: EdgeCore", None, &host).unwrap();
+    assert_eq!(config.edge_hub.http_server, "https://[::1]:10002");
+    let Transport::WebSocket(endpoint) = config.edge_hub.transport else { panic!("not a WebSocket") };
+    assert_eq!((endpoint.server.host.as_str(), endpoint.server.port), ("::1", 10000));
+}
+
+#[test]
+fn this_machine_has_defaults() {
+    let (config, _) = parse(Path::new("x"), &default_config(&Host::detect()), None, &Host::detect()).unwrap();
+    assert_eq!(config.node.name, Host::detect().name);
+}
+
+#[test]
+fn faults() {
+    let table = [
+        ("empty", ""),
+        ("only comments", "# nothing\n---\n\n"),
+        ("a tab", "modules:\n\tedgeHub:\n\t\theartbeat: 15\n"),
+        ("not YAML", "modules: [1, 2\nkind: x"),
+        ("a duplicate key", "modules:\n  edgeHub:\n    heartbeat: 15\n    heartbeat: 30\n"),
+        ("two documents", "kind: EdgeCore\n---\nkind: EdgeCore\n"),
+        ("a list", "- modules\n"),
+        ("text", "modules\n"),
+        ("another program's", "apiVersion: v1\nkind: Pod\n"),
+        ("an old version", "apiVersion: edgecore.config.kubeedge.io/v1alpha1\nkind: EdgeCore\n"),
+        ("both hubs", "modules: {edgeHub: {quic: {enable: true}}}"),
+        ("no hub", "modules: {edgeHub: {websocket: {enable: false}}}"),
+        ("hub off", "modules: {edgeHub: {enable: false}, metaManager: {enable: false}}"),
+        (
+            "bad addresses",
+            "modules: {edgeHub: {httpServer: cloud:10002, websocket: {server: 'wss://cloud:10000'}}}",
+        ),
+        ("token of two parts", "modules: {edgeHub: {token: secret.token}}"),
+        ("token without hash", "modules: {edgeHub: {token: secret.a.b.c}}"),
+        ("token as a list", "modules: {edgeHub: {token: [secret]}}"),
+        ("node name", "modules: {edged: {hostnameOverride: 'Edge 1_'}}"),
+        ("taint", "modules: {edged: {tailoredKubeletConfig: {registerWithTaints: [{effect: Always}, 3]}}}"),
+        ("service bus", "modules: {serviceBus: {enable: true, port: 0, server: here, tlsCertFile: /a}}"),
+        ("mqtt", "modules: {eventBus: {mqttMode: 3, mqttQOS: 9, mqttServerExternal: '127.0.0.1:1883'}}"),
+        (
+            "many types",
+            "modules:\n  edgeHub:\n    enable: 'yes'\n    heartbeat: soon\n    messageQPS: 1.5\n    projectID: {}\n    websocket: cloud:10000\n  edged: [1]\n  metaManager:\n    metaServer:\n      serviceAccountIssuers: one\n  deviceTwin: {dmiSockPath: 1.5}\n",
+        ),
+        (
+            "many values",
+            "database: {dataSource: edgecore.db}\nmodules:\n  edgeHub: {heartbeat: 0, messageQPS: -1, messageBurst: 99999999999}\n  edged:\n    nodeIP: here\n    podSandboxImage: ''\n    tailoredKubeletConfig:\n      syncFrequency: 10\n      nodeStatusUpdateFrequency: 0s\n      nodeStatusReportFrequency: -1m\n      containerRuntimeEndpoint: tcp://1.2.3.4\n      cgroupDriver: none\n      clusterDNS: [dns]\n",
+        ),
+    ];
+    let answers: String =
+        table.iter().map(|(name, text)| format!("# {name}\n{}\n\n", refused(text))).collect();
+    assert!(!answers.contains("secret"), "the token is not repeated");
+    insta::assert_snapshot!("faults", answers);
+}
+
+#[test]
+fn warnings_name_the_place() {
+    let text = "\
+modules:
+  edgeHub:
+    websockt: {enable: true}
+    heartBeat: 20
+    zzz: 1
+  edged:
+    nodeLabels: {any/key: a}
+    windowsService: true
+    tailoredKubeletConfig:
+      maxPod: 5
+      evictionHard: {memory.available: 50Mi}
+      evictionSoft: {memory.available: 200Mi}
+      oomScoreAdj: -999
+      imageGCHighThresholdPercent: 90
+      crashLoopBackOff: {maxContainerRestartPeriod: 10s, typo: 1}
+  dbTest: {enable: true}
+  brand new: {a: 1}
+";
+    insta::assert_snapshot!("warnings", warnings(text).join("\n"));
+    let (config, _) = read_text(text).unwrap();
+    assert_eq!(config.edge_hub.heartbeat, Duration::from_secs(20), "read in spite of its case");
+    assert_eq!(config.node.eviction_hard.len(), 5, "a mapping is merged, as Go does it");
+}
+
+#[test]
+fn values_are_taken_as_go_takes_them() {
+    let config = config(
+        "modules:\n  edgeHub: {heartbeat: 017, token: null}\n  eventBus: {mqttUsername: 1234, mqttRetain: yes}\n  edged:\n    nodeLabels: {a: 1, b: true}\n    hostnameOverride: EDGE-7\n    tailoredKubeletConfig: {serializeImagePulls: false, containerRuntimeEndpoint: /run/crio/crio.sock}\n",
+    );
+    assert_eq!(config.edge_hub.heartbeat, Duration::from_secs(15));
+    let bus = config.event_bus.unwrap();
+    assert_eq!((bus.username.as_deref(), bus.retain), (Some("1234"), true));
+    assert_eq!(
+        config.node.labels.into_iter().collect::<Vec<_>>(),
+        [("a".into(), "1".into()), ("b".into(), "true".into())]
+    );
+    assert_eq!(config.node.name, "edge-7");
+    assert_eq!(config.edged.parallel_image_pulls, None);
+    assert_eq!(config.edged.runtime_endpoint, "unix:///run/crio/crio.sock");
+    assert_eq!(config.edged.image_endpoint, config.edged.runtime_endpoint, "images follow the runtime");
+}
+
+#[test]
+fn the_other_transport() {
+    let config =
+        config("modules: {edgeHub: {websocket: {enable: false}, quic: {enable: true, server: 'cloud:1'}}}");
+    assert!(
+        matches!(config.edge_hub.transport, Transport::Quic(endpoint) if endpoint.server.to_string() == "cloud:1")
+    );
+}
+
+#[test]
+fn what_is_off_is_not_checked() {
+    let config = config(
+        "modules: {eventBus: {enable: false, mqttMode: 7}, deviceTwin: {enable: false, dmiSockPath: ''}}",
+    );
+    assert_eq!((config.event_bus, config.device_twin), (None, None));
+}
+
+#[test]
+fn the_token_is_not_shown() {
+    let config = config(&format!("modules: {{edgeHub: {{token: {TOKEN}}}}}"));
+    assert_eq!(config.edge_hub.token.as_ref().map(Secret::expose), Some(TOKEN));
+    assert!(!format!("{config:?}").contains("Y2xhaW1z"));
+}
+
+#[test]
+fn files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("edgecore.yaml");
+    assert!(matches!(load(&path).unwrap_err(), Error::Read { .. }));
+    fs::write(&path, "# comment\n".repeat(1024 * 1024)).unwrap();
+    assert!(matches!(load(&path).unwrap_err(), Error::TooLarge(_)));
+    fs::write(&path, [0xff; 20]).unwrap();
+    assert!(matches!(load(&path).unwrap_err(), Error::Read { .. }));
+    fs::write(&path, "kind: EdgeCore\n").unwrap();
+    assert_eq!(load(&path).unwrap().0.edge_hub.token, None);
+    fs::write(folder.path().join("bootstrap-edgecore.conf"), format!("{TOKEN}\n")).unwrap();
+    assert_eq!(load(&path).unwrap().0.edge_hub.token, Some(Secret::new(TOKEN)));
+}
+
+#[test]
+fn deep_and_wide_documents_are_refused_without_harm() {
+    let deep = format!("modules: {}", "[".repeat(100_000));
+    let bomb = format!(
+        "a: &a [x,x,x,x,x,x,x,x]\n{}",
+        (b'b'..=b'z')
+            .map(|c| {
+                let (this, last) = (char::from(c), char::from(c - 1));
+                format!("{this}: &{this} [{}]\n", vec![format!("*{last}"); 8].join(","))
+            })
+            .collect::<String>()
+    );
+    for text in [deep, bomb] {
+        assert!(matches!(read_text(&text), Err(Error::Yaml { .. })));
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_answered(text in "(?s).{0,200}") {
+        let _ = read_text(&text);
+    }
+
+    #[test]
+    fn any_value_anywhere_is_answered(
+        key in "apiVersion|kind|database|modules|featureGates",
+        inner in "edgeHub|edged|websocket|tailoredKubeletConfig|nodeLabels|registerWithTaints",
+        value in "null|true|-1|1.5|9999999999999999999|text|\\[\\]|\\[1\\]|\\{\\}|\\{a: 1\\}|'10s'",
+    ) {
+        let _ = read_text(&format!("{key}: {value}"));
+        let _ = read_text(&format!("modules: {{{inner}: {value}, edged: {{{inner}: {value}}}, edgeHub: {{{inner}: {value}}}}}"));
+    }
+}

@@ -1,0 +1,134 @@
+//! The join token outside the settings proper: a file that `keadm join` leaves beside them, and wiping it after use.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{Error, read_limited, yaml};
+
+/// Holds nothing but the token; goes before the one in edgecore.yaml.
+const BOOTSTRAP_FILE: &str = "bootstrap-edgecore.conf";
+
+const PLACE: [&str; 3] = ["modules", "edgeHub", "token"];
+
+/// The token of the bootstrap file that belongs to the configuration at `config`, if there is one. It stands in the folder
+/// that holds edgecore.yaml or, as in `/etc/kubeedge/config/edgecore.yaml`, in the one above `config`.
+pub(super) fn bootstrap_token(config: &Path) -> Result<Option<String>, Error> {
+    let folder = config.parent().unwrap_or(Path::new(""));
+    let above = folder.parent().filter(|_| folder.ends_with("config"));
+    for file in [Some(folder), above].into_iter().flatten().map(|folder| folder.join(BOOTSTRAP_FILE)) {
+        match read_limited(&file) {
+            Ok(text) => return Ok(Some(text.trim().to_owned())),
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Removes the token from the file at `path`, and nothing else: every other byte, the mode and the owner stay. The file is
+/// replaced in one step, so that a crash leaves the old or the new one. Does nothing where there is no token.
+///
+/// # Errors
+/// The file cannot be read or its folder not be written to, or the token stands in a form that cannot be changed alone (as
+/// in `edgeHub: {token: …}`). The file is then as it was.
+pub fn forget_token(path: &Path) -> Result<(), Error> {
+    let text = read_limited(path)?;
+    let mut document = yaml::parse(&text).map_err(|source| Error::Yaml { path: path.to_owned(), source })?;
+    let Some(token) = token_in(&mut document).filter(|token| !is_unset(token)) else { return Ok(()) };
+    *token = Value::String(String::new());
+    let wiped = without_token(&text).filter(|wiped| yaml::parse(wiped).is_ok_and(|wiped| wiped == document));
+    let wiped = wiped.ok_or_else(|| Error::TokenStays(path.to_owned()))?;
+    // a link is followed: its target is the configuration
+    let target = fs::canonicalize(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    replace(&target, wiped.as_bytes()).map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+fn is_unset(token: &Value) -> bool {
+    token.is_null() || token.as_str().is_some_and(str::is_empty)
+}
+
+/// The token's place in a document; keys are compared without case, as for reading.
+fn token_in(document: &mut Value) -> Option<&mut Value> {
+    PLACE.iter().try_fold(document, |value, key| {
+        value
+            .as_object_mut()?
+            .iter_mut()
+            .find(|(name, _)| name.eq_ignore_ascii_case(key))
+            .map(|(_, value)| value)
+    })
+}
+
+/// The text with the value of the token replaced by `""`, if it stands on a line of its own.
+fn without_token(text: &str) -> Option<String> {
+    let mut path: Vec<(usize, &str)> = Vec::new();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let start = offset;
+        offset += line.len();
+        let Some((indent, key, value)) = entry(line) else { continue };
+        path.retain(|(outer, _)| *outer < indent);
+        path.push((indent, key));
+        let here = path.len() == PLACE.len()
+            && path.iter().zip(PLACE).all(|((_, key), wanted)| key.eq_ignore_ascii_case(wanted));
+        if here {
+            return Some(format!(
+                "{}\"\"{}",
+                text.get(..start + value.start)?,
+                text.get(start + value.end..)?
+            ));
+        }
+    }
+    None
+}
+
+/// Indentation, key and place of the value of a `key: value` line. The value ends before a comment. A line that only looks
+/// like one does no harm: the result is compared with what was meant.
+fn entry(line: &str) -> Option<(usize, &str, std::ops::Range<usize>)> {
+    let body = line.trim_start_matches(' ');
+    let indent = line.len() - body.len();
+    if body.starts_with(['#', '-']) {
+        return None;
+    }
+    let (key, rest) = body.split_once(':')?;
+    let value = rest.trim_start();
+    if value.len() == rest.len() && !rest.is_empty() {
+        return None;
+    }
+    let start = line.len() - value.len();
+    let length = value.find(" #").and_then(|end| value.get(..end)).unwrap_or(value).trim_end().len();
+    Some((indent, key.trim_end().trim_matches(['"', '\'']), start..start + length))
+}
+
+fn replace(target: &Path, content: &[u8]) -> io::Result<()> {
+    let metadata = fs::metadata(target)?;
+    let temporary = PathBuf::from(format!("{}.{}.tmp", target.display(), std::process::id()));
+    let written = write_like(&temporary, content, &metadata).and_then(|()| fs::rename(&temporary, target));
+    if written.is_err() {
+        // the first error says what is wrong; this one would say the same
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    target.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
+}
+
+/// The new file is readable by its owner alone until it has the mode of the old one.
+fn write_like(temporary: &Path, content: &[u8], old: &fs::Metadata) -> io::Result<()> {
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
+    file.write_all(content)?;
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+    }
+    file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests;

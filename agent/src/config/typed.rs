@@ -1,0 +1,259 @@
+//! The configuration as the rooms take it: checked, in Rust's own types.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+mod services;
+
+pub use self::services::{DeviceTwin, EdgeStream, EventBus, MetaManager, MetaServer, MqttMode, ServiceBus};
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// This node as the cluster sees it.
+    pub node: Node,
+    /// The door to the cloud.
+    pub edge_hub: EdgeHub,
+    /// SQLite file that holds what the cloud said.
+    pub database: PathBuf,
+    /// Running pods.
+    pub edged: Edged,
+    /// The store's own settings.
+    pub meta_manager: MetaManager,
+    /// The MQTT broker and its clients; `None` when switched off, as for all that follow.
+    pub event_bus: Option<EventBus>,
+    /// Devices and their mappers.
+    pub device_twin: Option<DeviceTwin>,
+    /// The tunnel for logs and exec.
+    pub edge_stream: Option<EdgeStream>,
+    /// Calls from the cloud to HTTP servers of this node.
+    pub service_bus: Option<ServiceBus>,
+    /// Whether jobs of the cloud (upgrade, image pull) are taken.
+    pub task_manager: bool,
+    /// Switches by name, as written.
+    pub feature_gates: BTreeMap<String, bool>,
+}
+
+/// This node as the cluster sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Name of the Node object; the certificate is made for it.
+    pub name: String,
+    /// Address to report; `None`: the one that reaches the cloud.
+    pub ip: Option<IpAddr>,
+    /// Network interface whose address is reported; goes before `ip`.
+    pub interface: Option<String>,
+    /// Namespace that registration messages name.
+    pub register_namespace: String,
+    /// Whether the agent creates the Node object.
+    pub register: bool,
+    /// Whether the scheduler may place pods here from the start.
+    pub schedulable: bool,
+    /// Labels to register with.
+    pub labels: BTreeMap<String, String>,
+    /// Taints to register with.
+    pub taints: Vec<Taint>,
+    /// Validity of the node's lease.
+    pub lease_duration: Duration,
+    /// Time between two looks at the node's own state; a change is reported at once.
+    pub status_update_frequency: Duration,
+    /// Time between two reports of an unchanged state.
+    pub status_report_frequency: Duration,
+    /// Most pods that may run here.
+    pub max_pods: u32,
+    /// Addresses for pods, where the cloud gives none.
+    pub pod_cidr: Option<String>,
+    /// What the node keeps from pods, by resource name: quantities as written, `kubeReserved`.
+    pub kube_reserved: BTreeMap<String, String>,
+    /// The same for the operating system, `systemReserved`.
+    pub system_reserved: BTreeMap<String, String>,
+    /// Thresholds below which pods are evicted, by signal.
+    pub eviction_hard: BTreeMap<String, String>,
+}
+
+/// A taint to register with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value, may be empty.
+    pub value: String,
+    /// What it does to pods that do not tolerate it.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaintEffect {
+    /// New pods are not placed here.
+    NoSchedule,
+    /// New pods are placed elsewhere if possible.
+    PreferNoSchedule,
+    /// Running pods leave.
+    NoExecute,
+}
+
+impl TaintEffect {
+    /// Its name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
+}
+
+/// The door to the cloud.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeHub {
+    /// The server that carries the messages.
+    pub transport: Transport,
+    /// Base URL of the server that hands out certificates: `https://host:port`, no slash at the end.
+    pub http_server: String,
+    /// The join token, needed until there is a certificate.
+    pub token: Option<Secret>,
+    /// Time between two signs of life.
+    pub heartbeat: Duration,
+    /// Upward messages a second; 0 for no limit.
+    pub qps: u32,
+    /// Upward messages that may go out at once.
+    pub burst: u32,
+    /// First element of the URL path and header `Project_id`.
+    pub project_id: String,
+    /// The cloud's CA, this node's certificate and key; the agent writes them.
+    pub tls: TlsFiles,
+    /// Whether the certificate is renewed before it ends.
+    pub rotate_certificates: bool,
+}
+
+/// How messages travel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// WebSocket over TLS over TCP.
+    WebSocket(Endpoint),
+    /// KubeEdge's own framing over QUIC.
+    Quic(Endpoint),
+}
+
+/// A server of the cloud and how long to wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where it is.
+    pub server: HostPort,
+    /// Limit of dialling and handshakes.
+    pub handshake_timeout: Duration,
+    /// Limit of waiting for one message while a read is due.
+    pub read_deadline: Duration,
+    /// Limit of writing one message.
+    pub write_deadline: Duration,
+}
+
+/// A host, by name or address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// Name or address, an IPv6 address without brackets.
+    pub host: String,
+    /// Port, not 0.
+    pub port: u16,
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// The three PEM files of one end of a TLS connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificate of the CA that the other end must have.
+    pub ca: PathBuf,
+    /// Own certificate.
+    pub cert: PathBuf,
+    /// Own private key.
+    pub key: PathBuf,
+}
+
+/// Text that is not shown in logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes the text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// Running pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edged {
+    /// Whether this node runs pods.
+    pub enable: bool,
+    /// Pods' volumes and state.
+    pub root_dir: PathBuf,
+    /// Containers' logs.
+    pub pod_logs_dir: PathBuf,
+    /// Pods from files of this folder run without the cloud; `None` when switched off.
+    pub static_pod_path: Option<PathBuf>,
+    /// Time between two looks into that folder.
+    pub file_check_frequency: Duration,
+    /// Time between two full comparisons of what runs and what should.
+    pub sync_frequency: Duration,
+    /// CRI socket for containers, such as `unix:///run/containerd/containerd.sock`.
+    pub runtime_endpoint: String,
+    /// CRI socket for images.
+    pub image_endpoint: String,
+    /// Limit of one request to the runtime.
+    pub runtime_request_timeout: Duration,
+    /// The image that holds a pod's namespaces.
+    pub sandbox_image: String,
+    /// Who manages control groups; must be the runtime's own choice.
+    pub cgroup_driver: CgroupDriver,
+    /// Most images pulled at the same time; `None` for no limit.
+    pub parallel_image_pulls: Option<u32>,
+    /// Size at which a container's log is rotated, as written: `10Mi`.
+    pub container_log_max_size: String,
+    /// Log files kept for a container.
+    pub container_log_max_files: u32,
+    /// Name servers for pods; empty: the node's own.
+    pub cluster_dns: Vec<IpAddr>,
+    /// Domain that pods search first.
+    pub cluster_domain: String,
+    /// The node's resolver configuration; `None`: pods get none of it.
+    pub resolv_conf: Option<PathBuf>,
+    /// Where this node's own HTTP server listens (logs, exec, metrics).
+    pub server: SocketAddr,
+    /// Whether events are sent to the cloud.
+    pub report_events: bool,
+}
+
+/// Who manages control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupDriver {
+    /// The runtime itself.
+    Cgroupfs,
+    /// systemd.
+    Systemd,
+}

@@ -1,0 +1,96 @@
+//! Settings of the modules around the pods.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use super::{Endpoint, Secret, TlsFiles};
+
+/// The store's own settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaManager {
+    /// How long to wait for the cloud before the stored answer is given.
+    pub remote_query_timeout: Duration,
+    /// The Kubernetes API for this node's pods.
+    pub meta_server: Option<MetaServer>,
+}
+
+/// The Kubernetes API for this node's pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaServer {
+    /// Where it listens.
+    pub server: SocketAddr,
+    /// Address on a dummy interface, for pods.
+    pub dummy_server: SocketAddr,
+    /// Its certificate.
+    pub tls: TlsFiles,
+    /// Issuers of service account tokens that are accepted.
+    pub issuers: Vec<String>,
+    /// Audiences that are accepted; empty: the issuers.
+    pub audiences: Vec<String>,
+    /// Keys that sign service account tokens.
+    pub key_files: Vec<PathBuf>,
+}
+
+/// The MQTT broker and its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventBus {
+    /// Which brokers there are.
+    pub mode: MqttMode,
+    /// URL of the broker inside the agent.
+    pub internal_server: String,
+    /// URL of the broker beside it.
+    pub external_server: String,
+    /// MQTT quality of service, 0 to 2.
+    pub qos: u8,
+    /// Whether the broker keeps the last message of a topic.
+    pub retain: bool,
+    /// Messages that wait for a client.
+    pub session_queue_size: u32,
+    /// Client identifier for subscriptions; `None`: one is made up, as for the next.
+    pub subscribe_client_id: Option<String>,
+    /// Client identifier for publications.
+    pub publish_client_id: Option<String>,
+    /// User name at the broker.
+    pub username: Option<String>,
+    /// Password at the broker.
+    pub password: Option<Secret>,
+    /// TLS with the broker.
+    pub tls: Option<TlsFiles>,
+}
+
+/// Which MQTT brokers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MqttMode {
+    /// One inside the agent.
+    Internal,
+    /// Both.
+    Both,
+    /// One beside it.
+    External,
+}
+
+/// Devices and their mappers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceTwin {
+    /// Folder of the device management socket.
+    pub dmi_socket_dir: PathBuf,
+}
+
+/// The tunnel for logs and exec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeStream {
+    /// The cloud's end.
+    pub endpoint: Endpoint,
+    /// Identity on the tunnel.
+    pub tls: TlsFiles,
+}
+
+/// Calls from the cloud to HTTP servers of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceBus {
+    /// Where it listens.
+    pub server: SocketAddr,
+    /// Limit of one call.
+    pub timeout: Duration,
+    /// Certificate and private key; `None`: plain HTTP.
+    pub tls: Option<(PathBuf, PathBuf)>,
+}

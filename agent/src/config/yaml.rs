@@ -1,0 +1,50 @@
+//! The only place that knows the YAML library.
+
+use serde_json::Value;
+
+/// A document that is not YAML.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{position}{message}")]
+pub struct NotYaml {
+    position: String,
+    message: String,
+}
+
+/// Reads one document as Go's YAML does: `0400` is octal, `yes` is true, a key may stand only once.
+pub(super) fn parse(text: &str) -> Result<Value, NotYaml> {
+    // no snippets: the lines around a fault may hold the token
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(text, &error))
+}
+
+/// Whether the text has anything but comments and empty lines.
+pub(super) fn is_empty(text: &str) -> bool {
+    text.lines().all(|line| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || line == "---"
+    })
+}
+
+fn explain(text: &str, error: &serde_saphyr::Error) -> NotYaml {
+    if let Some(line) = text.lines().position(indented_by_tab) {
+        let message = "a tab stands in the indentation; indent with spaces".to_owned();
+        return NotYaml { position: format!("line {}: ", line + 1), message };
+    }
+    let place = error.location().filter(|place| place.line() > 0);
+    let position = place.map(|place| format!("line {} column {}: ", place.line(), place.column()));
+    NotYaml { position: position.unwrap_or_default(), message: plain(&error.without_snippet().to_string()) }
+}
+
+/// The library's message without its place, which stands in front, and without advice for programmers.
+fn plain(message: &str) -> String {
+    if message.starts_with("multiple YAML documents") {
+        return "a second document begins here; keep one".to_owned();
+    }
+    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or(message);
+    message.to_owned()
+}
+
+fn indented_by_tab(line: &str) -> bool {
+    line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t') && !line.trim().is_empty()
+}

@@ -1,0 +1,74 @@
+//! A container of a pod as a container's configuration.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use wire::cri;
+
+use super::{grace_seconds, hash, labels, resources, security};
+use crate::edged::{env::Environment, names};
+
+/// What has to exist before a container's configuration can be written.
+pub(crate) struct Made<'a> {
+    /// Its variables.
+    pub(crate) environment: &'a Environment,
+    /// Its mounts, with paths on the host.
+    pub(crate) mounts: Vec<cri::Mount>,
+    /// The image as the runtime knows it.
+    pub(crate) image_ref: String,
+    /// How many of this container the pod had before.
+    pub(crate) attempt: u32,
+    /// How many restarts in a row lead to it.
+    pub(crate) step: u32,
+    /// The node's memory in bytes.
+    pub(crate) memory: i64,
+}
+
+/// The configuration of `container` in `pod`.
+pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri::ContainerConfig {
+    let default = PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&default);
+    let expanded = |all: &Option<Vec<String>>| {
+        all.iter().flatten().map(|text| made.environment.expand(text)).collect::<Vec<_>>()
+    };
+    let mut all_labels = labels(pod);
+    all_labels.insert(names::CONTAINER_NAME.into(), container.name.clone());
+    let annotations = [
+        (names::HASH, hash(container)),
+        (names::RESTART_COUNT, made.attempt.to_string()),
+        (names::RESTART_STEP, made.step.to_string()),
+        (names::GRACE, grace_seconds(pod).to_string()),
+    ];
+    let user_image = container.image.clone().unwrap_or_default();
+    cri::ContainerConfig {
+        metadata: Some(cri::ContainerMetadata { name: container.name.clone(), attempt: made.attempt }),
+        image: Some(cri::ImageSpec {
+            image: made.image_ref,
+            user_specified_image: user_image,
+            ..Default::default()
+        }),
+        command: expanded(&container.command),
+        args: expanded(&container.args),
+        working_dir: container.working_dir.clone().unwrap_or_default(),
+        envs: made
+            .environment
+            .iter()
+            .map(|(key, value)| cri::KeyValue { key: key.to_owned(), value: value.to_owned() })
+            .collect(),
+        mounts: made.mounts,
+        labels: all_labels,
+        annotations: annotations.map(|(key, value)| (key.to_owned(), value)).into(),
+        log_path: log_path(&container.name, made.attempt),
+        stdin: container.stdin.unwrap_or(false),
+        stdin_once: container.stdin_once.unwrap_or(false),
+        tty: container.tty.unwrap_or(false),
+        linux: Some(cri::LinuxContainerConfig {
+            resources: Some(resources::of_container(pod, container, made.memory)),
+            security_context: Some(security::of_container(spec, container)),
+        }),
+        ..Default::default()
+    }
+}
+
+/// Where a container logs to, below the pod's log directory.
+pub(crate) fn log_path(name: &str, attempt: u32) -> String {
+    format!("{name}/{attempt}.log")
+}

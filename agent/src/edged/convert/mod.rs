@@ -1,0 +1,41 @@
+//! From the Kubernetes API's words to CRI's. Pure.
+
+mod container;
+mod resources;
+mod sandbox;
+mod security;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+
+pub(crate) use self::{
+    container::{Made, container, log_path},
+    sandbox::{NodeDns, etc_hosts, hostname, sandbox},
+    security::refuse_root,
+};
+use super::names;
+
+/// What a container is made from, as text: its name and image, which is what the kubelet compares too. A change of
+/// anything else that the API permits does not need a new container.
+pub(crate) fn hash(container: &Container) -> String {
+    let made_from = format!("{}\0{}", container.name, container.image.as_deref().unwrap_or_default());
+    let digest = ring::digest::digest(&ring::digest::SHA256, made_from.as_bytes());
+    digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// How long the pod's containers may take to end, in seconds.
+pub(crate) fn grace_seconds(pod: &Pod) -> i64 {
+    pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30).max(0)
+}
+
+/// The labels that say whose a sandbox or container is.
+fn labels(pod: &Pod) -> BTreeMap<String, String> {
+    let meta = &pod.metadata;
+    [(names::POD_NAME, &meta.name), (names::POD_NAMESPACE, &meta.namespace), (names::POD_UID, &meta.uid)]
+        .into_iter()
+        .map(|(label, value)| (label.to_owned(), value.clone().unwrap_or_default()))
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! Security contexts.
+
+use k8s_openapi::api::core::v1::{
+    Container, PodSecurityContext, PodSpec, SELinuxOptions, SeccompProfile, SecurityContext,
+};
+use wire::cri::{self, security_profile::ProfileType};
+
+/// Where the kubelet keeps seccomp profiles of type `Localhost`.
+const SECCOMP_ROOT: &str = "/var/lib/kubelet/seccomp";
+/// Hidden from containers, as the kubelet's default `procMount`.
+const MASKED: [&str; 10] = [
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+];
+/// Shown to containers, not to be written.
+const READONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// Whose namespaces the pod uses.
+fn namespaces(spec: &PodSpec) -> cri::NamespaceOption {
+    use cri::NamespaceMode::{Container, Node, Pod};
+    let mode =
+        |host: Option<bool>, other: cri::NamespaceMode| if host == Some(true) { Node } else { other } as i32;
+    let shared = if spec.share_process_namespace == Some(true) { Pod } else { Container };
+    cri::NamespaceOption {
+        network: mode(spec.host_network, Pod),
+        pid: mode(spec.host_pid, shared),
+        ipc: mode(spec.host_ipc, Pod),
+        ..Default::default()
+    }
+}
+
+/// The sandbox's security context.
+pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
+    let default = PodSecurityContext::default();
+    let pod = spec.security_context.as_ref().unwrap_or(&default);
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let privileged = |container: &Container| {
+        container.security_context.as_ref().and_then(|context| context.privileged) == Some(true)
+    };
+    cri::LinuxSandboxSecurityContext {
+        namespace_options: Some(namespaces(spec)),
+        selinux_options: pod.se_linux_options.as_ref().map(selinux),
+        run_as_user: pod.run_as_user.map(number),
+        // CRI refuses a group without a user.
+        run_as_group: pod.run_as_user.and(pod.run_as_group).map(number),
+        supplemental_groups: groups(pod),
+        privileged: containers.into_iter().any(privileged),
+        seccomp: Some(pod.seccomp_profile.as_ref().map_or(profile(ProfileType::RuntimeDefault, ""), seccomp)),
+        ..Default::default()
+    }
+}
+
+/// The container's security context.
+pub(super) fn of_container(spec: &PodSpec, container: &Container) -> cri::LinuxContainerSecurityContext {
+    let (no_pod, none) = (PodSecurityContext::default(), SecurityContext::default());
+    let pod = spec.security_context.as_ref().unwrap_or(&no_pod);
+    let own = container.security_context.as_ref().unwrap_or(&none);
+    let user = own.run_as_user.or(pod.run_as_user);
+    let privileged = own.privileged == Some(true);
+    let unmasked = privileged || own.proc_mount.as_deref() == Some("Unmasked");
+    let paths =
+        |all: &[&str]| if unmasked { Vec::new() } else { all.iter().map(|p| (*p).to_owned()).collect() };
+    let capabilities = own.capabilities.as_ref().map(|capabilities| cri::Capability {
+        add_capabilities: capabilities.add.clone().unwrap_or_default(),
+        drop_capabilities: capabilities.drop.clone().unwrap_or_default(),
+        add_ambient_capabilities: Vec::new(),
+    });
+    let apparmor = own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref());
+    cri::LinuxContainerSecurityContext {
+        capabilities,
+        privileged,
+        namespace_options: Some(namespaces(spec)),
+        selinux_options: own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref()).map(selinux),
+        run_as_user: user.map(number),
+        run_as_group: user.and(own.run_as_group.or(pod.run_as_group)).map(number),
+        readonly_rootfs: own.read_only_root_filesystem.unwrap_or(false),
+        supplemental_groups: groups(pod),
+        no_new_privs: own.allow_privilege_escalation == Some(false),
+        masked_paths: paths(&MASKED),
+        readonly_paths: paths(&READONLY),
+        seccomp: own
+            .seccomp_profile
+            .as_ref()
+            .or(pod.seccomp_profile.as_ref())
+            .map(seccomp)
+            .or_else(|| Some(profile(ProfileType::Unconfined, ""))),
+        apparmor: apparmor
+            .map(|a| profile(kind(&a.type_), a.localhost_profile.as_deref().unwrap_or_default())),
+        ..Default::default()
+    }
+}
+
+/// Refuses a container that must not run as root and would; `image_user` is the user that its image asks for.
+pub(crate) fn refuse_root(
+    spec: &PodSpec,
+    container: &Container,
+    image_uid: Option<i64>,
+    image_user: &str,
+) -> Result<(), String> {
+    let own = container.security_context.as_ref();
+    let pod = spec.security_context.as_ref();
+    let must = own.and_then(|c| c.run_as_non_root).or(pod.and_then(|c| c.run_as_non_root)).unwrap_or(false);
+    if !must {
+        return Ok(());
+    }
+    let cure = "set runAsUser to a number other than 0";
+    match own.and_then(|c| c.run_as_user).or(pod.and_then(|c| c.run_as_user)) {
+        Some(0) => Err(format!("container's runAsUser breaks non-root policy: {cure}")),
+        Some(_) => Ok(()),
+        None if !image_user.is_empty() => Err(format!(
+            "container has runAsNonRoot and image has non-numeric user ({image_user}), cannot verify user is non-root: {cure}"
+        )),
+        None if image_uid.unwrap_or(0) == 0 => {
+            Err(format!("container has runAsNonRoot and image will run as root: {cure}"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn groups(pod: &PodSecurityContext) -> Vec<i64> {
+    pod.supplemental_groups.iter().flatten().copied().chain(pod.fs_group).collect()
+}
+
+fn number(value: i64) -> cri::Int64Value {
+    cri::Int64Value { value }
+}
+
+fn selinux(options: &SELinuxOptions) -> cri::SeLinuxOption {
+    cri::SeLinuxOption {
+        user: options.user.clone().unwrap_or_default(),
+        role: options.role.clone().unwrap_or_default(),
+        r#type: options.type_.clone().unwrap_or_default(),
+        level: options.level.clone().unwrap_or_default(),
+    }
+}
+
+fn kind(text: &str) -> ProfileType {
+    match text {
+        "Unconfined" => ProfileType::Unconfined,
+        "Localhost" => ProfileType::Localhost,
+        _ => ProfileType::RuntimeDefault,
+    }
+}
+
+fn profile(kind: ProfileType, localhost_ref: &str) -> cri::SecurityProfile {
+    let localhost_ref = if kind == ProfileType::Localhost { localhost_ref.to_owned() } else { String::new() };
+    cri::SecurityProfile { profile_type: kind as i32, localhost_ref }
+}
+
+fn seccomp(wanted: &SeccompProfile) -> cri::SecurityProfile {
+    let file = wanted.localhost_profile.as_deref().unwrap_or_default();
+    profile(kind(&wanted.type_), &format!("{SECCOMP_ROOT}/{file}"))
+}

@@ -1,0 +1,132 @@
+//! A container's environment: `envFrom`, then `env` in order, each seeing what was defined before it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, EnvVar};
+
+use super::{
+    downward::{self, Downward},
+    references::{Objects, Reference, Unmet},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Why an environment cannot be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum Error {
+    /// A ConfigMap, Secret or key is not there.
+    #[error(transparent)]
+    Unmet(#[from] Unmet),
+    /// A reference of the downward API leads nowhere.
+    #[error(transparent)]
+    Downward(#[from] downward::Error),
+}
+
+/// Names and values. No `Debug`: they may be secret.
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    order: Vec<String>,
+    values: BTreeMap<String, String>,
+}
+
+impl Environment {
+    fn set(&mut self, name: String, value: String) {
+        if self.values.insert(name.clone(), value).is_none() {
+            self.order.push(name);
+        }
+    }
+
+    /// In the order of definition.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.order.iter().filter_map(|name| Some((name.as_str(), self.values.get(name)?.as_str())))
+    }
+
+    /// Replaces each `$(NAME)` that is defined; `$$` stands for one `$`, and what is not defined stays as it is.
+    pub(crate) fn expand(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix('$') {
+                out.push('$');
+                rest = after;
+            } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')')) {
+                match self.values.get(name) {
+                    Some(value) => out.push_str(value),
+                    None => out.extend(["$(", name, ")"]),
+                }
+                rest = after;
+            } else {
+                out.push('$');
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+}
+
+/// The environment of `container`.
+pub(crate) fn build(
+    container: &Container,
+    objects: &Objects,
+    downward: &Downward<'_>,
+) -> Result<Environment, Error> {
+    let mut environment = Environment::default();
+    for from in container.env_from.iter().flatten() {
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        let config_map =
+            from.config_map_ref.as_ref().map(|r| (Reference::ConfigMap(r.name.clone()), r.optional));
+        let secret = from.secret_ref.as_ref().map(|r| (Reference::Secret(r.name.clone()), r.optional));
+        for (reference, optional) in config_map.into_iter().chain(secret) {
+            let data = objects.data(&reference, optional.unwrap_or(false))?;
+            for (key, value) in data.iter().flat_map(|data| data.iter()) {
+                let name = format!("{prefix}{key}");
+                // What cannot be a variable is left out, as in the kubelet: one odd key must not stop the pod.
+                if let (true, Ok(value)) = (is_name(&name), String::from_utf8(value.clone())) {
+                    environment.set(name, value);
+                }
+            }
+        }
+    }
+    for variable in container.env.iter().flatten() {
+        if let Some(value) = value(variable, container, objects, downward, &environment)? {
+            environment.set(variable.name.clone(), value);
+        }
+    }
+    Ok(environment)
+}
+
+/// The value of one variable; `None` when an optional source is not there.
+fn value(
+    variable: &EnvVar,
+    container: &Container,
+    objects: &Objects,
+    downward: &Downward<'_>,
+    so_far: &Environment,
+) -> Result<Option<String>, Error> {
+    let Some(source) = &variable.value_from else {
+        return Ok(Some(so_far.expand(variable.value.as_deref().unwrap_or_default())));
+    };
+    if let Some(selector) = &source.field_ref {
+        return Ok(Some(downward::field(downward, selector)?));
+    }
+    if let Some(selector) = &source.resource_field_ref {
+        return Ok(Some(downward::resource(downward, Some(container), selector)?));
+    }
+    if let Some(s) = &source.config_map_key_ref {
+        let optional = s.optional.unwrap_or(false);
+        return Ok(objects.text(&Reference::ConfigMap(s.name.clone()), &s.key, optional)?);
+    }
+    if let Some(s) = &source.secret_key_ref {
+        let optional = s.optional.unwrap_or(false);
+        return Ok(objects.text(&Reference::Secret(s.name.clone()), &s.key, optional)?);
+    }
+    Ok(None)
+}
+
+/// Printable ASCII without `=`, which is what Kubernetes 1.32 allows.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
+}

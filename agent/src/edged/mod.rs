@@ -1,0 +1,214 @@
+//! EdgeD: runs this node's pods. A small, exact kubelet.
+//!
+//! In: the pods of this node, ConfigMaps, Secrets and tokens, through a `kube::Client` that need not know where they come
+//! from, and a container runtime that speaks CRI v1. Out: containers, pod statuses, the node object and its lease, through
+//! the same two. There is no other way out of this room.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`plan`], [`status`], [`convert`], [`env`], [`downward`], [`quantity`] | decisions, pure |
+//! | [`pods`] | the controller: observe, plan, act, report, one pod at a time |
+//! | [`volumes`] | files of pods |
+//! | [`runtime`] | calls to the container runtime |
+//! | [`pleg`] | what happens in the runtime, as triggers of the controller |
+//! | [`node`] | registration, status, lease |
+//! | [`orphans`] | what pods that are gone left behind |
+
+mod convert;
+mod downward;
+mod env;
+mod moment;
+mod names;
+mod node;
+mod observed;
+mod orphans;
+mod plan;
+mod pleg;
+mod pods;
+mod quantity;
+mod references;
+mod runtime;
+mod status;
+mod task;
+mod volumes;
+
+use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
+
+use k8s_openapi::api::core::v1::{NodeAddress, Taint};
+use tokio::sync::watch;
+use tonic::transport::Channel;
+
+pub use self::task::Task;
+
+/// What EdgeD needs.
+#[derive(Clone)]
+pub struct Config {
+    /// The node's name.
+    pub node_name: String,
+    /// The API: pods of this node, ConfigMaps, Secrets, tokens, nodes, leases.
+    pub client: kube::Client,
+    /// The container runtime, CRI v1.
+    pub runtime: Channel,
+    /// Where pods' volumes are, kubelet's root: `/var/lib/kubelet`.
+    pub root_dir: PathBuf,
+    /// Where containers log to: `/var/log/pods`.
+    pub log_dir: PathBuf,
+    /// How the node presents itself.
+    pub node: NodeConfig,
+    /// How often things are looked at again.
+    pub sync: SyncConfig,
+}
+
+/// How the node presents itself.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Labels beside those that every node has; they win.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations beside those that every node has; they win.
+    pub annotations: BTreeMap<String, String>,
+    /// Taints at registration.
+    pub taints: Vec<Taint>,
+    /// Addresses; a host name is added when there is none.
+    pub addresses: Vec<NodeAddress>,
+    /// How many pods fit.
+    pub max_pods: u32,
+    /// Whether the node registers itself.
+    pub register: bool,
+    /// Whether pods may be scheduled at once.
+    pub register_schedulable: bool,
+    /// What the node says of its kubelet: `v1.32.10-kubeedge-v1.23.0`.
+    pub kubelet_version: String,
+    /// Port of the kubelet's API on this node.
+    pub kubelet_port: u16,
+    /// How long the lease lasts; it is renewed four times as often.
+    pub lease_duration: Duration,
+    /// How often the node's status is computed.
+    pub status_frequency: Duration,
+    /// How often it is reported although nothing changed.
+    pub report_frequency: Duration,
+    /// DNS servers of pods; none means the node's resolv.conf.
+    pub cluster_dns: Vec<String>,
+    /// Domain of the cluster's services: `cluster.local`.
+    pub cluster_domain: String,
+}
+
+impl Default for NodeConfig {
+    /// EdgeCore's defaults.
+    fn default() -> Self {
+        Self {
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            taints: Vec::new(),
+            addresses: Vec::new(),
+            max_pods: 110,
+            register: true,
+            register_schedulable: true,
+            kubelet_version: "v1.32.10-kubeedge-v1.23.0".into(),
+            kubelet_port: 10350,
+            lease_duration: Duration::from_secs(40),
+            status_frequency: Duration::from_secs(10),
+            report_frequency: Duration::from_secs(300),
+            cluster_dns: Vec::new(),
+            cluster_domain: "cluster.local".into(),
+        }
+    }
+}
+
+/// How often things are looked at again although no event asked for it, and how much is done at once.
+#[derive(Clone, Debug)]
+pub struct SyncConfig {
+    /// Each pod: the net below the events.
+    pub resync: Duration,
+    /// The runtime, while it has no events to offer.
+    pub relist: Duration,
+    /// What pods that are gone left behind.
+    pub orphans: Duration,
+    /// Pods worked on at the same time.
+    pub concurrency: u16,
+}
+
+impl Default for SyncConfig {
+    fn default() -> Self {
+        Self {
+            resync: Duration::from_secs(60),
+            relist: Duration::from_secs(1),
+            orphans: Duration::from_secs(60),
+            concurrency: 64,
+        }
+    }
+}
+
+/// Why EdgeD cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A directory cannot be made or used.
+    #[error(
+        "cannot use {path} for {purpose}: run the agent as a user who may write there, or configure another one"
+    )]
+    Directory {
+        /// Where.
+        path: PathBuf,
+        /// What for.
+        purpose: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The node has no usable name.
+    #[error("node name {0:?} is not a DNS name: use lower-case letters, digits, '-' and '.'")]
+    NodeName(String),
+}
+
+/// What is known of EdgeD from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The first list of pods is complete.
+    pub pods_listed: bool,
+    /// The node is registered and has reported its status.
+    pub node_reported: bool,
+}
+
+/// The running EdgeD, seen from outside.
+#[derive(Clone, Debug)]
+pub struct Edged {
+    progress: watch::Receiver<Progress>,
+}
+
+impl Edged {
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
+    /// Waits until pods are listed and the node has reported; false when EdgeD ended before.
+    pub async fn ready(&mut self) -> bool {
+        let ready = |progress: &Progress| progress.pods_listed && progress.node_reported;
+        self.progress.wait_for(ready).await.is_ok()
+    }
+}
+
+/// Makes the directories and all parts; nothing runs before [`Task::run`].
+pub fn new(config: Config) -> Result<(Edged, Task), Error> {
+    if !names::is_component(&config.node_name) || config.node_name.bytes().any(|b| b.is_ascii_uppercase()) {
+        return Err(Error::NodeName(config.node_name));
+    }
+    let dirs = names::Dirs { root: config.root_dir.clone(), logs: config.log_dir.clone() };
+    for (path, purpose) in [(dirs.pods(), "the pods' volumes"), (dirs.logs.clone(), "the pods' logs")] {
+        std::fs::create_dir_all(&path).map_err(|source| Error::Directory { path, purpose, source })?;
+    }
+    let (sender, progress) = watch::channel(Progress::default());
+    Ok((Edged { progress }, Task::new(config, dirs, sender)))
+}
+
+/// What an API error says to a person.
+fn api_message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// An error and its causes in one line, as pod statuses have it.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

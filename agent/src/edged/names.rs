@@ -1,0 +1,97 @@
+//! Names and places: the labels and annotations on containers, and the directories of pods, as every Kubernetes tool
+//! expects them. They are how an agent that restarts recognises what is its own.
+
+use std::path::{Path, PathBuf};
+
+/// Label: the pod's name.
+pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
+/// Label: the pod's namespace.
+pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// Label: the pod's uid, the one identity that counts.
+pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
+/// Label: the container's name in the pod.
+pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// Annotation: what the container was made from, see [`crate::edged::convert::hash`].
+pub(crate) const HASH: &str = "io.kubernetes.container.hash";
+/// Annotation: how often the container was restarted before.
+pub(crate) const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
+/// Annotation: seconds that the container may take to end.
+pub(crate) const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
+/// Annotation: how many restarts in a row led to this container, from which the crash-loop back-off follows. Kept with the
+/// container because an agent that restarts must neither forget the back-off nor make one up.
+pub(crate) const RESTART_STEP: &str = "outrigger.kubeedge.io/restart-step";
+
+/// Where pods live on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Dirs {
+    /// kubelet's root, `/var/lib/kubelet`.
+    pub(crate) root: PathBuf,
+    /// `/var/log/pods`.
+    pub(crate) logs: PathBuf,
+}
+
+impl Dirs {
+    /// All pods' directories.
+    pub(crate) fn pods(&self) -> PathBuf {
+        self.root.join("pods")
+    }
+
+    /// One pod's directory. `uid` must be [`is_component`].
+    pub(crate) fn pod(&self, uid: &str) -> PathBuf {
+        self.pods().join(uid)
+    }
+
+    /// One volume's directory, in kubelet's layout.
+    pub(crate) fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
+        self.pod(uid).join("volumes").join(format!("kubernetes.io~{plugin}")).join(name)
+    }
+
+    /// The pod's own `/etc/hosts`.
+    pub(crate) fn etc_hosts(&self, uid: &str) -> PathBuf {
+        self.pod(uid).join("etc-hosts")
+    }
+
+    /// Where the pod's containers log to.
+    pub(crate) fn pod_logs(&self, namespace: &str, name: &str, uid: &str) -> PathBuf {
+        self.logs.join(format!("{namespace}_{name}_{uid}"))
+    }
+}
+
+/// Whether `text`, which came from outside, can be one component of a path and nothing more.
+pub(crate) fn is_component(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 253
+        && text != "."
+        && text != ".."
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// Whether `path` is relative and stays below where it starts, as text.
+pub(crate) fn is_below(path: &Path) -> bool {
+    use std::path::Component;
+    !path.as_os_str().is_empty()
+        && path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_never_leaves_its_directory() {
+        for good in ["a", "0b3c-44", "..data", "x.y_z"] {
+            assert!(is_component(good), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "../x", "a\0b", "é"] {
+            assert!(!is_component(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_path_below_has_no_way_up() {
+        assert!(is_below(Path::new("a/b/./c")));
+        for bad in ["", "/a", "../a", "a/../../b"] {
+            assert!(!is_below(Path::new(bad)), "{bad}");
+        }
+    }
+}

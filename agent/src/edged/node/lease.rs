@@ -1,0 +1,99 @@
+//! The node's lease: the heartbeat by which the cloud knows that the node lives.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
+};
+use kube::{Client, api::PostParams};
+use tokio::sync::{Notify, watch};
+
+use crate::{edged::api_message, rt::Backoff};
+
+/// Waits after a failure, as the kubelet's.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const MAX_WAIT: Duration = Duration::from_secs(7);
+
+/// Renews the lease four times within its duration, for ever. Tells when it could be renewed after it could not.
+pub(super) async fn run(
+    client: &Client,
+    node: &str,
+    duration: Duration,
+    registered: watch::Receiver<Option<String>>,
+    back_online: &Notify,
+) {
+    let api = super::leases(client);
+    let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+    let (mut last, mut failing): (Option<Lease>, bool) = (None, false);
+    loop {
+        let uid = registered.borrow().clone();
+        let result = match &last {
+            Some(lease) => {
+                let lease = renewed(lease, node, duration, uid, Timestamp::now());
+                api.replace(node, &PostParams::default(), &lease).await
+            }
+            None => match api.get_opt(node).await {
+                Ok(Some(lease)) => {
+                    let lease = renewed(&lease, node, duration, uid, Timestamp::now());
+                    api.replace(node, &PostParams::default(), &lease).await
+                }
+                Ok(None) => {
+                    let lease = renewed(&Lease::default(), node, duration, uid, Timestamp::now());
+                    api.create(&PostParams::default(), &lease).await
+                }
+                Err(error) => Err(error),
+            },
+        };
+        let wait = match result {
+            Ok(lease) => {
+                last = Some(lease);
+                if std::mem::take(&mut failing) {
+                    back_online.notify_one();
+                }
+                backoff.reset();
+                duration / 4
+            }
+            Err(error) => {
+                // It may be gone, or somebody else's version may be newer: the next try asks.
+                last = None;
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(node, error = api_message(&error), "the node's lease is not renewed");
+                }
+                backoff.next(rand::random_range(0.5..1.0))
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// The lease to store next.
+pub(super) fn renewed(
+    last: &Lease,
+    node: &str,
+    duration: Duration,
+    node_uid: Option<String>,
+    now: Timestamp,
+) -> Lease {
+    let owner = node_uid.map(|uid| OwnerReference {
+        api_version: "v1".into(),
+        kind: "Node".into(),
+        name: node.to_owned(),
+        uid,
+        ..Default::default()
+    });
+    let metadata = ObjectMeta {
+        name: Some(node.to_owned()),
+        namespace: Some("kube-node-lease".into()),
+        owner_references: owner.map(|owner| vec![owner]).or_else(|| last.metadata.owner_references.clone()),
+        ..last.metadata.clone()
+    };
+    let spec = LeaseSpec {
+        holder_identity: Some(node.to_owned()),
+        lease_duration_seconds: i32::try_from(duration.as_secs()).ok(),
+        renew_time: Some(MicroTime(now)),
+        ..last.spec.clone().unwrap_or_default()
+    };
+    Lease { metadata, spec: Some(spec) }
+}

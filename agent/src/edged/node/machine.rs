@@ -1,0 +1,74 @@
+//! The machine under the node, read from `/proc` and the like. What cannot be read is reported as unknown.
+
+use std::{fs, path::Path};
+
+use crate::edged::downward::Allocatable;
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Machine {
+    /// Cores that this process may use.
+    pub(super) cpus: i64,
+    /// Bytes.
+    pub(super) memory: i64,
+    /// Bytes of the disk that holds the pods.
+    pub(super) storage: i64,
+    pub(super) kernel: String,
+    pub(super) os_image: String,
+    pub(super) machine_id: String,
+    pub(super) boot_id: String,
+    pub(super) system_uuid: String,
+    /// As Go names it.
+    pub(super) architecture: &'static str,
+}
+
+impl Machine {
+    /// Reads it; `root` is on the disk that holds the pods.
+    pub(crate) fn read(root: &Path) -> Self {
+        let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let storage = nix::sys::statvfs::statvfs(root).ok().and_then(|disk| {
+            // These types differ between platforms.
+            let (blocks, size) = (i128::from(disk.blocks()), i128::from(disk.fragment_size()));
+            i64::try_from(blocks * size).ok()
+        });
+        Self {
+            cpus: std::thread::available_parallelism().map_or(1, |n| i64::try_from(n.get()).unwrap_or(1)),
+            memory: memory(&line("/proc/meminfo")).unwrap_or(0),
+            storage: storage.unwrap_or(0),
+            kernel: line("/proc/sys/kernel/osrelease"),
+            os_image: os_name(&line("/etc/os-release")).unwrap_or_else(|| "Linux".into()),
+            machine_id: line("/etc/machine-id"),
+            boot_id: line("/proc/sys/kernel/random/boot_id"),
+            system_uuid: line("/sys/class/dmi/id/product_uuid"),
+            architecture: architecture(std::env::consts::ARCH),
+        }
+    }
+
+    /// What pods may use.
+    pub(crate) fn allocatable(&self) -> Allocatable {
+        Allocatable { cpu_millis: self.cpus * 1000, memory: self.memory, storage: self.storage }
+    }
+}
+
+/// Bytes, from the text of `/proc/meminfo`.
+pub(super) fn memory(meminfo: &str) -> Option<i64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// The distribution's name, from the text of `/etc/os-release`.
+pub(super) fn os_name(os_release: &str) -> Option<String> {
+    let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+fn architecture(rust: &'static str) -> &'static str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        "riscv64" => "riscv64",
+        other => other,
+    }
+}

@@ -1,0 +1,181 @@
+//! The node object and its lease: how the cloud knows that this node is there, and what it can do.
+
+mod lease;
+mod machine;
+mod object;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeStatus};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::sync::{Notify, watch};
+
+pub(super) use self::{
+    machine::Machine,
+    object::{addresses, internal_ips},
+};
+use self::{object::Description, status::RuntimeHealth};
+use super::{Config, Progress, api_message, runtime::Runtime, status::difference};
+use crate::rt::Backoff;
+
+/// Waits between tries to register, as the kubelet's.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_secs(7);
+/// A node that is not ready is looked at more often, so that it is ready soon after its runtime is.
+const NOT_READY: Duration = Duration::from_secs(1);
+
+/// Registers the node, then reports its status and renews its lease, through all errors, for ever.
+pub(super) async fn run(
+    config: &Config,
+    addresses: Vec<NodeAddress>,
+    machine: Machine,
+    runtime: Runtime,
+    progress: &watch::Sender<Progress>,
+) {
+    let back_online = Arc::new(Notify::new());
+    let (node_uid, registered) = watch::channel(None);
+    let name = &config.node_name;
+    let lease = lease::run(&config.client, name, config.node.lease_duration, registered, &back_online);
+    let reporter = Reporter {
+        api: Api::all(config.client.clone()),
+        description: Description { name, config: &config.node, addresses, machine },
+        runtime,
+        last: None,
+        reported_at: None,
+    };
+    tokio::join!(reporter.run(&node_uid, progress, &back_online), lease);
+}
+
+/// Keeps the node object true.
+struct Reporter<'a> {
+    api: Api<Node>,
+    description: Description<'a>,
+    runtime: Runtime,
+    /// The node as the API had it last; `None` while it is not registered.
+    last: Option<Node>,
+    reported_at: Option<Timestamp>,
+}
+
+impl Reporter<'_> {
+    async fn run(
+        mut self,
+        node_uid: &watch::Sender<Option<String>>,
+        progress: &watch::Sender<Progress>,
+        back_online: &Notify,
+    ) {
+        let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+        loop {
+            let wait = match self.once().await {
+                Ok(ready) => {
+                    backoff.reset();
+                    node_uid.send_replace(self.last.as_ref().and_then(|node| node.metadata.uid.clone()));
+                    progress.send_modify(|progress| progress.node_reported = true);
+                    let frequency = self.description.config.status_frequency;
+                    if ready { frequency } else { frequency.min(NOT_READY) }
+                }
+                Err(error) => {
+                    let node = self.description.name;
+                    tracing::warn!(node, error = api_message(&error), "the node is not reported");
+                    // Full jitter may be next to nothing; a fleet is spread all the same.
+                    backoff.next(rand::random_range(0.5..1.0))
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                // The cloud may have given the node up meanwhile.
+                () = back_online.notified() => self.reported_at = None,
+            }
+        }
+    }
+
+    /// Looks at everything once, reports what changed, and says whether the node is ready.
+    async fn once(&mut self) -> Result<bool, kube::Error> {
+        let health = self.health().await;
+        let now = Timestamp::now();
+        let base = match self.base(&health, now).await? {
+            Some(node) => node,
+            None => return Ok(health.problem.is_none()),
+        };
+        let old = base.status.clone().unwrap_or_default();
+        let status = self.description.status(&old, &health, now);
+        let due = self
+            .reported_at
+            .is_none_or(|at| super::moment::until(now, at) >= self.description.config.report_frequency);
+        if due || status::differs(&old, &status) {
+            self.last = Some(self.patch_status(&old, &status).await?);
+            self.reported_at = Some(now);
+        }
+        Ok(health.problem.is_none())
+    }
+
+    /// The node as the API has it, registered when it was not. `None`: it was made just now, with its status.
+    async fn base(&mut self, health: &RuntimeHealth, now: Timestamp) -> Result<Option<Node>, kube::Error> {
+        let name = self.description.name;
+        match (self.api.get_opt(name).await, &self.last) {
+            (Ok(Some(node)), Some(_)) => Ok(Some(node)),
+            (Ok(Some(node)), None) if self.description.config.register => {
+                let node = match self.description.metadata_patch(&node) {
+                    Some(patch) => {
+                        self.api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?
+                    }
+                    None => node,
+                };
+                self.last = Some(node.clone());
+                Ok(Some(node))
+            }
+            (Ok(Some(node)), None) => {
+                self.last = Some(node.clone());
+                Ok(Some(node))
+            }
+            (Ok(None), _) if self.description.config.register => {
+                let status = self.description.status(&NodeStatus::default(), health, now);
+                let node = self.description.node(status.clone());
+                let made = self.api.create(&PostParams::default(), &node).await?;
+                tracing::info!(node = name, "registered");
+                // An API may leave out the status of what is made.
+                let stored = made.status.clone().unwrap_or_default();
+                let complete = !status::differs(&stored, &status);
+                self.last = Some(made.clone());
+                self.reported_at = complete.then_some(now);
+                Ok((!complete).then_some(made))
+            }
+            (Ok(None), _) => Err(kube::Error::Api(
+                kube::core::Status::failure(
+                    "the node does not exist and registerNode is false: create it in the cloud",
+                    "NotFound",
+                )
+                .with_code(404)
+                .boxed(),
+            )),
+            // Offline: the last version is as good as any.
+            (Err(_), Some(last)) => Ok(Some(last.clone())),
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    async fn patch_status(&self, old: &NodeStatus, status: &NodeStatus) -> Result<Node, kube::Error> {
+        let difference = difference(old, status).map_err(kube::Error::SerdeError)?;
+        let patch = Patch::Merge(json!({"status": difference.unwrap_or_else(|| json!({}))}));
+        self.api.patch_status(self.description.name, &PatchParams::default(), &patch).await
+    }
+
+    async fn health(&self) -> RuntimeHealth {
+        match tokio::try_join!(self.runtime.version(), self.runtime.status()) {
+            Ok((version, status)) => RuntimeHealth::of(&version, &status),
+            Err(error) => RuntimeHealth::down(&error.to_string()),
+        }
+    }
+}
+
+/// A client for the lease's namespace.
+fn leases(client: &Client) -> Api<k8s_openapi::api::coordination::v1::Lease> {
+    Api::namespaced(client.clone(), "kube-node-lease")
+}

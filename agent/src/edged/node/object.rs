@@ -1,0 +1,93 @@
+//! The node object. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{Node, NodeAddress, NodeSpec, NodeStatus, Taint},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde_json::{Value, json};
+
+use super::machine::Machine;
+use crate::edged::NodeConfig;
+
+/// All that the node object is made from.
+pub(super) struct Description<'a> {
+    pub(super) name: &'a str,
+    pub(super) config: &'a NodeConfig,
+    pub(super) addresses: Vec<NodeAddress>,
+    pub(super) machine: Machine,
+}
+
+/// The configured addresses, and the node's name as its host name.
+pub(crate) fn addresses(configured: &[NodeAddress], name: &str) -> Vec<NodeAddress> {
+    let mut all = configured.to_vec();
+    if !all.iter().any(|address| address.type_ == "Hostname") {
+        all.push(NodeAddress { type_: "Hostname".into(), address: name.to_owned() });
+    }
+    all
+}
+
+/// The addresses at which pods on the host's network can be reached.
+pub(crate) fn internal_ips(addresses: &[NodeAddress]) -> Vec<String> {
+    let internal = addresses.iter().filter(|address| address.type_ == "InternalIP");
+    internal.map(|address| address.address.clone()).collect()
+}
+
+impl Description<'_> {
+    /// The labels that an edge node must have, and those of its configuration.
+    fn labels(&self) -> BTreeMap<String, String> {
+        let arch = self.machine.architecture;
+        let own = [
+            ("kubernetes.io/hostname", self.name),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", arch),
+            ("beta.kubernetes.io/os", "linux"),
+            ("beta.kubernetes.io/arch", arch),
+            ("node-role.kubernetes.io/edge", ""),
+            ("node-role.kubernetes.io/agent", ""),
+        ];
+        let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        own.into_iter().chain(self.config.labels.clone()).collect()
+    }
+
+    fn annotations(&self) -> BTreeMap<String, String> {
+        let attach = ("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned());
+        std::iter::once(attach).chain(self.config.annotations.clone()).collect()
+    }
+
+    /// The node to register.
+    pub(super) fn node(&self, status: NodeStatus) -> Node {
+        let mut taints = self.config.taints.clone();
+        let cordoned = !self.config.register_schedulable;
+        if cordoned {
+            let key = "node.kubernetes.io/unschedulable".to_owned();
+            taints.push(Taint { key, effect: "NoSchedule".into(), ..Default::default() });
+        }
+        let metadata = ObjectMeta {
+            name: Some(self.name.to_owned()),
+            labels: Some(self.labels()),
+            annotations: Some(self.annotations()),
+            ..Default::default()
+        };
+        let spec = NodeSpec {
+            taints: (!taints.is_empty()).then_some(taints),
+            unschedulable: cordoned.then_some(true),
+            ..Default::default()
+        };
+        Node { metadata, spec: Some(spec), status: Some(status) }
+    }
+
+    /// What a node that is there already lacks of labels and annotations; others' are left alone.
+    pub(super) fn metadata_patch(&self, node: &Node) -> Option<Value> {
+        let lacking = |wanted: BTreeMap<String, String>, has: &Option<BTreeMap<String, String>>| {
+            let lacks =
+                |key: &String, value: &String| has.as_ref().and_then(|has| has.get(key)) != Some(value);
+            wanted.into_iter().filter(|(key, value)| lacks(key, value)).collect::<BTreeMap<_, _>>()
+        };
+        let labels = lacking(self.labels(), &node.metadata.labels);
+        let annotations = lacking(self.annotations(), &node.metadata.annotations);
+        let complete = labels.is_empty() && annotations.is_empty();
+        (!complete).then(|| json!({"metadata": {"labels": labels, "annotations": annotations}}))
+    }
+}

@@ -1,0 +1,138 @@
+//! The node's status. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{DaemonEndpoint, NodeCondition, NodeDaemonEndpoints, NodeStatus, NodeSystemInfo},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use wire::cri;
+
+use super::object::Description;
+use crate::edged::moment;
+
+/// What the container runtime says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RuntimeHealth {
+    /// `containerd://1.7.0`.
+    pub(super) version: String,
+    /// Why no pods can run.
+    pub(super) problem: Option<String>,
+}
+
+impl RuntimeHealth {
+    /// From its answers.
+    pub(super) fn of(version: &cri::VersionResponse, status: &cri::RuntimeStatus) -> Self {
+        let problem = ["RuntimeReady", "NetworkReady"].into_iter().find_map(|kind| {
+            let condition = status.conditions.iter().find(|condition| condition.r#type == kind);
+            match condition {
+                Some(condition) if condition.status => None,
+                Some(c) => Some(format!(
+                    "container runtime not ready: {kind}=false reason:{} message:{}",
+                    c.reason, c.message
+                )),
+                None => Some(format!("container runtime not ready: {kind} is not reported")),
+            }
+        });
+        Self { version: format!("{}://{}", version.runtime_name, version.runtime_version), problem }
+    }
+
+    /// It does not answer.
+    pub(super) fn down(error: &str) -> Self {
+        Self { version: String::new(), problem: Some(format!("container runtime is down: {error}")) }
+    }
+}
+
+impl Description<'_> {
+    /// The status to report; what this agent does not own in the last one is kept.
+    pub(super) fn status(&self, old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> NodeStatus {
+        let port = i32::from(self.config.kubelet_port);
+        NodeStatus {
+            addresses: Some(self.addresses.clone()),
+            capacity: Some(self.capacity()),
+            allocatable: Some(self.capacity()),
+            conditions: Some(conditions(old, health, now)),
+            daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port }) }),
+            node_info: Some(self.info(old, health)),
+            ..old.clone()
+        }
+    }
+
+    fn capacity(&self) -> BTreeMap<String, Quantity> {
+        [
+            ("cpu", self.machine.cpus.to_string()),
+            ("memory", format!("{}Ki", self.machine.memory / 1024)),
+            ("ephemeral-storage", format!("{}Ki", self.machine.storage / 1024)),
+            ("pods", self.config.max_pods.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), Quantity(value)))
+        .into()
+    }
+
+    fn info(&self, old: &NodeStatus, health: &RuntimeHealth) -> NodeSystemInfo {
+        let machine = &self.machine;
+        let known = old.node_info.as_ref().map(|info| info.container_runtime_version.clone());
+        NodeSystemInfo {
+            architecture: machine.architecture.to_owned(),
+            boot_id: machine.boot_id.clone(),
+            // A runtime that is down for a moment has not become another one.
+            container_runtime_version: if health.version.is_empty() {
+                known.unwrap_or_default()
+            } else {
+                health.version.clone()
+            },
+            kernel_version: machine.kernel.clone(),
+            kubelet_version: self.config.kubelet_version.clone(),
+            machine_id: machine.machine_id.clone(),
+            operating_system: "linux".into(),
+            os_image: machine.os_image.clone(),
+            system_uuid: machine.system_uuid.clone(),
+            ..Default::default()
+        }
+    }
+}
+
+fn conditions(old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> Vec<NodeCondition> {
+    let ready = match &health.problem {
+        None => ("Ready", "True", "EdgeReady", "edge is posting ready status"),
+        Some(problem) => ("Ready", "False", "EdgeNotReady", problem.as_str()),
+    };
+    let own = [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ready,
+    ];
+    let mut all = old.conditions.clone().unwrap_or_default();
+    for (kind, status, reason, message) in own {
+        let last = all.iter_mut().find(|condition| condition.type_ == kind);
+        let same = last.as_ref().filter(|last| last.status == status);
+        let since = same.and_then(|last| last.last_transition_time.clone());
+        let condition = NodeCondition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            last_heartbeat_time: Some(moment::to_api(now)),
+            last_transition_time: since.or_else(|| Some(moment::to_api(now))),
+        };
+        match last {
+            Some(last) => *last = condition,
+            None => all.push(condition),
+        }
+    }
+    all
+}
+
+/// Whether anything but the time of the heartbeat differs.
+pub(super) fn differs(old: &NodeStatus, new: &NodeStatus) -> bool {
+    let timeless = |status: &NodeStatus| {
+        let mut status = status.clone();
+        for condition in status.conditions.iter_mut().flatten() {
+            condition.last_heartbeat_time = None;
+        }
+        status
+    };
+    timeless(old) != timeless(new)
+}

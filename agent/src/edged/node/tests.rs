@@ -1,0 +1,103 @@
+use wire::cri;
+
+use super::*;
+use crate::edged::NodeConfig;
+
+fn machine() -> Machine {
+    Machine {
+        cpus: 4,
+        memory: 2 << 30,
+        storage: 8 << 30,
+        kernel: "6.1.0".into(),
+        os_image: "Debian GNU/Linux 12".into(),
+        machine_id: "m".into(),
+        boot_id: "b".into(),
+        system_uuid: "s".into(),
+        architecture: "arm64",
+    }
+}
+
+fn description(config: &NodeConfig) -> Description<'_> {
+    let internal = NodeAddress { type_: "InternalIP".into(), address: "192.168.1.5".into() };
+    Description { name: "edge-1", config, addresses: addresses(&[internal], "edge-1"), machine: machine() }
+}
+
+fn health(network: bool) -> RuntimeHealth {
+    let condition = |kind: &str, status| cri::RuntimeCondition {
+        r#type: kind.into(),
+        status,
+        reason: "NoCni".into(),
+        message: "no network plugin".into(),
+    };
+    let conditions = vec![condition("RuntimeReady", true), condition("NetworkReady", network)];
+    let version = cri::VersionResponse {
+        runtime_name: "containerd".into(),
+        runtime_version: "1.7.0".into(),
+        ..Default::default()
+    };
+    RuntimeHealth::of(&version, &cri::RuntimeStatus { conditions })
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+#[test]
+fn the_node_presents_itself_as_an_edge_node() {
+    let mut config = NodeConfig { register_schedulable: false, ..Default::default() };
+    config.labels.insert("site".into(), "harbour".into());
+    let description = description(&config);
+    let node = description.node(description.status(&NodeStatus::default(), &health(true), at(0)));
+    insta::assert_json_snapshot!(node);
+}
+
+#[test]
+fn a_status_differs_when_more_than_time_has_passed() {
+    let config = NodeConfig::default();
+    let description = description(&config);
+    let first = description.status(&NodeStatus::default(), &health(true), at(0));
+    let second = description.status(&first, &health(true), at(10));
+    assert!(!status::differs(&first, &second));
+    let third = description.status(&second, &health(false), at(20));
+    assert!(status::differs(&second, &third));
+    let ready = third.conditions.unwrap().into_iter().find(|condition| condition.type_ == "Ready").unwrap();
+    assert_eq!(ready.status, "False");
+    assert_eq!(ready.last_transition_time, Some(crate::edged::moment::to_api(at(20))));
+    assert!(ready.message.unwrap().ends_with("NetworkReady=false reason:NoCni message:no network plugin"));
+    let down = description.status(&second, &RuntimeHealth::down("refused"), at(30));
+    assert_eq!(down.node_info.unwrap().container_runtime_version, "containerd://1.7.0");
+}
+
+#[test]
+fn a_node_that_is_there_gets_only_what_it_lacks() {
+    let config = NodeConfig::default();
+    let description = description(&config);
+    let mut node = description.node(NodeStatus::default());
+    node.metadata.labels.as_mut().unwrap().insert("theirs".into(), "stays".into());
+    assert_eq!(description.metadata_patch(&node), None);
+    node.metadata.labels.as_mut().unwrap().remove("node-role.kubernetes.io/edge");
+    let patch = description.metadata_patch(&node).unwrap();
+    assert_eq!(patch["metadata"]["labels"], json!({"node-role.kubernetes.io/edge": ""}));
+}
+
+#[test]
+fn a_renewed_lease_keeps_its_version_and_owner() {
+    let first = lease::renewed(&Default::default(), "edge-1", Duration::from_secs(40), None, at(0));
+    assert_eq!(first.spec.as_ref().unwrap().lease_duration_seconds, Some(40));
+    let mut stored = first;
+    stored.metadata.resource_version = Some("7".into());
+    let second = lease::renewed(&stored, "edge-1", Duration::from_secs(40), Some("u".into()), at(10));
+    let third = lease::renewed(&second, "edge-1", Duration::from_secs(40), None, at(20));
+    assert_eq!(third.metadata.resource_version.as_deref(), Some("7"));
+    assert_eq!(third.metadata.owner_references.unwrap()[0].uid, "u");
+    assert!(third.spec.unwrap().renew_time > second.spec.unwrap().renew_time);
+}
+
+#[test]
+fn the_machine_is_read_from_the_kernels_text() {
+    assert_eq!(machine::memory("MemTotal:       2048 kB\nMemFree: 1 kB"), Some(2 << 20));
+    assert_eq!(machine::memory("nonsense"), None);
+    assert_eq!(machine::os_name("ID=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
+    let here = Machine::read(std::path::Path::new("/"));
+    assert!(here.memory > 0 && here.storage > 0 && here.cpus > 0);
+}

@@ -1,0 +1,117 @@
+//! What the runtime has of one pod: sandboxes and containers, newest first.
+
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
+
+/// All that the runtime has of one pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Observed {
+    /// Newest first.
+    pub(crate) sandboxes: Vec<Sandbox>,
+    /// Newest first.
+    pub(crate) containers: Vec<Container>,
+}
+
+/// A pod sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sandbox {
+    /// The runtime's id.
+    pub(crate) id: String,
+    /// How many the pod had before.
+    pub(crate) attempt: u32,
+    /// Containers can run in it.
+    pub(crate) ready: bool,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// Its addresses; empty on the host's network.
+    pub(crate) ips: Vec<String>,
+}
+
+/// A container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Container {
+    /// The runtime's id.
+    pub(crate) id: String,
+    /// The sandbox it is in.
+    pub(crate) sandbox_id: String,
+    /// Its name in the pod.
+    pub(crate) name: String,
+    /// How many of this name the pod had before.
+    pub(crate) attempt: u32,
+    /// What it was made from, if it says so.
+    pub(crate) hash: Option<String>,
+    /// How many restarts in a row led to it.
+    pub(crate) step: u32,
+    /// The image as it was asked for.
+    pub(crate) image: String,
+    /// The image as the runtime knows it.
+    pub(crate) image_id: String,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// What it does.
+    pub(crate) state: State,
+}
+
+/// What a container does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Made, not started; left behind when the agent ended in between. It is removed and made anew.
+    Created,
+    /// Runs; ends as [`State::Exited`].
+    Running {
+        /// Since when.
+        started_at: Timestamp,
+    },
+    /// Has ended, for good: a restart is a new container.
+    Exited {
+        /// Missing when it never ran.
+        started_at: Option<Timestamp>,
+        /// When it ended.
+        finished_at: Timestamp,
+        /// 0 is success.
+        exit_code: i32,
+        /// `Completed`, `Error`, `OOMKilled`, …
+        reason: String,
+        /// For people.
+        message: String,
+    },
+    /// The runtime cannot tell; the container is stopped to make sure.
+    Unknown,
+}
+
+impl Container {
+    /// Whether it may still use resources.
+    pub(crate) fn is_alive(&self) -> bool {
+        matches!(self.state, State::Running { .. } | State::Unknown)
+    }
+
+    /// Whether it has ended, with the code.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        if let State::Exited { exit_code, .. } = self.state { Some(exit_code) } else { None }
+    }
+}
+
+impl Observed {
+    /// From lists in any order.
+    pub(crate) fn new(mut sandboxes: Vec<Sandbox>, mut containers: Vec<Container>) -> Self {
+        sandboxes.sort_by_key(|sandbox| Reverse((sandbox.attempt, sandbox.created_at)));
+        containers.sort_by_key(|container| Reverse((container.attempt, container.created_at)));
+        Self { sandboxes, containers }
+    }
+
+    /// The sandbox in which containers can be started: the newest, if it is ready.
+    pub(crate) fn current(&self) -> Option<&Sandbox> {
+        self.sandboxes.first().filter(|sandbox| sandbox.ready)
+    }
+
+    /// All containers of a name, newest first.
+    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
+        self.containers.iter().filter(move |container| container.name == name)
+    }
+
+    /// The newest container of a name.
+    pub(crate) fn latest(&self, name: &str) -> Option<&Container> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+}

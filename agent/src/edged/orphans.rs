@@ -1,0 +1,136 @@
+//! What pods that are gone left behind: sandboxes and containers with our labels, and directories. Only after the first list
+//! of pods is complete, so that a list that was half received never ends a pod.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::Store;
+use tokio::sync::watch;
+
+use super::{Progress, names, pods::Context, runtime::CallError, volumes};
+
+/// Seconds that a container without a pod has, when it does not say how long it needs.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Looks now and then, for ever.
+pub(super) async fn run(
+    context: Arc<Context>,
+    pods: Store<Pod>,
+    mut progress: watch::Receiver<Progress>,
+    every: Duration,
+) {
+    if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
+        return;
+    }
+    loop {
+        if let Err(error) = sweep(&context, &pods).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "orphans are looked for later");
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// What is there of each pod: sandboxes, and containers with their grace.
+type Found = BTreeMap<String, (Vec<String>, Vec<(String, Duration)>)>;
+
+async fn sweep(context: &Arc<Context>, pods: &Store<Pod>) -> Result<(), CallError> {
+    // The runtime first: a pod is in the store before anything of it is in the runtime.
+    let mut found = found(context).await?;
+    let dirs = context.dirs.clone();
+    let on_disk = tokio::task::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
+    let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
+    let known: BTreeSet<String> = pods.state().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+    found.retain(|uid, _| !known.contains(uid));
+    // All at once: one that takes its whole grace period does not keep the others.
+    let ends = found.iter().map(async |(uid, (sandboxes, containers))| {
+        tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
+        if let Err(error) = end(context, sandboxes, containers).await {
+            tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again later");
+        }
+    });
+    futures::future::join_all(ends).await;
+    context.book.retain(|uid| known.contains(uid));
+    let dirs = context.dirs.clone();
+    let cleaned = tokio::task::spawn_blocking(move || {
+        let gone = pod_dirs.iter().filter(|uid| !known.contains(*uid));
+        let volumes = gone.map(|uid| volumes::tear_down(&dirs, uid));
+        // Other programs may keep other things here: only what has our form.
+        let logs = log_dirs.iter().filter(|name| uid_of_log(name).is_some_and(|uid| !known.contains(uid)));
+        let logs = logs.map(|name| volumes::remove_all(dirs.logs.join(name)));
+        for error in volumes.chain(logs).filter_map(Result::err) {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "a pod that is gone leaves files behind"
+            );
+        }
+    });
+    let _ = cleaned.await;
+    Ok(())
+}
+
+async fn found(context: &Context) -> Result<Found, CallError> {
+    let (sandboxes, containers) =
+        tokio::try_join!(context.runtime.sandboxes(None), context.runtime.containers(None))?;
+    let mut found = Found::new();
+    for sandbox in sandboxes {
+        if let Some(uid) = sandbox.labels.get(names::POD_UID) {
+            found.entry(uid.clone()).or_default().0.push(sandbox.id);
+        }
+    }
+    for container in containers {
+        if let Some(uid) = container.labels.get(names::POD_UID) {
+            let grace = container.annotations.get(names::GRACE).and_then(|text| text.parse().ok());
+            let grace = grace.map_or(GRACE, Duration::from_secs);
+            found.entry(uid.clone()).or_default().1.push((container.id, grace));
+        }
+    }
+    Ok(found)
+}
+
+async fn end(
+    context: &Context,
+    sandboxes: &[String],
+    containers: &[(String, Duration)],
+) -> Result<(), CallError> {
+    let stops = containers.iter().map(|(id, grace)| context.runtime.stop_container(id, *grace));
+    futures::future::try_join_all(stops).await?;
+    for (id, _) in containers {
+        context.runtime.remove_container(id).await?;
+    }
+    for id in sandboxes {
+        context.runtime.stop_sandbox(id).await?;
+        context.runtime.remove_sandbox(id).await?;
+    }
+    Ok(())
+}
+
+fn entries(dir: &Path) -> Vec<String> {
+    let all = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// The uid in `<namespace>_<name>_<uid>`.
+fn uid_of_log(name: &str) -> Option<&str> {
+    let mut parts = name.split('_');
+    let (_, _, uid) = (parts.next()?, parts.next()?, parts.next()?);
+    (parts.next().is_none() && uid.len() == 36 && names::is_component(uid)).then_some(uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_log_directories_of_pods_are_recognised() {
+        let uid = "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11";
+        assert_eq!(uid_of_log(&format!("shop_web-0_{uid}")), Some(uid));
+        for other in ["syslog", "a_b_c", &format!("a_b_c_{uid}"), &format!("web_{uid}")] {
+            assert_eq!(uid_of_log(other), None, "{other}");
+        }
+    }
+}

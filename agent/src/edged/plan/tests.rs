@@ -1,0 +1,223 @@
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::*;
+use crate::edged::observed::Container;
+
+const NOW: i64 = 1_000_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn pod(restart: &str) -> k8s_openapi::api::core::v1::Pod {
+    serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": {
+        "restartPolicy": restart,
+        "initContainers": [
+            {"name": "first", "image": "init"},
+            {"name": "proxy", "image": "proxy", "restartPolicy": "Always"},
+        ],
+        "containers": [{"name": "web", "image": "web:1"}, {"name": "log", "image": "log"}]
+    }}))
+    .unwrap()
+}
+
+fn desired(restart: &str) -> Desired {
+    Desired::of(&pod(restart))
+}
+
+fn sandbox(id: &str, attempt: u32, ready: bool) -> Sandbox {
+    Sandbox { id: id.into(), attempt, ready, created_at: at(NOW - 5000 + i64::from(attempt)), ips: vec![] }
+}
+
+fn container(sandbox: &str, name: &str, attempt: u32, state: State) -> Container {
+    let hash = desired("Always").containers.iter().find(|wanted| wanted.name == name).map(|w| w.hash.clone());
+    Container {
+        id: format!("{name}{attempt}"),
+        sandbox_id: sandbox.into(),
+        name: name.into(),
+        attempt,
+        hash,
+        step: attempt,
+        image: String::new(),
+        image_id: String::new(),
+        created_at: at(NOW - 4000),
+        state,
+    }
+}
+
+fn running() -> State {
+    State::Running { started_at: at(NOW - 3000) }
+}
+
+/// Ended `ago` seconds ago after running for `ran` seconds.
+fn exited(exit_code: i32, ago: i64, ran: i64) -> State {
+    let finished_at = at(NOW - ago);
+    let started_at = Some(at(NOW - ago - ran));
+    State::Exited { started_at, finished_at, exit_code, reason: String::new(), message: String::new() }
+}
+
+/// The plan in one line per step.
+fn lines(restart: &str, sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> Vec<String> {
+    let plan = plan(&desired(restart), &Observed::new(sandboxes, containers), at(NOW));
+    let wake = plan.wake.map(|wake| format!("wake +{}", wake.as_second() - NOW));
+    plan.actions
+        .into_iter()
+        .map(|action| match action {
+            Action::StopContainer { id } => format!("stop {id}"),
+            Action::RemoveContainer { id } => format!("remove {id}"),
+            Action::StopSandbox { id } => format!("stop sandbox {id}"),
+            Action::RemoveSandbox { id } => format!("remove sandbox {id}"),
+            Action::CreateSandbox { attempt } => format!("sandbox {attempt}"),
+            Action::Start { name, attempt, step } => format!("start {name} {attempt} step {step}"),
+        })
+        .chain(wake)
+        .collect()
+}
+
+fn s() -> Vec<Sandbox> {
+    vec![sandbox("s", 0, true)]
+}
+
+fn c(name: &str, attempt: u32, state: State) -> Container {
+    container("s", name, attempt, state)
+}
+
+#[test]
+fn a_pod_starts_step_by_step() {
+    assert_eq!(lines("Always", vec![], vec![]), ["sandbox 0"]);
+    assert_eq!(lines("Always", s(), vec![]), ["start first 0 step 0"]);
+    assert_eq!(lines("Always", s(), vec![c("first", 0, running())]), [""; 0]);
+    let mut so_far = vec![c("first", 0, exited(0, 1, 1))];
+    assert_eq!(lines("Always", s(), so_far.clone()), ["start proxy 0 step 0"]);
+    so_far.push(c("proxy", 0, running()));
+    assert_eq!(lines("Always", s(), so_far.clone()), ["start web 0 step 0", "start log 0 step 0"]);
+    so_far.extend([c("web", 0, running()), c("log", 0, running())]);
+    assert_eq!(lines("Always", s(), so_far), [""; 0]);
+}
+
+#[test]
+fn init_containers_that_fail_are_retried_unless_the_policy_is_never() {
+    let failed = vec![c("first", 0, exited(1, 1, 1))];
+    assert_eq!(lines("Always", s(), failed.clone()), ["start first 1 step 1"]);
+    assert_eq!(lines("OnFailure", s(), failed.clone()), ["start first 1 step 1"]);
+    assert_eq!(lines("Never", s(), failed), ["stop sandbox s"]);
+    let again = vec![c("first", 1, exited(1, 4, 1))];
+    assert_eq!(lines("Always", s(), again), ["wake +6"]);
+}
+
+/// A pod that got as far as its main containers.
+fn up(web: State, log: State) -> Vec<Container> {
+    vec![c("first", 0, exited(0, 3500, 1)), c("proxy", 0, running()), c("web", 0, web), c("log", 0, log)]
+}
+
+#[test]
+fn ended_containers_follow_the_restart_policy() {
+    let one_done = up(exited(0, 1, 1), running());
+    assert_eq!(lines("Always", s(), one_done.clone()), ["start web 1 step 1"]);
+    assert_eq!(lines("OnFailure", s(), one_done.clone()), [""; 0]);
+    assert_eq!(lines("Never", s(), one_done), [""; 0]);
+    assert_eq!(lines("OnFailure", s(), up(exited(2, 1, 1), running())), ["start web 1 step 1"]);
+    let all_done = up(exited(0, 1, 1), exited(0, 1, 1));
+    assert_eq!(lines("OnFailure", s(), all_done.clone()), ["stop proxy0"], "the sidecar ends last");
+    let mut wound_down = all_done;
+    wound_down[1].state = exited(0, 0, 9);
+    assert_eq!(lines("OnFailure", s(), wound_down.clone()), ["stop sandbox s"]);
+    assert_eq!(lines("OnFailure", vec![sandbox("s", 0, false)], wound_down), [""; 0]);
+}
+
+#[test]
+fn a_sidecar_that_ends_is_started_again_beside_the_running_pod() {
+    let mut pod = up(running(), running());
+    pod[1].state = exited(0, 1, 1);
+    assert_eq!(lines("Never", s(), pod), ["start proxy 1 step 1"]);
+}
+
+#[test]
+fn back_off_doubles_to_five_minutes_and_is_forgotten_after_ten_good_ones() {
+    let crashed = |step: u32, ago, ran| {
+        let mut pod = up(exited(1, ago, ran), running());
+        (pod[2].attempt, pod[2].step) = (step, step);
+        lines("Always", s(), pod)
+    };
+    assert_eq!(crashed(0, 0, 1), ["start web 1 step 1"]);
+    assert_eq!(crashed(1, 0, 1), ["wake +10"]);
+    assert_eq!(crashed(1, 10, 1), ["start web 2 step 2"]);
+    assert_eq!(crashed(2, 0, 1), ["wake +20"]);
+    assert_eq!(crashed(5, 0, 1), ["wake +160"]);
+    assert_eq!(crashed(6, 0, 1), ["wake +300"]);
+    assert_eq!(crashed(4_000_000_000, 0, 1), ["wake +300"]);
+    assert_eq!(crashed(6, 0, 600), ["start web 7 step 1"]);
+    assert_eq!(crashed(6, -400, 1), ["start web 7 step 7"], "a clock that was set back");
+}
+
+#[test]
+fn an_image_change_restarts_that_container_only() {
+    let mut pod = up(running(), running());
+    pod[2].hash = Some("0123456789abcdef".into());
+    assert_eq!(lines("Always", s(), pod.clone()), ["stop web0"]);
+    pod[2].state = exited(137, 0, 1);
+    pod[2].step = 5;
+    assert_eq!(lines("Never", s(), pod.clone()), ["start web 1 step 0"]);
+    pod[2].state = running();
+    pod[2].hash = Some("8f3a".into());
+    assert_eq!(lines("Always", s(), pod.clone()), [""; 0], "another agent's hash");
+    pod[2].hash = None;
+    assert_eq!(lines("Always", s(), pod), [""; 0]);
+}
+
+#[test]
+fn a_dead_sandbox_is_replaced_and_the_containers_follow() {
+    let dead = vec![sandbox("s", 0, false)];
+    let stray = up(running(), exited(137, 1, 3000));
+    assert_eq!(lines("Always", dead.clone(), stray), ["stop proxy0", "stop web0"]);
+    let mut gone = up(exited(137, 1, 3000), exited(137, 1, 3000));
+    gone[1].state = exited(137, 1, 3000);
+    assert_eq!(lines("Always", dead.clone(), gone.clone()), ["sandbox 1"]);
+    assert_eq!(lines("Never", dead, gone.clone()), [""; 0]);
+    let two = vec![sandbox("s", 0, false), sandbox("t", 1, true)];
+    assert_eq!(lines("Always", two.clone(), gone.clone()), ["start first 1 step 1"]);
+    gone.extend([container("t", "first", 1, exited(0, 0, 0)), container("t", "proxy", 1, running())]);
+    assert_eq!(
+        lines("Always", two.clone(), gone.clone()),
+        ["start web 1 step 1", "start log 1 step 1", "remove first0"]
+    );
+    gone.retain(|container| container.sandbox_id == "t");
+    gone.extend([container("t", "web", 1, running()), container("t", "log", 1, running())]);
+    assert_eq!(lines("Always", two, gone), ["remove sandbox s"]);
+}
+
+#[test]
+fn what_an_agent_left_half_done_is_made_anew() {
+    let half = up(State::Created, running());
+    assert_eq!(lines("Always", s(), half), ["remove web0", "start web 0 step 0"]);
+    assert_eq!(lines("Always", s(), up(State::Unknown, running())), ["stop web0"]);
+    let two_ready = vec![sandbox("s", 0, true), sandbox("t", 1, true)];
+    assert_eq!(lines("Always", two_ready, vec![]), ["stop sandbox s", "start first 0 step 0"]);
+}
+
+#[test]
+fn one_dead_container_is_kept_beside_the_newest() {
+    let mut pod = up(running(), running());
+    pod[2].attempt = 3;
+    pod[2].id = "web3".into();
+    pod.extend([c("web", 2, exited(1, 1, 1)), c("web", 1, exited(1, 2, 1)), c("old", 0, running())]);
+    assert_eq!(lines("Always", s(), pod), ["remove web1", "stop old0"]);
+}
+
+#[test]
+fn a_pod_that_is_over_never_starts_again() {
+    let mut pod = pod("Always");
+    pod.status = serde_json::from_value(json!({"phase": "Failed"})).unwrap();
+    let plan = plan(&Desired::of(&pod), &Observed::default(), at(NOW));
+    assert_eq!(plan, Plan::default());
+}
+
+#[test]
+fn ending_a_pod_stops_its_containers_before_its_sandbox() {
+    let observed = Observed::new(s(), up(running(), exited(0, 1, 1)));
+    let stops = [Action::StopContainer { id: "proxy0".into() }, Action::StopContainer { id: "web0".into() }];
+    assert_eq!(terminate(&observed).actions, stops);
+    assert_eq!(terminate(&Observed::new(s(), vec![])).actions, [Action::StopSandbox { id: "s".into() }]);
+    assert!(terminate(&Observed::new(vec![sandbox("s", 0, false)], vec![])).actions.is_empty());
+}

@@ -1,0 +1,117 @@
+//! Carries out the steps of a plan.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{Context, Error, Identity, memory::Blocked, start, stop};
+use crate::edged::{
+    convert, moment,
+    observed::Observed,
+    plan::{Action, Plan},
+    status::Waiting,
+};
+
+/// What came of the steps.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The runtime has something else than before, so that another plan may have more steps.
+    pub(super) progress: bool,
+    /// When something that failed may be tried again.
+    pub(super) retry_at: Option<Timestamp>,
+}
+
+impl Done {
+    pub(super) fn progress() -> Self {
+        Self { progress: true, retry_at: None }
+    }
+
+    pub(super) fn again_at(at: Timestamp) -> Self {
+        Self { progress: false, retry_at: Some(at) }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            progress: self.progress || other.progress,
+            retry_at: moment::earlier(self.retry_at, other.retry_at),
+        }
+    }
+}
+
+/// Takes all steps of the plan. One container that cannot start does not keep others from it.
+pub(super) async fn all(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+    observed: &Observed,
+    plan: &Plan,
+) -> Result<Done, Error> {
+    let mut done = Done::default();
+    let runtime = &context.runtime;
+    for action in &plan.actions {
+        let one = match action {
+            Action::StopContainer { id } => {
+                stop::container(context, pod, id, stop::deadline(pod, Timestamp::now()));
+                Done::default()
+            }
+            Action::RemoveContainer { id } => {
+                runtime.remove_container(id).await?;
+                Done::progress()
+            }
+            Action::StopSandbox { id } => {
+                runtime.stop_sandbox(id).await?;
+                Done::progress()
+            }
+            Action::RemoveSandbox { id } => {
+                runtime.remove_sandbox(id).await?;
+                Done::progress()
+            }
+            Action::CreateSandbox { attempt } => create_sandbox(context, pod, identity, *attempt).await,
+            Action::Start { name, attempt, step } => {
+                let what = start::What { name, attempt: *attempt, step: *step };
+                start::container(context, pod, identity, observed, what).await
+            }
+        };
+        done = done.and(one);
+    }
+    Ok(done)
+}
+
+/// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
+pub(super) fn held_up_until(context: &Context, identity: &Identity<'_>, now: Timestamp) -> Option<Timestamp> {
+    context.book.with(identity.uid, |memory| {
+        let retry_at = memory.held_up.as_ref().map(|held_up| held_up.retry_at);
+        retry_at.filter(|at| *at > now || memory.volumes_until.is_none())
+    })
+}
+
+async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, attempt: u32) -> Done {
+    let now = Timestamp::now();
+    if let Some(at) = held_up_until(context, identity, now) {
+        return Done::again_at(at);
+    }
+    let config = convert::sandbox(pod, attempt, &context.node_name, &context.dirs, &context.dns);
+    let failed = match tokio::fs::create_dir_all(&config.log_directory).await {
+        Err(error) => Some(format!("{}: {error}", config.log_directory)),
+        Ok(()) => {
+            let handler =
+                pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone()).unwrap_or_default();
+            let made = context.runtime.run_sandbox(config, handler).await;
+            made.err().map(|error| error.to_string())
+        }
+    };
+    context.book.with(identity.uid, |memory| match failed {
+        None => {
+            memory.held_up = None;
+            Done::progress()
+        }
+        Some(error) => {
+            let waiting = Waiting::new("ContainerCreating", format!("Failed to create pod sandbox: {error}"));
+            let blocked = Blocked::after(memory.held_up.as_ref(), waiting, now);
+            let at = blocked.retry_at;
+            memory.held_up = Some(blocked);
+            Done::again_at(at)
+        }
+    })
+}

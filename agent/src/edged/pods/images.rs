@@ -1,0 +1,186 @@
+//! Images: used when they are here, pulled in the background when they are not.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::runtime::reflector::ObjectRef;
+use wire::cri;
+
+use super::{
+    Context, Identity, Trigger, fetch,
+    memory::{Pull, doubled},
+    registry,
+    start::Obstacle,
+};
+use crate::edged::{moment, references, status::Waiting};
+
+/// A pull that failed is tried again after this, doubled with each failure …
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+/// … up to this; the kubelet's numbers.
+const MAX_WAIT: Duration = Duration::from_secs(300);
+/// How long a failure is reported as such before it is reported as a wait.
+const TELL: Duration = Duration::from_secs(1);
+/// A pull that is as quick as this needs no second look at the pod.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The container's image, here; else why it is not.
+pub(super) async fn ensure(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+    container: &Container,
+    sandbox: &cri::PodSandboxConfig,
+) -> Result<cri::Image, Obstacle> {
+    let name = container.image.clone().unwrap_or_default();
+    let policy = policy(container);
+    let failed = |error: &dyn std::fmt::Display| {
+        Obstacle::Failed(Waiting::new("ImageInspectError", error.to_string()))
+    };
+    if policy != Policy::Always
+        && let Some(image) = context.runtime.image(&name).await.map_err(|error| failed(&error))?
+    {
+        return Ok(image);
+    }
+    if policy == Policy::Never {
+        let message = format!("Container image {name:?} is not present with pull policy of Never");
+        return Err(Obstacle::Failed(Waiting::new("ErrImageNeverPull", message)));
+    }
+    let mut next =
+        context.book.with(identity.uid, |memory| next(memory.pulls.get_mut(&name), Timestamp::now(), &name));
+    if let Next::Pull { failures } = next {
+        pull(context, pod, identity, &name, sandbox, failures).await;
+        next = context
+            .book
+            .with(identity.uid, |memory| self::next(memory.pulls.get_mut(&name), Timestamp::now(), &name));
+    }
+    match next {
+        Next::Use => {
+            context.book.with(identity.uid, |memory| memory.pulls.remove(&name));
+            let image = context.runtime.image(&name).await.map_err(|error| failed(&error))?;
+            image.ok_or_else(|| failed(&format!("image {name:?} was pulled and is not there")))
+        }
+        Next::Wait(waiting, at) => Err(Obstacle::Until(waiting, at)),
+        Next::Pull { .. } | Next::Pending => Err(Obstacle::Pending),
+    }
+}
+
+/// When an image is pulled although it is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+fn policy(container: &Container) -> Policy {
+    match container.image_pull_policy.as_deref() {
+        Some("Always") => Policy::Always,
+        Some("Never") => Policy::Never,
+        Some("IfNotPresent") => Policy::IfNotPresent,
+        _ if is_latest(container.image.as_deref().unwrap_or_default()) => Policy::Always,
+        _ => Policy::IfNotPresent,
+    }
+}
+
+/// Without tag and digest, `latest` is meant.
+fn is_latest(image: &str) -> bool {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    !image.contains('@') && last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+/// What to do about an image that is not here.
+enum Next {
+    Pull { failures: u32 },
+    Pending,
+    Use,
+    Wait(Waiting, Timestamp),
+}
+
+fn next(pull: Option<&mut Pull>, now: Timestamp, image: &str) -> Next {
+    match pull {
+        None => Next::Pull { failures: 0 },
+        Some(Pull::Running) => Next::Pending,
+        Some(Pull::Done) => Next::Use,
+        Some(Pull::Failed { failures, retry_at, .. }) if *retry_at <= now => {
+            Next::Pull { failures: *failures }
+        }
+        Some(Pull::Failed { message, told: told @ false, .. }) => {
+            *told = true;
+            Next::Wait(Waiting::new("ErrImagePull", message.clone()), moment::after(now, TELL))
+        }
+        Some(Pull::Failed { message, retry_at, .. }) => {
+            let message = format!("Back-off pulling image {image:?}: ErrImagePull: {message}");
+            Next::Wait(Waiting::new("ImagePullBackOff", message), *retry_at)
+        }
+    }
+}
+
+/// Starts the pull, and waits a moment for it. When it ends later, it triggers the pod.
+async fn pull(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+    image: &str,
+    sandbox: &cri::PodSandboxConfig,
+    failures: u32,
+) {
+    context.book.with(identity.uid, |memory| memory.pulls.insert(image.to_owned(), Pull::Running));
+    let (task, uid, image) = (context.clone(), identity.uid.to_owned(), image.to_owned());
+    let (pod, namespace, sandbox) = (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
+    let (told, quick) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = context.shutdown.clone();
+    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+        let secrets = fetch::objects(&task.client, &namespace, references::of_pulls(&pod)).await;
+        let auth = registry::credentials(&secrets, &pod, &image);
+        let pulled = task.runtime.pull(&image, auth, Some(sandbox)).await;
+        let state = match pulled {
+            Ok(()) => Pull::Done,
+            Err(error) => {
+                let failures = failures.saturating_add(1);
+                let retry_at = moment::after(Timestamp::now(), doubled(FIRST_WAIT, failures, MAX_WAIT));
+                Pull::Failed { message: error.message().to_owned(), failures, retry_at, told: false }
+            }
+        };
+        task.book.with(&uid, |memory| memory.pulls.insert(image, state));
+        if told.send(()).is_err() {
+            let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
+        }
+    }));
+    let _ = tokio::time::timeout(PATIENCE, quick).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latest_is_always_pulled() {
+        for (image, latest) in [
+            ("nginx", true),
+            ("nginx:latest", true),
+            ("host:5000/nginx", true),
+            ("nginx:1.27", false),
+            ("host:5000/a/b:1", false),
+            ("nginx@sha256:00", false),
+        ] {
+            assert_eq!(is_latest(image), latest, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_failed_pull_is_told_then_waited_for_then_tried_again() {
+        let now = Timestamp::UNIX_EPOCH;
+        let retry_at = moment::after(now, FIRST_WAIT);
+        let mut pull = Pull::Failed { message: "no route".into(), failures: 1, retry_at, told: false };
+        let told = |next| match next {
+            Next::Wait(waiting, at) => (waiting.reason, waiting.message, at.as_second()),
+            _ => panic!("it must wait"),
+        };
+        assert_eq!(told(next(Some(&mut pull), now, "a")), ("ErrImagePull".into(), "no route".into(), 1));
+        let message = "Back-off pulling image \"a\": ErrImagePull: no route".to_owned();
+        assert_eq!(told(next(Some(&mut pull), now, "a")), ("ImagePullBackOff".into(), message, 10));
+        assert!(matches!(next(Some(&mut pull), retry_at, "a"), Next::Pull { failures: 1 }));
+        assert!(matches!(next(Some(&mut Pull::Running), now, "a"), Next::Pending));
+    }
+}

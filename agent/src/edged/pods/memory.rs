@@ -1,0 +1,116 @@
+//! What is remembered of a pod between two looks at it. Nothing here is needed to be right, only to be patient: after a
+//! restart of the agent it is empty, and everything is tried at once.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodStatus;
+use parking_lot::Mutex;
+
+use crate::edged::{moment, status::Waiting};
+
+/// What failed is tried again after this, doubled with each failure …
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// … up to this.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// All pods' memories, by uid.
+#[derive(Default)]
+pub(crate) struct Book(Mutex<HashMap<String, Memory>>);
+
+/// One pod's.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// Looks in a row that failed.
+    pub(super) failures: u32,
+    /// Containers that cannot be started, and why.
+    pub(super) blocked: BTreeMap<String, Blocked>,
+    /// Why the pod as a whole is held up.
+    pub(super) held_up: Option<Blocked>,
+    /// Until when the volumes are known to be up to date.
+    pub(super) volumes_until: Option<Timestamp>,
+    /// The status stored last, and the version of the pod that it was made from.
+    pub(super) reported: Option<(String, PodStatus)>,
+    /// Containers being stopped, and when their time is up.
+    pub(super) stops: HashMap<String, Timestamp>,
+    /// Images being pulled, or that could not be.
+    pub(super) pulls: HashMap<String, Pull>,
+}
+
+/// Something that could not be done.
+#[derive(Clone, Debug)]
+pub(super) struct Blocked {
+    /// Why.
+    pub(super) waiting: Waiting,
+    /// How often in a row.
+    pub(super) failures: u32,
+    /// When it is tried again.
+    pub(super) retry_at: Timestamp,
+}
+
+/// The pull of an image.
+#[derive(Clone, Debug)]
+pub(super) enum Pull {
+    /// On its way.
+    Running,
+    /// Here, and not used yet.
+    Done,
+    /// Failed.
+    Failed {
+        /// What the runtime said.
+        message: String,
+        /// How often in a row.
+        failures: u32,
+        /// When it is tried again.
+        retry_at: Timestamp,
+        /// Whether the failure itself was reported.
+        told: bool,
+    },
+}
+
+impl Book {
+    /// Uses the memory of a pod, which is made when it is missing. The lock is held: `act` must be short.
+    pub(super) fn with<T>(&self, uid: &str, act: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut book = self.0.lock();
+        if let Some(memory) = book.get_mut(uid) {
+            return act(memory);
+        }
+        act(book.entry(uid.to_owned()).or_default())
+    }
+
+    /// The pod is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.0.lock().remove(uid);
+    }
+
+    /// Forgets all pods but these.
+    pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
+        self.0.lock().retain(|uid, _| keep(uid));
+    }
+}
+
+impl Memory {
+    /// Something that the pod uses has changed: what failed may work now, and files may be out of date.
+    pub(super) fn reconsider(&mut self) {
+        self.volumes_until = None;
+        for blocked in self.blocked.values_mut().chain(self.held_up.as_mut()) {
+            blocked.retry_at = Timestamp::MIN;
+        }
+    }
+}
+
+impl Blocked {
+    /// One more failure after `last`.
+    pub(super) fn after(last: Option<&Self>, waiting: Waiting, now: Timestamp) -> Self {
+        let failures = last.map_or(0, |last| last.failures).saturating_add(1);
+        Self { waiting, failures, retry_at: moment::after(now, doubled(FIRST_WAIT, failures, MAX_WAIT)) }
+    }
+}
+
+/// `first`, doubled for each failure after the first one, up to `max`.
+pub(super) fn doubled(first: Duration, failures: u32, max: Duration) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(max)
+}

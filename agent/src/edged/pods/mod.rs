@@ -1,0 +1,192 @@
+//! The controller of pods: every trigger leads to one look at the pod, whatever it was.
+//!
+//! ```text
+//! pods ───────────────┐
+//! ConfigMaps, Secrets ┼─▶ reconcile: observe ─▶ plan ─▶ act ─▶ observe … ─▶ report
+//! runtime, own tasks ─┘
+//! ```
+
+mod act;
+mod fetch;
+mod images;
+mod memory;
+mod reconcile;
+mod registry;
+mod report;
+mod start;
+mod stop;
+mod terminate;
+mod tokens;
+mod triggers;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Client,
+    runtime::{
+        controller::{self, Action},
+        reflector::{ObjectRef, Store, store::Writer},
+    },
+};
+use tokio::sync::{OnceCell, mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub(crate) use self::memory::Book;
+use super::{
+    Progress,
+    convert::NodeDns,
+    downward::Allocatable,
+    names::Dirs,
+    runtime::{CallError, Runtime},
+};
+
+/// Triggers that wait to be taken. The controller takes them at once and merges those of one pod, so that a full channel is
+/// only a short wait for whoever triggers.
+pub(crate) const MAX_TRIGGERS: usize = 1024;
+/// A pod that cannot be looked at is looked at again after this, doubled with each failure …
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// … up to this.
+const MAX_RETRY: Duration = Duration::from_secs(30);
+
+/// What every part of the controller uses.
+pub(crate) struct Context {
+    /// The API.
+    pub(crate) client: Client,
+    /// The container runtime.
+    pub(crate) runtime: Runtime,
+    /// Where pods live on disk.
+    pub(crate) dirs: Dirs,
+    /// This node.
+    pub(crate) node_name: String,
+    /// How pods resolve names.
+    pub(crate) dns: NodeDns,
+    /// This node's addresses.
+    pub(crate) host_ips: Vec<String>,
+    /// What a container may use that sets no limit.
+    pub(crate) allocatable: Allocatable,
+    /// What the runtime calls itself, once it has said so.
+    pub(crate) runtime_name: OnceCell<String>,
+    /// What is remembered of pods between two looks.
+    pub(crate) book: Book,
+    /// To the controller itself.
+    pub(crate) triggers: mpsc::Sender<Trigger>,
+    /// Ends what runs in the background.
+    pub(crate) shutdown: CancellationToken,
+    /// Stops and pulls, which take long.
+    pub(crate) background: TaskTracker,
+    /// Each pod is looked at this often, without any trigger.
+    pub(crate) resync: Duration,
+}
+
+/// A reason to look at pods again.
+#[derive(Clone, Debug)]
+pub(crate) enum Trigger {
+    /// At one.
+    Pod(ObjectRef<Pod>),
+    /// At all: something may have been missed.
+    All,
+}
+
+/// Why a pod could not be brought closer to what is wanted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The runtime failed.
+    #[error(transparent)]
+    Runtime(#[from] CallError),
+    /// The API refused a status.
+    #[error("the pod's status was not stored: {}", super::api_message(.0))]
+    Report(#[source] kube::Error),
+    /// The API refused the deletion.
+    #[error("the pod has ended but is still in the API: {}", super::api_message(.0))]
+    Delete(#[source] kube::Error),
+    /// A status cannot be written as JSON.
+    #[error("the pod's status cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+    /// The pod's directories stay.
+    #[error(transparent)]
+    Volumes(#[from] super::volumes::Error),
+    /// The pod has an identity that no pod can have.
+    #[error("the pod has no usable uid, namespace or name")]
+    Identity,
+}
+
+impl Context {
+    /// What the runtime calls itself.
+    pub(crate) async fn runtime_name(&self) -> Result<&str, CallError> {
+        let name = self.runtime_name.get_or_try_init(|| async {
+            let version = self.runtime.version().await?;
+            Ok(version.runtime_name)
+        });
+        Ok(name.await?)
+    }
+}
+
+/// Runs the controller until it is dropped.
+pub(crate) async fn run(
+    context: Arc<Context>,
+    (reader, writer): (Store<Pod>, Writer<Pod>),
+    received: mpsc::Receiver<Trigger>,
+    concurrency: u16,
+    progress: &watch::Sender<Progress>,
+) {
+    let queue = triggers::all(&context, &reader, writer, received, progress.clone());
+    let config = controller::Config::default().concurrency(concurrency);
+    let reconciled = kube::runtime::applier(
+        |pod, context| Box::pin(reconcile::reconcile(pod, context)),
+        again,
+        context,
+        reader,
+        queue,
+        config,
+    );
+    reconciled
+        .for_each(async |result| match result {
+            Ok(_) => {}
+            // The pod has ended and is gone; what triggered was older than that.
+            Err(controller::Error::ObjectNotFound(_)) => {}
+            Err(controller::Error::ReconcilerFailed(error, pod)) => {
+                tracing::warn!(pod = %pod, error = &error as &dyn std::error::Error, "pod not in its wanted state");
+            }
+            Err(controller::Error::QueueError(error)) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "a watch is interrupted");
+            }
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "pods are not reconciled"),
+        })
+        .await;
+}
+
+/// When a pod that failed is looked at again.
+fn again(pod: Arc<Pod>, _error: &Error, context: Arc<Context>) -> Action {
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let failures = context.book.with(uid, |memory| {
+        memory.failures = memory.failures.saturating_add(1);
+        memory.failures
+    });
+    Action::requeue(memory::doubled(FIRST_RETRY, failures, MAX_RETRY))
+}
+
+/// The pod's identity, if it can be part of paths and URLs.
+struct Identity<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+impl<'a> Identity<'a> {
+    fn of(pod: &'a Pod) -> Result<Self, Error> {
+        let text = |field: &'a Option<String>| {
+            field.as_deref().filter(|text| super::names::is_component(text)).ok_or(Error::Identity)
+        };
+        let meta = &pod.metadata;
+        Ok(Self { namespace: text(&meta.namespace)?, name: text(&meta.name)?, uid: text(&meta.uid)? })
+    }
+}
+
+/// The instant at which something may be tried again, or the next look for its own sake.
+fn requeue(context: &Context, wake: Option<Timestamp>) -> Action {
+    let wait = wake.map_or(context.resync, |at| super::moment::until(at, Timestamp::now()));
+    Action::requeue(wait.min(context.resync))
+}

@@ -1,0 +1,140 @@
+//! One look at a pod: observe, plan, act, again until there is nothing more to do at once, then report.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::controller::Action;
+
+use super::{
+    Context, Error, Identity, act, fetch,
+    memory::{Blocked, Memory},
+    report::{self, Situation},
+    requeue, terminate, tokens,
+};
+use crate::edged::{
+    downward::Downward,
+    moment,
+    observed::Observed,
+    plan::{self, Desired, Plan},
+    references,
+    status::Waiting,
+    volumes, with_causes,
+};
+
+/// Rounds of one look. A pod needs three and one more for each init container; the rest is for the next look.
+const MAX_ROUNDS: usize = 16;
+/// What takes longer is reported while it goes on.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Brings the pod closer to what is wanted, and says when to look again.
+pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
+    let identity = Identity::of(&pod)?;
+    let action = if pod.metadata.deletion_timestamp.is_some() {
+        terminate::terminate(&context, &pod, &identity).await?
+    } else {
+        run(&context, &pod, &identity).await?
+    };
+    context.book.with(identity.uid, |memory| memory.failures = 0);
+    Ok(action)
+}
+
+async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
+    let desired = Desired::of(pod);
+    let mut observed = context.runtime.observe(identity.uid).await?;
+    let mut next;
+    if desired.is_finished(&observed) {
+        next = None;
+    } else {
+        next = refresh_volumes(context, pod, identity, &observed).await;
+    }
+    for _ in 0..MAX_ROUNDS {
+        let plan = plan::plan(&desired, &observed, Timestamp::now());
+        next = moment::earlier(next, plan.wake);
+        let done = {
+            let mut acting = Box::pin(act::all(context, pod, identity, &observed, &plan));
+            if let Ok(done) = tokio::time::timeout(PATIENCE, &mut acting).await {
+                done?
+            } else {
+                tell(context, pod, identity, &observed, &plan).await?;
+                acting.await?
+            }
+        };
+        if !done.progress {
+            tell(context, pod, identity, &observed, &plan).await?;
+            return Ok(requeue(context, moment::earlier(next, done.retry_at)));
+        }
+        observed = context.runtime.observe(identity.uid).await?;
+    }
+    Ok(Action::requeue(Duration::ZERO))
+}
+
+async fn tell(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+    observed: &Observed,
+    plan: &Plan,
+) -> Result<(), Error> {
+    report::report(context, pod, identity, &Situation { observed, back_off: &plan.back_off, ended: false })
+        .await
+}
+
+/// Makes the volumes what they should be, if it is time to. A failure holds up a pod that has not started; one that runs
+/// keeps the files that it has. Says when the volumes are due again.
+async fn refresh_volumes(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+    observed: &Observed,
+) -> Option<Timestamp> {
+    let now = Timestamp::now();
+    let (fresh_until, retry_at) = context.book.with(identity.uid, |memory| {
+        (memory.volumes_until, memory.held_up.as_ref().map(|held_up| held_up.retry_at))
+    });
+    if let Some(at) = fresh_until.or(retry_at).filter(|at| *at > now) {
+        return Some(at);
+    }
+    let pod_volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let wanted: BTreeSet<_> = pod_volumes.flat_map(references::of_volume).collect();
+    let objects = fetch::objects(&context.client, identity.namespace, wanted).await;
+    let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
+    let (task_context, task_pod) = (context.clone(), pod.clone());
+    let ips = observed.current().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
+    let done = tokio::task::spawn_blocking(move || {
+        let downward = Downward {
+            pod: &task_pod,
+            host_ips: &task_context.host_ips,
+            pod_ips: &ips,
+            allocatable: task_context.allocatable,
+        };
+        volumes::set_up(&task_context.dirs, &downward, &objects, &tokens).map_err(|error| with_causes(&error))
+    });
+    let done = done.await.unwrap_or_else(|error| Err(error.to_string()));
+    context.book.with(identity.uid, |memory| note(memory, done, tokens_due, context, now))
+}
+
+fn note(
+    memory: &mut Memory,
+    done: Result<(), String>,
+    tokens_due: Option<Timestamp>,
+    context: &Context,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    match done {
+        Ok(()) => {
+            memory.held_up = None;
+            let again = moment::after(now, context.resync);
+            // A token that could not be replaced in time is tried for at the pace of everything else.
+            let due = tokens_due.filter(|at| *at > now).map_or(again, |at| at.min(again));
+            memory.volumes_until = Some(due);
+        }
+        Err(message) => {
+            tracing::debug!(message, "volumes are not up to date");
+            memory.volumes_until = None;
+            let waiting = Waiting::new("ContainerCreating", message);
+            memory.held_up = Some(Blocked::after(memory.held_up.as_ref(), waiting, now));
+        }
+    }
+    memory.volumes_until.or(memory.held_up.as_ref().map(|held_up| held_up.retry_at))
+}

@@ -1,0 +1,98 @@
+//! Stores a pod's status, when it is another than the one stored last.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use super::{Context, Error, Identity};
+use crate::edged::{
+    observed::Observed,
+    status::{self, View, Waiting},
+};
+
+/// What a status is made from, beside what is remembered.
+pub(super) struct Situation<'a> {
+    /// What the runtime has.
+    pub(super) observed: &'a Observed,
+    /// Containers that wait before they are restarted.
+    pub(super) back_off: &'a BTreeMap<String, Duration>,
+    /// The pod is being deleted and all of its containers have ended.
+    pub(super) ended: bool,
+}
+
+/// Stores the status. A pod that is not there any more has none.
+pub(super) async fn report(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+    situation: &Situation<'_>,
+) -> Result<(), Error> {
+    let version = pod.metadata.resource_version.clone().unwrap_or_default();
+    let (mut waiting, held_up, last) = context.book.with(identity.uid, |memory| {
+        let blocked = memory.blocked.iter().map(|(name, blocked)| (name.clone(), blocked.waiting.clone()));
+        // The store's view of the pod may be older than the status that was stored last.
+        let last =
+            memory.reported.as_ref().filter(|(base, _)| *base == version).map(|(_, status)| status.clone());
+        (blocked.collect::<BTreeMap<_, _>>(), memory.held_up.as_ref().map(|h| h.waiting.clone()), last)
+    });
+    for (name, delay) in situation.back_off {
+        let Identity { namespace, name: pod, uid } = identity;
+        let delay = go_duration(*delay);
+        let message =
+            format!("back-off {delay} restarting failed container={name} pod={pod}_{namespace}({uid})");
+        waiting.insert(name.clone(), Waiting::new("CrashLoopBackOff", message));
+    }
+    let known;
+    let pod = match last {
+        Some(last) => {
+            known = Pod { status: Some(last), ..pod.clone() };
+            &known
+        }
+        None => pod,
+    };
+    let status = status::of(&View {
+        pod,
+        observed: situation.observed,
+        waiting: &waiting,
+        held_up: held_up.as_ref(),
+        host_ips: &context.host_ips,
+        runtime_name: context.runtime_name().await?,
+        ended: situation.ended,
+        now: Timestamp::now(),
+    });
+    let old = pod.status.clone().unwrap_or_default();
+    let Some(difference) = status::difference(&old, &status)? else { return Ok(()) };
+    let patch = Patch::Merge(json!({"metadata": {"uid": identity.uid}, "status": difference}));
+    let api = Api::<Pod>::namespaced(context.client.clone(), identity.namespace);
+    match api.patch_status(identity.name, &PatchParams::default(), &patch).await {
+        Ok(_) => {
+            context.book.with(identity.uid, |memory| memory.reported = Some((version, status)));
+            Ok(())
+        }
+        Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
+        Err(error) => Err(Error::Report(error)),
+    }
+}
+
+/// As Go writes durations: `10s`, `1m20s`, `5m0s`.
+fn go_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_look_like_the_kubelets() {
+        let texts = [10, 80, 300].map(|seconds| go_duration(Duration::from_secs(seconds)));
+        assert_eq!(texts, ["10s", "1m20s", "5m0s"]);
+    }
+}

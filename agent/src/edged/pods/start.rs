@@ -1,0 +1,172 @@
+//! Starts one container: image, environment, mounts, then create and start.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use wire::cri;
+
+use super::{
+    Context, Identity,
+    act::{Done, held_up_until},
+    fetch, images,
+    memory::Blocked,
+};
+use crate::edged::{
+    convert,
+    downward::Downward,
+    env::{self, Environment},
+    observed::{Observed, Sandbox},
+    references,
+    status::Waiting,
+    volumes::{self, Places},
+    with_causes,
+};
+
+/// Which container.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct What<'a> {
+    /// Its name in the pod.
+    pub(super) name: &'a str,
+    /// How many there were before.
+    pub(super) attempt: u32,
+    /// How many restarts in a row lead to it.
+    pub(super) step: u32,
+}
+
+/// Why a container does not start.
+pub(super) enum Obstacle {
+    /// Something has to end first, and will trigger the pod.
+    Pending,
+    /// It is tried again later, each time a little later.
+    Failed(Waiting),
+    /// It is tried again then.
+    Until(Waiting, Timestamp),
+}
+
+impl Obstacle {
+    fn config(message: impl std::fmt::Display) -> Self {
+        Self::Failed(Waiting::new("CreateContainerConfigError", message.to_string()))
+    }
+}
+
+/// Starts the container, or remembers why not.
+pub(super) async fn container(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+    observed: &Observed,
+    what: What<'_>,
+) -> Done {
+    let now = Timestamp::now();
+    let blocked = context.book.with(identity.uid, |memory| {
+        memory.blocked.get(what.name).map(|blocked| blocked.retry_at).filter(|at| *at > now)
+    });
+    if let Some(at) = blocked.or_else(|| held_up_until(context, identity, now)) {
+        return Done::again_at(at);
+    }
+    let (Some(spec), Some(sandbox)) = (&pod.spec, observed.current()) else { return Done::default() };
+    let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let Some(container) = all.into_iter().find(|container| container.name == what.name) else {
+        return Done::default();
+    };
+    let result = start(context, pod, identity, (spec, container, sandbox), what).await;
+    let last_name = what.name.to_owned();
+    context.book.with(identity.uid, |memory| {
+        let blocked = match result {
+            Ok(()) | Err(Obstacle::Pending) => {
+                memory.blocked.remove(what.name);
+                return Done { progress: result.is_ok(), retry_at: None };
+            }
+            Err(Obstacle::Failed(waiting)) => Blocked::after(memory.blocked.get(what.name), waiting, now),
+            Err(Obstacle::Until(waiting, retry_at)) => Blocked { waiting, failures: 0, retry_at },
+        };
+        let at = blocked.retry_at;
+        memory.blocked.insert(last_name, blocked);
+        Done::again_at(at)
+    })
+}
+
+async fn start(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+    (spec, container, sandbox): (&PodSpec, &Container, &Sandbox),
+    what: What<'_>,
+) -> Result<(), Obstacle> {
+    let config = convert::sandbox(pod, sandbox.attempt, &context.node_name, &context.dirs, &context.dns);
+    let image = images::ensure(context, pod, identity, container, &config).await?;
+    let uid = image.uid.map(|uid| uid.value);
+    convert::refuse_root(spec, container, uid, &image.username).map_err(Obstacle::config)?;
+    let environment = environment(context, pod, identity, container, sandbox).await?;
+    let mounts = mounts(context, pod, identity, container, (sandbox, environment.clone())).await?;
+    let log = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
+    let log = log.join(convert::log_path(what.name, what.attempt));
+    if let Some(parent) = log.parent() {
+        let made = tokio::fs::create_dir_all(parent).await;
+        made.map_err(|error| Obstacle::config(format!("{}: {error}", parent.display())))?;
+    }
+    let made = convert::Made {
+        environment: &environment,
+        mounts,
+        image_ref: image.id,
+        attempt: what.attempt,
+        step: what.step,
+        memory: context.allocatable.memory,
+    };
+    let wanted = convert::container(pod, container, made);
+    let created = context.runtime.create_container(&sandbox.id, wanted, config).await;
+    let id = created.map_err(|e| Obstacle::Failed(Waiting::new("CreateContainerError", e.message())))?;
+    let started = context.runtime.start_container(&id).await;
+    started.map_err(|e| Obstacle::Failed(Waiting::new("RunContainerError", e.message())))
+}
+
+async fn environment(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+    container: &Container,
+    sandbox: &Sandbox,
+) -> Result<Environment, Obstacle> {
+    let references = references::of_env(container);
+    let objects = fetch::objects(&context.client, identity.namespace, references).await;
+    let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
+    let downward = Downward {
+        pod,
+        host_ips: &context.host_ips,
+        pod_ips: if host_network { &context.host_ips } else { &sandbox.ips },
+        allocatable: context.allocatable,
+    };
+    env::build(container, &objects, &downward).map_err(Obstacle::config)
+}
+
+async fn mounts(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+    container: &Container,
+    (sandbox, environment): (&Sandbox, Environment),
+) -> Result<Vec<cri::Mount>, Obstacle> {
+    let hostname = convert::hostname(pod, &context.node_name);
+    let hosts = convert::etc_hosts(pod, &hostname, &sandbox.ips);
+    let path = context.dirs.etc_hosts(identity.uid);
+    let (context, pod, container) = (context.clone(), pod.clone(), container.clone());
+    let done = tokio::task::spawn_blocking(move || {
+        if let Some(text) = &hosts {
+            write_if_changed(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let places = Places { dirs: &context.dirs, pod: &pod, etc_hosts: hosts.map(|_| path) };
+        volumes::of_container(&places, &container, &environment).map_err(|error| with_causes(&error))
+    });
+    done.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Obstacle::config)
+}
+
+fn write_if_changed(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+    if std::fs::read_to_string(path).is_ok_and(|now| now == text) {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(path, text)
+}

@@ -1,0 +1,85 @@
+//! The service account tokens of a pod's volumes: those on disk as long as they are good, else new ones.
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
+    core::v1::{Pod, ServiceAccount},
+};
+use kube::{Api, api::PostParams};
+
+use super::{Context, Identity};
+use crate::edged::{
+    api_message, moment,
+    names::is_component,
+    volumes::{
+        Tokens,
+        token::{self, Wanted},
+    },
+};
+
+/// All tokens of the pod, and when the first of them must be replaced.
+pub(super) async fn of_pod(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+    now: Timestamp,
+) -> (Tokens, Option<Timestamp>) {
+    let (mut tokens, mut next) = (Tokens::new(), None);
+    for wanted in token::wanted(pod) {
+        let old = on_disk(context, identity, &wanted).await;
+        let good = old.as_deref().is_some_and(|old| token::refresh_at(old).is_some_and(|at| at > now));
+        let token = match old {
+            Some(old) if good => Ok(old),
+            old => match request(context, pod, identity, &wanted).await {
+                Ok(token) => Ok(token),
+                // It may be good a little longer, and there is none better.
+                Err(error) => old.ok_or(error),
+            },
+        };
+        if let Ok(token) = &token {
+            next = moment::earlier(next, token::refresh_at(token));
+        }
+        tokens.insert((wanted.volume, wanted.path), token);
+    }
+    (tokens, next)
+}
+
+async fn on_disk(context: &Context, identity: &Identity<'_>, wanted: &Wanted) -> Option<String> {
+    if !is_component(&wanted.volume) || !crate::edged::names::is_below(wanted.path.as_ref()) {
+        return None;
+    }
+    let path = context.dirs.volume(identity.uid, "projected", &wanted.volume).join(&wanted.path);
+    tokio::fs::read_to_string(path).await.ok()
+}
+
+async fn request(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+    wanted: &Wanted,
+) -> Result<String, String> {
+    let account =
+        pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+    if !is_component(account) {
+        return Err("that is not a service account's name".into());
+    }
+    let audiences = Some(wanted.audience.clone()).filter(|audience| !audience.is_empty());
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            audiences: audiences.into_iter().collect(),
+            expiration_seconds: Some(wanted.seconds),
+            bound_object_ref: Some(BoundObjectReference {
+                api_version: Some("v1".into()),
+                kind: Some("Pod".into()),
+                name: Some(identity.name.to_owned()),
+                uid: Some(identity.uid.to_owned()),
+            }),
+        },
+        ..Default::default()
+    };
+    let api = Api::<ServiceAccount>::namespaced(context.client.clone(), identity.namespace);
+    let answer = api.create_token_request(account, &PostParams::default(), &request).await;
+    let status = answer.map_err(|error| api_message(&error))?.status;
+    let token = status.map(|status| status.token).filter(|token| !token.is_empty());
+    token.ok_or_else(|| "the API's answer has no token".into())
+}

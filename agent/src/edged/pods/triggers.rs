@@ -1,0 +1,134 @@
+//! All reasons to look at pods again, as one stream.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use futures::{StreamExt, TryStreamExt, stream::SelectAll};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{
+        PredicateConfig, WatchStreamExt,
+        controller::{ReconcileReason, ReconcileRequest, trigger_self},
+        reflector::{ObjectRef, Store, store::Writer},
+        watcher::{self, Event},
+    },
+};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::{Context, Trigger};
+use crate::edged::{
+    Progress,
+    references::{self, Reference},
+};
+
+/// A watch that failed; it is started again by itself.
+#[derive(Debug, thiserror::Error)]
+#[error("the watch of {kind}")]
+pub(super) struct Error {
+    kind: &'static str,
+    source: Box<watcher::Error>,
+}
+
+type Request = Result<ReconcileRequest<Pod>, Error>;
+type Requests = futures::stream::BoxStream<'static, Request>;
+
+/// The stream of all triggers.
+pub(super) fn all(
+    context: &Arc<Context>,
+    store: &Store<Pod>,
+    writer: Writer<Pod>,
+    received: mpsc::Receiver<Trigger>,
+    progress: watch::Sender<Progress>,
+) -> SelectAll<Requests> {
+    let mut all = SelectAll::new();
+    all.push(pods(context, writer, progress));
+    all.push(objects::<ConfigMap>(context, store, "configmaps", Reference::ConfigMap));
+    all.push(objects::<Secret>(context, store, "secrets", Reference::Secret));
+    let store = store.clone();
+    let own = ReceiverStream::new(received).flat_map(move |trigger| {
+        let pods = match trigger {
+            Trigger::Pod(pod) => vec![pod],
+            Trigger::All => store.state().iter().map(|pod| ObjectRef::from_obj(pod.as_ref())).collect(),
+        };
+        futures::stream::iter(pods.into_iter().map(|pod| Ok(request(pod, "runtime"))))
+    });
+    all.push(own.boxed());
+    all
+}
+
+fn request(obj_ref: ObjectRef<Pod>, reason: &str) -> ReconcileRequest<Pod> {
+    ReconcileRequest { obj_ref, reason: ReconcileReason::Custom { reason: reason.into() } }
+}
+
+/// This node's pods. What changes nothing for their containers, above all the statuses that this agent itself reports,
+/// triggers nothing.
+fn pods(context: &Arc<Context>, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> Requests {
+    let own = watcher::Config::default().fields(&format!("spec.nodeName={}", context.node_name));
+    let mut listed = false;
+    let pods = watcher::watcher(Api::<Pod>::all(context.client.clone()), own)
+        .default_backoff()
+        .modify(|pod| pod.managed_fields_mut().clear())
+        .reflect(writer)
+        .inspect_ok(move |event| {
+            if !listed && matches!(event, Event::InitDone) {
+                listed = true;
+                progress.send_modify(|progress| progress.pods_listed = true);
+            }
+        })
+        .touched_objects()
+        .predicate_filter(fingerprint, PredicateConfig::default());
+    trigger_self(pods, ()).map_err(|source| Error { kind: "pods", source: Box::new(source) }).boxed()
+}
+
+/// Equal for two versions of a pod between which there is nothing to do.
+fn fingerprint(pod: &Pod) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    let meta = &pod.metadata;
+    (&meta.uid, &meta.labels, &meta.annotations, meta.deletion_grace_period_seconds).hash(&mut hasher);
+    meta.deletion_timestamp.as_ref().map(|at| at.0.as_nanosecond()).hash(&mut hasher);
+    serde_json::to_vec(&pod.spec).ok()?.hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// The pods that use an object of type `K` which has changed.
+fn objects<K>(
+    context: &Arc<Context>,
+    store: &Store<Pod>,
+    kind: &'static str,
+    reference: fn(String) -> Reference,
+) -> Requests
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    let (context, store) = (context.clone(), store.clone());
+    let changed = watcher::watcher(Api::<K>::all(context.client.clone()), watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
+    changed
+        .map_ok(move |object| {
+            let (namespace, reference) = (object.namespace(), reference(object.name_any()));
+            let users = store
+                .state()
+                .into_iter()
+                .filter(move |pod| pod.metadata.namespace == namespace && references::uses(pod, &reference));
+            let requests: Vec<Request> = users
+                .map(|pod| {
+                    context.book.with(pod.metadata.uid.as_deref().unwrap_or_default(), |m| m.reconsider());
+                    Ok(request(ObjectRef::from_obj(pod.as_ref()), kind))
+                })
+                .collect();
+            futures::stream::iter(requests)
+        })
+        .map_err(move |source| Error { kind, source: Box::new(source) })
+        .try_flatten()
+        .boxed()
+}

@@ -1,0 +1,248 @@
+//! The container runtime, over CRI v1: one method per call that edged makes, each with a limit on time and size.
+
+mod observe;
+
+use std::time::Duration;
+
+use futures::future::{BoxFuture, try_join_all};
+use tonic::{Code, Status, Streaming, transport::Channel};
+use wire::cri::{
+    self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient,
+};
+
+use super::{names, observed::Observed};
+
+/// No call takes longer, but those that say so; the kubelet's limit.
+const CALL: Duration = Duration::from_secs(120);
+/// A pull that takes longer has stalled.
+const PULL: Duration = Duration::from_secs(30 * 60);
+/// Largest answer that is read: the list of a node full of containers and their annotations.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// A call that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the container runtime's {call}: {}", status.message())]
+pub(crate) struct CallError {
+    call: &'static str,
+    status: Status,
+}
+
+impl CallError {
+    /// Whether what the call was about does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status.code() == Code::NotFound
+    }
+
+    /// What the runtime said.
+    pub(crate) fn message(&self) -> &str {
+        self.status.message()
+    }
+}
+
+type Result<T> = std::result::Result<T, CallError>;
+
+/// The runtime's client; clones share one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Runtime {
+    runtime: RuntimeServiceClient<Channel>,
+    images: ImageServiceClient<Channel>,
+}
+
+/// The answer, if it comes in time. Boxed: requests are large, and the futures that wait for them many.
+fn limited<'a, T: 'a>(
+    call: &'static str,
+    limit: Duration,
+    answer: impl Future<Output = std::result::Result<tonic::Response<T>, Status>> + Send + 'a,
+) -> BoxFuture<'a, Result<T>> {
+    let answer = Box::pin(answer);
+    Box::pin(async move {
+        match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(CallError { call, status }),
+            Err(_) => {
+                let status = Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
+                Err(CallError { call, status })
+            }
+        }
+    })
+}
+
+/// What does not exist has been removed already.
+fn gone_is_fine<T: Default>(result: Result<T>) -> Result<T> {
+    match result {
+        Err(error) if error.is_not_found() => Ok(T::default()),
+        other => other,
+    }
+}
+
+fn pod_selector(uid: &str) -> std::collections::BTreeMap<String, String> {
+    [(names::POD_UID.to_owned(), uid.to_owned())].into()
+}
+
+impl Runtime {
+    /// A client over `channel`, which connects when it is first used.
+    pub(crate) fn new(channel: Channel) -> Self {
+        Self {
+            runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MAX_ANSWER),
+            images: ImageServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
+        }
+    }
+
+    /// Who the runtime is.
+    pub(crate) async fn version(&self) -> Result<cri::VersionResponse> {
+        let request = cri::VersionRequest { version: "v1".into() };
+        limited("Version", CALL, self.runtime.clone().version(request)).await
+    }
+
+    /// Whether it can run pods.
+    pub(crate) async fn status(&self) -> Result<cri::RuntimeStatus> {
+        let answer =
+            limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await?;
+        Ok(answer.status.unwrap_or_default())
+    }
+
+    /// All that there is of the pod with this uid.
+    pub(crate) async fn observe(&self, uid: &str) -> Result<Observed> {
+        let filter = cri::PodSandboxFilter { label_selector: pod_selector(uid), ..Default::default() };
+        let containers = cri::ContainerFilter { label_selector: pod_selector(uid), ..Default::default() };
+        let (sandboxes, containers) =
+            tokio::try_join!(self.sandboxes(Some(filter)), self.containers(Some(containers)))?;
+        if sandboxes.is_empty() && containers.is_empty() {
+            return Ok(Observed::default());
+        }
+        let newest = sandboxes.iter().max_by_key(|s| (s.metadata.as_ref().map(|m| m.attempt), s.created_at));
+        let ready = newest.filter(|s| s.state() == cri::PodSandboxState::SandboxReady);
+        let network = async {
+            match ready {
+                Some(sandbox) => self.sandbox_status(&sandbox.id).await,
+                None => Ok(None),
+            }
+        };
+        let statuses = try_join_all(containers.iter().map(|container| self.container_status(&container.id)));
+        let (network, statuses) = tokio::try_join!(network, statuses)?;
+        Ok(observe::observed(
+            &sandboxes,
+            network.as_ref(),
+            &containers,
+            statuses.into_iter().flatten().collect(),
+        ))
+    }
+
+    /// Sandboxes, all or those that a filter passes.
+    pub(crate) async fn sandboxes(
+        &self,
+        filter: Option<cri::PodSandboxFilter>,
+    ) -> Result<Vec<cri::PodSandbox>> {
+        let request = cri::ListPodSandboxRequest { filter };
+        Ok(limited("ListPodSandbox", CALL, self.runtime.clone().list_pod_sandbox(request)).await?.items)
+    }
+
+    /// Containers, all or those that a filter passes.
+    pub(crate) async fn containers(
+        &self,
+        filter: Option<cri::ContainerFilter>,
+    ) -> Result<Vec<cri::Container>> {
+        let request = cri::ListContainersRequest { filter };
+        Ok(limited("ListContainers", CALL, self.runtime.clone().list_containers(request)).await?.containers)
+    }
+
+    async fn sandbox_status(&self, id: &str) -> Result<Option<cri::PodSandboxStatus>> {
+        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+        let answer =
+            limited("PodSandboxStatus", CALL, self.runtime.clone().pod_sandbox_status(request)).await;
+        Ok(gone_is_fine(answer)?.status)
+    }
+
+    async fn container_status(&self, id: &str) -> Result<Option<cri::ContainerStatus>> {
+        let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
+        let answer = limited("ContainerStatus", CALL, self.runtime.clone().container_status(request)).await;
+        Ok(gone_is_fine(answer)?.status)
+    }
+
+    /// Makes a sandbox, and says its id.
+    pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: String) -> Result<String> {
+        let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler };
+        let answer = limited("RunPodSandbox", CALL, self.runtime.clone().run_pod_sandbox(request)).await?;
+        Ok(answer.pod_sandbox_id)
+    }
+
+    /// Frees the sandbox's network and kills what still runs in it.
+    pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        let answer = limited("StopPodSandbox", CALL, self.runtime.clone().stop_pod_sandbox(request)).await;
+        gone_is_fine(answer).map(drop)
+    }
+
+    /// Forgets the sandbox and its containers.
+    pub(crate) async fn remove_sandbox(&self, id: &str) -> Result<()> {
+        let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        let answer =
+            limited("RemovePodSandbox", CALL, self.runtime.clone().remove_pod_sandbox(request)).await;
+        gone_is_fine(answer).map(drop)
+    }
+
+    /// Makes a container, and says its id.
+    pub(crate) async fn create_container(
+        &self,
+        sandbox_id: &str,
+        config: cri::ContainerConfig,
+        sandbox: cri::PodSandboxConfig,
+    ) -> Result<String> {
+        let request = cri::CreateContainerRequest {
+            pod_sandbox_id: sandbox_id.to_owned(),
+            config: Some(config),
+            sandbox_config: Some(sandbox),
+        };
+        let answer = limited("CreateContainer", CALL, self.runtime.clone().create_container(request)).await?;
+        Ok(answer.container_id)
+    }
+
+    /// Starts a container that was made.
+    pub(crate) async fn start_container(&self, id: &str) -> Result<()> {
+        let request = cri::StartContainerRequest { container_id: id.to_owned() };
+        limited("StartContainer", CALL, self.runtime.clone().start_container(request)).await.map(drop)
+    }
+
+    /// Asks a container to end, and kills it after `grace`.
+    pub(crate) async fn stop_container(&self, id: &str, grace: Duration) -> Result<()> {
+        let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+        let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
+        let limit = grace.saturating_add(CALL);
+        gone_is_fine(limited("StopContainer", limit, self.runtime.clone().stop_container(request)).await)
+            .map(drop)
+    }
+
+    /// Forgets a container.
+    pub(crate) async fn remove_container(&self, id: &str) -> Result<()> {
+        let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
+        let answer = limited("RemoveContainer", CALL, self.runtime.clone().remove_container(request)).await;
+        gone_is_fine(answer).map(drop)
+    }
+
+    /// Every change as it happens. The answer may take until the first one, so there is no limit on its time.
+    pub(crate) async fn events(&self) -> Result<Streaming<cri::ContainerEventResponse>> {
+        let answer = self.runtime.clone().get_container_events(cri::GetEventsRequest {}).await;
+        answer
+            .map(tonic::Response::into_inner)
+            .map_err(|status| CallError { call: "GetContainerEvents", status })
+    }
+
+    /// The image, if it is on this node.
+    pub(crate) async fn image(&self, image: &str) -> Result<Option<cri::Image>> {
+        let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
+        let request = cri::ImageStatusRequest { image, verbose: false };
+        Ok(limited("ImageStatus", CALL, self.images.clone().image_status(request)).await?.image)
+    }
+
+    /// Fetches an image.
+    pub(crate) async fn pull(
+        &self,
+        image: &str,
+        auth: Option<cri::AuthConfig>,
+        sandbox: Option<cri::PodSandboxConfig>,
+    ) -> Result<()> {
+        let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
+        let request = cri::PullImageRequest { image, auth, sandbox_config: sandbox };
+        limited("PullImage", PULL, self.images.clone().pull_image(request)).await.map(drop)
+    }
+}

@@ -1,0 +1,85 @@
+//! From CRI's words to [`Observed`]. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use wire::cri;
+
+use crate::edged::{
+    moment, names,
+    observed::{Container, Observed, Sandbox, State},
+};
+
+/// What the lists and statuses say. A container whose status is missing vanished in between, and is left out.
+pub(super) fn observed(
+    sandboxes: &[cri::PodSandbox],
+    network: Option<&cri::PodSandboxStatus>,
+    containers: &[cri::Container],
+    statuses: Vec<cri::ContainerStatus>,
+) -> Observed {
+    let sandbox_of: BTreeMap<&str, &str> =
+        containers.iter().map(|c| (c.id.as_str(), c.pod_sandbox_id.as_str())).collect();
+    let containers = statuses
+        .into_iter()
+        .filter_map(|status| {
+            let sandbox_id = (*sandbox_of.get(status.id.as_str())?).to_owned();
+            container(status, sandbox_id)
+        })
+        .collect();
+    Observed::new(sandboxes.iter().map(|item| sandbox(item, network)).collect(), containers)
+}
+
+fn sandbox(item: &cri::PodSandbox, network: Option<&cri::PodSandboxStatus>) -> Sandbox {
+    let network = network.filter(|status| status.id == item.id);
+    let ips = network.and_then(|status| status.network.as_ref()).map(|network| {
+        let all = std::iter::once(&network.ip).chain(network.additional_ips.iter().map(|more| &more.ip));
+        all.filter(|ip| !ip.is_empty()).cloned().collect()
+    });
+    // The status is newer than the list.
+    let state = network.map_or(item.state(), |status| status.state());
+    Sandbox {
+        id: item.id.clone(),
+        attempt: item.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
+        ready: state == cri::PodSandboxState::SandboxReady,
+        created_at: moment::from_nanos(item.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
+        ips: ips.unwrap_or_default(),
+    }
+}
+
+/// `None` without a name: not one of ours.
+fn container(status: cri::ContainerStatus, sandbox_id: String) -> Option<Container> {
+    let state = state(&status);
+    let name = status.labels.get(names::CONTAINER_NAME)?.clone();
+    let number = |annotation: &str| status.annotations.get(annotation).and_then(|text| text.parse().ok());
+    let image = status.image.unwrap_or_default();
+    Some(Container {
+        sandbox_id,
+        name,
+        attempt: status.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
+        hash: status.annotations.get(names::HASH).cloned(),
+        // A container of another agent, without a step: as many as it counts in all.
+        step: number(names::RESTART_STEP).or_else(|| number(names::RESTART_COUNT)).unwrap_or(0),
+        image: if image.user_specified_image.is_empty() { image.image } else { image.user_specified_image },
+        image_id: if status.image_ref.is_empty() { status.image_id } else { status.image_ref },
+        created_at: moment::from_nanos(status.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
+        id: status.id,
+        state,
+    })
+}
+
+fn state(status: &cri::ContainerStatus) -> State {
+    let created = moment::from_nanos(status.created_at).unwrap_or(Timestamp::UNIX_EPOCH);
+    let started_at = moment::from_nanos(status.started_at);
+    match status.state() {
+        cri::ContainerState::ContainerCreated => State::Created,
+        cri::ContainerState::ContainerRunning => State::Running { started_at: started_at.unwrap_or(created) },
+        cri::ContainerState::ContainerExited => State::Exited {
+            started_at,
+            finished_at: moment::from_nanos(status.finished_at).or(started_at).unwrap_or(created),
+            exit_code: status.exit_code,
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+        },
+        cri::ContainerState::ContainerUnknown => State::Unknown,
+    }
+}

@@ -1,0 +1,110 @@
+//! The conditions that the kubelet owns; others are left as they are.
+
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+
+use super::{View, containers::Statuses, phase};
+use crate::edged::moment;
+
+/// The kubelet's conditions, in its order.
+const OWN: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// A condition's value: true, or false with reason and message.
+struct Value(Result<&'static str, (&'static str, String)>);
+
+impl Value {
+    const TRUE: Self = Self(Ok(""));
+
+    fn no(reason: &'static str, message: String) -> Self {
+        Self(Err((reason, message)))
+    }
+}
+
+/// All conditions; the time of transition changes only when the value does.
+pub(super) fn all(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Statuses) -> Vec<PodCondition> {
+    let mut all = old.conditions.clone().unwrap_or_default();
+    for kind in OWN {
+        let value = match kind {
+            "PodReadyToStartContainers" => has_sandbox(view),
+            "Initialized" => initialised(view, phase, statuses),
+            "Ready" => ready(view, old, phase, statuses),
+            "ContainersReady" => containers_ready(phase, statuses),
+            _ => Value::TRUE,
+        };
+        let (status, reason, message) = match value.0 {
+            Ok(reason) => ("True", reason, String::new()),
+            Err((reason, message)) => ("False", reason, message),
+        };
+        let last = all.iter_mut().find(|condition| condition.type_ == kind);
+        let same = last.as_ref().filter(|last| last.status == status);
+        let since = same.and_then(|last| last.last_transition_time.clone());
+        let condition = PodCondition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+            message: (!message.is_empty()).then_some(message),
+            last_transition_time: since.or_else(|| Some(moment::to_api(view.now))),
+            last_probe_time: None,
+            observed_generation: last.as_ref().and_then(|last| last.observed_generation),
+        };
+        match last {
+            Some(last) => *last = condition,
+            None => all.push(condition),
+        }
+    }
+    all
+}
+
+fn has_sandbox(view: &View<'_>) -> Value {
+    match (view.observed.current(), view.pod_ips()) {
+        (Some(_), [_, ..]) => Value::TRUE,
+        _ => Value::no("", String::new()),
+    }
+}
+
+fn initialised(view: &View<'_>, phase: &str, statuses: &Statuses) -> Value {
+    if phase == "Succeeded" {
+        return Value(Ok("PodCompleted"));
+    }
+    let rest = phase::uninitialised(view, statuses);
+    if rest.is_empty() {
+        return Value::TRUE;
+    }
+    Value::no("ContainersNotInitialized", format!("containers with incomplete status: [{}]", rest.join(" ")))
+}
+
+fn containers_ready(phase: &str, statuses: &Statuses) -> Value {
+    match phase {
+        "Succeeded" => return Value::no("PodCompleted", String::new()),
+        "Failed" => return Value::no("PodFailed", String::new()),
+        _ => {}
+    }
+    let unready: Vec<&str> =
+        statuses.mains.iter().filter(|status| !status.ready).map(|status| status.name.as_str()).collect();
+    if unready.is_empty() {
+        return Value::TRUE;
+    }
+    Value::no("ContainersNotReady", format!("containers with unready status: [{}]", unready.join(" ")))
+}
+
+fn ready(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Statuses) -> Value {
+    let containers = containers_ready(phase, statuses);
+    if containers.0.is_err() {
+        return containers;
+    }
+    let gates = view.pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let closed: Vec<String> = gates
+        .filter_map(|gate| {
+            let kind = &gate.condition_type;
+            let condition = old.conditions.iter().flatten().find(|condition| condition.type_ == *kind);
+            match condition.map(|condition| condition.status.as_str()) {
+                Some("True") => None,
+                Some(_) => Some(format!("the status of pod readiness gate \"{kind}\" is not \"True\"")),
+                None => {
+                    Some(format!("corresponding condition of pod readiness gate \"{kind}\" does not exist."))
+                }
+            }
+        })
+        .collect();
+    if closed.is_empty() { Value::TRUE } else { Value::no("ReadinessGatesNotReady", closed.join(", ")) }
+}

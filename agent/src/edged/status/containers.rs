@@ -1,0 +1,150 @@
+//! The statuses of a pod's containers.
+
+use k8s_openapi::api::core::v1::{
+    Container as Spec, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, PodStatus,
+};
+
+use super::View;
+use crate::edged::{
+    moment,
+    observed::{Container, State},
+    plan::{Role, role_of_init},
+};
+
+/// All statuses, in the pod's order.
+#[derive(Debug)]
+pub(super) struct Statuses {
+    /// `None` when the pod has no init containers.
+    pub(super) inits: Option<Vec<ContainerStatus>>,
+    /// The others.
+    pub(super) mains: Vec<ContainerStatus>,
+}
+
+/// The statuses of all containers.
+pub(super) fn all(view: &View<'_>, old: &PodStatus) -> Statuses {
+    let spec = view.pod.spec.as_ref();
+    let inits = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+    let statuses = |old: Option<&Vec<ContainerStatus>>, specs: &[Spec], default: &str, init: bool| {
+        specs
+            .iter()
+            .map(|spec| {
+                let last = old.and_then(|all| all.iter().find(|status| status.name == spec.name));
+                one(view, spec, last, default, init && role_of_init(spec) == Role::Init)
+            })
+            .collect::<Vec<_>>()
+    };
+    // What has not started waits for the sandbox, or for the init containers.
+    let reason = if inits.is_empty() { "ContainerCreating" } else { "PodInitializing" };
+    let old_inits = old.init_container_statuses.as_ref();
+    let mains = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    Statuses {
+        inits: (!inits.is_empty()).then(|| statuses(old_inits, inits, reason, true)),
+        mains: statuses(old.container_statuses.as_ref(), mains, reason, false),
+    }
+}
+
+fn one(
+    view: &View<'_>,
+    spec: &Spec,
+    old: Option<&ContainerStatus>,
+    default: &str,
+    runs_to_its_end: bool,
+) -> ContainerStatus {
+    let mut all = view.observed.named(&spec.name);
+    let waiting = view.waiting.get(&spec.name);
+    let Some(newest) = all.next() else { return absent(view, spec, old, default) };
+    let mut status = ContainerStatus {
+        name: spec.name.clone(),
+        image: image(spec, newest),
+        image_id: newest.image_id.clone(),
+        container_id: Some(id(view, newest)),
+        restart_count: i32::try_from(newest.attempt).unwrap_or(i32::MAX),
+        started: Some(false),
+        ..Default::default()
+    };
+    let before = all.find_map(|container| terminated(view, container));
+    match (&newest.state, waiting) {
+        (State::Running { started_at }, _) => {
+            let running = ContainerStateRunning { started_at: Some(moment::to_api(*started_at)) };
+            status.state = Some(ContainerState { running: Some(running), ..Default::default() });
+            status.last_state = before.map(ended);
+            status.ready = !runs_to_its_end;
+            status.started = Some(true);
+        }
+        (State::Exited { .. }, None) => {
+            status.state = terminated(view, newest).map(ended);
+            status.last_state = before.map(ended);
+            status.ready = runs_to_its_end && newest.exit_code() == Some(0);
+        }
+        (State::Exited { .. }, Some(waiting)) => {
+            status.state = Some(waits(&waiting.reason, &waiting.message));
+            status.last_state = terminated(view, newest).map(ended);
+        }
+        (State::Created | State::Unknown, waiting) => {
+            let (reason, message) = waiting.map_or((default, ""), |w| (&w.reason, &w.message));
+            status.state = Some(waits(reason, message));
+            status.last_state = before.map(ended);
+        }
+    }
+    status
+}
+
+/// What the container was made from, by the name that a person knows.
+fn image(spec: &Spec, newest: &Container) -> String {
+    if newest.image.is_empty() || newest.image.starts_with("sha256:") {
+        return spec.image.clone().unwrap_or_default();
+    }
+    newest.image.clone()
+}
+
+/// The status of a container that the runtime does not have.
+fn absent(view: &View<'_>, spec: &Spec, old: Option<&ContainerStatus>, default: &str) -> ContainerStatus {
+    let ended = old.filter(|old| old.state.as_ref().is_some_and(|state| state.terminated.is_some()));
+    let over = view.pod.status.as_ref().and_then(|s| s.phase.as_deref());
+    if let (Some(ended), true) = (ended, view.ended || matches!(over, Some("Succeeded" | "Failed"))) {
+        return ended.clone();
+    }
+    let waiting = view.waiting.get(&spec.name).or(view.held_up);
+    let (reason, message) = waiting.map_or((default, ""), |w| (w.reason.as_str(), w.message.as_str()));
+    ContainerStatus {
+        name: spec.name.clone(),
+        image: spec.image.clone().unwrap_or_default(),
+        started: Some(false),
+        state: Some(waits(reason, message)),
+        restart_count: old.map_or(0, |old| old.restart_count),
+        ..Default::default()
+    }
+}
+
+fn waits(reason: &str, message: &str) -> ContainerState {
+    let waiting = ContainerStateWaiting {
+        reason: Some(reason.to_owned()),
+        message: (!message.is_empty()).then(|| message.to_owned()),
+    };
+    ContainerState { waiting: Some(waiting), ..Default::default() }
+}
+
+fn ended(terminated: ContainerStateTerminated) -> ContainerState {
+    ContainerState { terminated: Some(terminated), ..Default::default() }
+}
+
+fn terminated(view: &View<'_>, container: &Container) -> Option<ContainerStateTerminated> {
+    let State::Exited { started_at, finished_at, exit_code, reason, message } = &container.state else {
+        return None;
+    };
+    let usual = if *exit_code == 0 { "Completed" } else { "Error" };
+    Some(ContainerStateTerminated {
+        container_id: Some(id(view, container)),
+        exit_code: *exit_code,
+        reason: Some(if reason.is_empty() { usual.to_owned() } else { reason.clone() }),
+        message: (!message.is_empty()).then(|| message.clone()),
+        started_at: started_at.map(moment::to_api),
+        finished_at: Some(moment::to_api(*finished_at)),
+        signal: None,
+    })
+}
+
+fn id(view: &View<'_>, container: &Container) -> String {
+    format!("{}://{}", view.runtime_name, container.id)
+}

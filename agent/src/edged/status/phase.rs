@@ -1,0 +1,98 @@
+//! The phase, by the kubelet's rules.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+
+use super::{View, containers::Statuses};
+use crate::edged::plan::{RestartPolicy, Role, role_of_init};
+
+/// Where a container stands, for the phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    /// Never ran.
+    Waiting,
+    /// Runs.
+    Running,
+    /// Ended with this code, whether or not it waits for a restart.
+    Stopped(i32),
+}
+
+/// The pod's phase. `Succeeded` and `Failed` are for ever.
+pub(super) fn of(view: &View<'_>, old: &PodStatus, statuses: &Statuses) -> &'static str {
+    match old.phase.as_deref() {
+        Some("Succeeded") => return "Succeeded",
+        Some("Failed") => return "Failed",
+        _ => {}
+    }
+    let policy = RestartPolicy::of(view.pod);
+    let mains: Vec<Stand> = statuses.mains.iter().map(stand).collect();
+    let stopped_well = mains.iter().all(|stand| *stand == Stand::Stopped(0));
+    if view.ended {
+        return if stopped_well && !mains.is_empty() { "Succeeded" } else { "Failed" };
+    }
+    match inits(view, statuses) {
+        Initialised::Yes => {}
+        Initialised::Failed if policy == RestartPolicy::Never => return "Failed",
+        Initialised::Failed | Initialised::NotYet => return "Pending",
+    }
+    let any = |wanted: fn(&Stand) -> bool| mains.iter().any(wanted);
+    if any(|stand| *stand == Stand::Waiting) || mains.is_empty() {
+        "Pending"
+    } else if any(|stand| *stand == Stand::Running) || policy == RestartPolicy::Always {
+        "Running"
+    } else if stopped_well {
+        "Succeeded"
+    } else if policy == RestartPolicy::Never {
+        "Failed"
+    } else {
+        "Running"
+    }
+}
+
+fn stand(status: &ContainerStatus) -> Stand {
+    let state = status.state.as_ref();
+    let last = status.last_state.as_ref();
+    if state.is_some_and(|state| state.running.is_some()) {
+        return Stand::Running;
+    }
+    let ended =
+        state.and_then(|s| s.terminated.as_ref()).or_else(|| last.and_then(|l| l.terminated.as_ref()));
+    ended.map_or(Stand::Waiting, |ended| Stand::Stopped(ended.exit_code))
+}
+
+/// How far the init containers are.
+enum Initialised {
+    Yes,
+    NotYet,
+    Failed,
+}
+
+fn inits(view: &View<'_>, statuses: &Statuses) -> Initialised {
+    // Once a main container exists, its init containers are history, and may be gone from the runtime.
+    let begun = |status: &ContainerStatus| status.container_id.is_some();
+    if statuses.mains.iter().any(begun) {
+        return Initialised::Yes;
+    }
+    let specs = view.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let mut result = Initialised::Yes;
+    for (spec, status) in specs.zip(statuses.inits.iter().flatten()) {
+        match (role_of_init(spec), stand(status)) {
+            (Role::Init, Stand::Stopped(0)) | (Role::Sidecar, Stand::Running) => {}
+            (Role::Init, Stand::Stopped(_)) => return Initialised::Failed,
+            _ => result = Initialised::NotYet,
+        }
+    }
+    result
+}
+
+/// Names of the init containers that are not done.
+pub(super) fn uninitialised(view: &View<'_>, statuses: &Statuses) -> Vec<String> {
+    if matches!(inits(view, statuses), Initialised::Yes) {
+        return Vec::new();
+    }
+    let specs = view.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let done = |role, stand| {
+        matches!((role, stand), (Role::Init, Stand::Stopped(0)) | (Role::Sidecar, Stand::Running))
+    };
+    let pairs = specs.zip(statuses.inits.iter().flatten());
+    pairs.filter(|(spec, s)| !done(role_of_init(spec), stand(s))).map(|(spec, _)| spec.name.clone()).collect()
+}

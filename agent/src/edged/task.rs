@@ -1,0 +1,76 @@
+//! The one task of EdgeD: it starts the parts and waits for them.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector;
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Config, Progress,
+    convert::NodeDns,
+    names::Dirs,
+    node, orphans, pleg,
+    pods::{self, Context, MAX_TRIGGERS},
+    runtime::Runtime,
+};
+
+/// All of EdgeD, not running yet.
+pub struct Task {
+    config: Config,
+    dirs: Dirs,
+    progress: watch::Sender<Progress>,
+}
+
+impl Task {
+    pub(super) fn new(config: Config, dirs: Dirs, progress: watch::Sender<Progress>) -> Self {
+        Self { config, dirs, progress }
+    }
+
+    /// Runs pods until `shutdown`. Containers keep running after that; the next run finds them by their labels.
+    pub async fn run(self, shutdown: CancellationToken) {
+        Box::pin(self.drive(shutdown)).await;
+    }
+
+    async fn drive(self, shutdown: CancellationToken) {
+        let Self { config, dirs, progress } = self;
+        let runtime = Runtime::new(config.runtime.clone());
+        let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
+        let progress = Arc::new(progress);
+        let machine = node::Machine::read(&dirs.root);
+        let addresses = node::addresses(&config.node.addresses, &config.node_name);
+        let background = TaskTracker::new();
+        let context = Arc::new(Context {
+            client: config.client.clone(),
+            runtime: runtime.clone(),
+            dirs,
+            node_name: config.node_name.clone(),
+            dns: NodeDns {
+                servers: config.node.cluster_dns.clone(),
+                domain: config.node.cluster_domain.clone(),
+            },
+            host_ips: node::internal_ips(&addresses),
+            allocatable: machine.allocatable(),
+            runtime_name: tokio::sync::OnceCell::new(),
+            book: pods::Book::default(),
+            triggers: triggers.clone(),
+            shutdown: shutdown.clone(),
+            background: background.clone(),
+            resync: config.sync.resync,
+        });
+        let (reader, writer) = reflector::store::<Pod>();
+        let pleg = pleg::run(runtime.clone(), triggers, config.sync.relist);
+        let orphans =
+            orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
+        let node = node::run(&config, addresses, machine, runtime, &progress);
+        let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
+        tokio::select! {
+            // Cancel-safe by design: each part is level-triggered and starts from what it finds.
+            () = shutdown.cancelled() => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods)); } => {}
+        }
+        background.close();
+        background.wait().await;
+    }
+}

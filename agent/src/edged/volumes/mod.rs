@@ -1,0 +1,191 @@
+//! A pod's volumes on disk, in the kubelet's layout: `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`.
+//!
+//! [`payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
+//! [`host`] looks at the node's own paths, [`mounts`] puts it all into containers.
+
+mod atomic;
+mod host;
+mod mounts;
+mod payload;
+#[cfg(test)]
+mod tests;
+pub(crate) mod token;
+
+use std::{io, path::PathBuf};
+
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
+
+pub(crate) use self::{
+    mounts::{Places, of_container},
+    payload::{Payload, Tokens, payload},
+};
+use super::{
+    downward::{self, Downward},
+    names::{self, Dirs},
+    references::{Objects, Unmet},
+};
+
+/// Why a volume or mount cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A ConfigMap, Secret or key is not there.
+    #[error(transparent)]
+    Unmet(#[from] Unmet),
+    /// A reference of the downward API leads nowhere.
+    #[error(transparent)]
+    Downward(#[from] downward::Error),
+    /// A token is needed and cannot be had.
+    #[error("no token of service account {0:?}: {1}")]
+    Token(String, String),
+    /// A volume that this agent does not know.
+    #[error(
+        "its type is not supported by this agent: use emptyDir, hostPath, configMap, secret, downwardAPI or projected"
+    )]
+    Unsupported,
+    /// A name or path that would lead out of the volume.
+    #[error("path {0:?} leads out of the volume")]
+    Escape(String),
+    /// Two files of one name.
+    #[error("path {0:?} would be written twice")]
+    Twice(String),
+    /// What is on the node is not what the pod asks for.
+    #[error("hostPath type check failed: {0} is not a {1}")]
+    HostPath(PathBuf, String),
+    /// A mount of a volume that is not there.
+    #[error("volume {0:?} is not in the pod's volumes")]
+    NoVolume(String),
+    /// The disk refused.
+    #[error("cannot use {path}; check that the disk has room and the agent may write there")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+/// A volume that cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("MountVolume.SetUp failed for volume {volume:?} ")]
+pub(crate) struct SetUpError {
+    volume: String,
+    source: Error,
+}
+
+/// Sets up, or brings up to date, all volumes of the pod. Blocks on the disk. Volumes after one that fails are set up
+/// all the same, so that a running pod's others stay fresh; the first failure is the answer.
+pub(crate) fn set_up(
+    dirs: &Dirs,
+    downward: &Downward<'_>,
+    objects: &Objects,
+    tokens: &Tokens,
+) -> Result<(), SetUpError> {
+    let mut first = Ok(());
+    let volumes = downward.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    for volume in volumes {
+        let done = one(dirs, downward, objects, tokens, volume);
+        let done = done.map_err(|source| SetUpError { volume: volume.name.clone(), source });
+        first = first.and(done);
+    }
+    first
+}
+
+fn one(
+    dirs: &Dirs,
+    downward: &Downward<'_>,
+    objects: &Objects,
+    tokens: &Tokens,
+    volume: &Volume,
+) -> Result<(), Error> {
+    if let Some(source) = &volume.host_path {
+        return host::check(source);
+    }
+    let place = place(dirs, downward.pod, volume)?;
+    if let Some(source) = &volume.empty_dir {
+        return empty_dir(&place, source);
+    }
+    match payload(volume, objects, downward, tokens) {
+        Ok(Some(payload)) => atomic::write(&place, &payload),
+        Ok(None) => Err(Error::Unsupported),
+        // The pod has run with these files before: it may go on, and start again, without the cloud.
+        Err(error) if atomic::is_written(&place) => {
+            tracing::warn!(volume = volume.name, %error, "a volume keeps the files that it has");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the volume is on the node.
+fn place(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Result<PathBuf, Error> {
+    if let Some(source) = &volume.host_path {
+        return Ok(PathBuf::from(&source.path));
+    }
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    for name in [uid, &volume.name] {
+        if !names::is_component(name) {
+            return Err(Error::Escape(name.chars().take(256).collect()));
+        }
+    }
+    let plugin = plugin(volume).ok_or(Error::Unsupported)?;
+    Ok(dirs.volume(uid, plugin, &volume.name))
+}
+
+fn plugin(volume: &Volume) -> Option<&'static str> {
+    let plugins = [
+        (volume.empty_dir.is_some(), "empty-dir"),
+        (volume.config_map.is_some(), "configmap"),
+        (volume.secret.is_some(), "secret"),
+        (volume.downward_api.is_some(), "downward-api"),
+        (volume.projected.is_some(), "projected"),
+    ];
+    plugins.into_iter().find(|(is, _)| *is).map(|(_, plugin)| plugin)
+}
+
+/// Open to every user of the pod, as the kubelet's.
+const EMPTY_DIR_MODE: u32 = 0o777;
+
+fn empty_dir(place: &std::path::Path, source: &EmptyDirVolumeSource) -> Result<(), Error> {
+    if place.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(place).map_err(Error::io(place))?;
+    if source.medium.as_deref() == Some("Memory") {
+        let size = source.size_limit.as_ref().and_then(super::quantity::whole);
+        let options = size.map(|bytes| format!("size={bytes}"));
+        let flags = nix::mount::MsFlags::MS_NOSUID | nix::mount::MsFlags::MS_NODEV;
+        let mounted = nix::mount::mount(Some("tmpfs"), place, Some("tmpfs"), flags, options.as_deref());
+        if let Err(error) = mounted {
+            tracing::warn!(path = %place.display(), %error, "no tmpfs for a volume in memory: it is on disk");
+        }
+    }
+    atomic::set_mode(place, EMPTY_DIR_MODE)
+}
+
+/// Removes all that is of the pod on disk. Blocks on the disk.
+pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
+    if !names::is_component(uid) {
+        return Err(Error::Escape(uid.chars().take(256).collect()));
+    }
+    let memory = dirs.volume(uid, "empty-dir", "");
+    for entry in std::fs::read_dir(memory).into_iter().flatten().flatten() {
+        // Not mounted is the usual case; one that stays mounted makes the removal below fail, and it is tried again.
+        let _ = nix::mount::umount2(&entry.path(), nix::mount::MntFlags::MNT_DETACH);
+    }
+    remove_all(dirs.pod(uid))
+}
+
+/// Removes a directory that may be gone already.
+pub(crate) fn remove_all(path: PathBuf) -> Result<(), Error> {
+    match std::fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path)(error)),
+        _ => Ok(()),
+    }
+}

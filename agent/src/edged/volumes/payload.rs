@@ -1,0 +1,135 @@
+//! What is in the files of a volume that is made from API objects. Pure.
+
+use std::{collections::BTreeMap, path::Path};
+
+use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection};
+
+use super::Error;
+use crate::edged::{
+    downward::{self, Downward},
+    names,
+    references::{Objects, Reference, Unmet},
+};
+
+/// Mode of files where nothing else is said.
+const DEFAULT_MODE: i32 = 0o644;
+
+/// Path below the volume → content and mode. No `Debug`: it may be secret.
+pub(crate) type Payload = BTreeMap<String, (Vec<u8>, u32)>;
+
+/// Tokens by volume name and path, or why there is none.
+pub(crate) type Tokens = BTreeMap<(String, String), Result<String, String>>;
+
+/// The volume's files; `None` when it is not made from objects.
+pub(crate) fn payload(
+    volume: &Volume,
+    objects: &Objects,
+    downward: &Downward<'_>,
+    tokens: &Tokens,
+) -> Result<Option<Payload>, Error> {
+    let mut files = Files { payload: Payload::new(), default_mode: DEFAULT_MODE, objects };
+    if let Some(s) = &volume.config_map {
+        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
+        files.object(Reference::ConfigMap(s.name.clone()), s.items.as_deref(), s.optional)?;
+    } else if let Some(s) = &volume.secret {
+        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
+        let name = s.secret_name.clone().unwrap_or_default();
+        files.object(Reference::Secret(name), s.items.as_deref(), s.optional)?;
+    } else if let Some(s) = &volume.downward_api {
+        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
+        files.downward(s.items.as_deref(), downward)?;
+    } else if let Some(s) = &volume.projected {
+        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
+        for source in s.sources.iter().flatten() {
+            files.projection(&volume.name, source, downward, tokens)?;
+        }
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(files.payload))
+}
+
+struct Files<'a> {
+    payload: Payload,
+    default_mode: i32,
+    objects: &'a Objects,
+}
+
+impl Files<'_> {
+    fn projection(
+        &mut self,
+        volume: &str,
+        source: &VolumeProjection,
+        downward: &Downward<'_>,
+        tokens: &Tokens,
+    ) -> Result<(), Error> {
+        if let Some(s) = &source.config_map {
+            self.object(Reference::ConfigMap(s.name.clone()), s.items.as_deref(), s.optional)?;
+        }
+        if let Some(s) = &source.secret {
+            self.object(Reference::Secret(s.name.clone()), s.items.as_deref(), s.optional)?;
+        }
+        if let Some(s) = &source.downward_api {
+            self.downward(s.items.as_deref(), downward)?;
+        }
+        if let Some(s) = &source.service_account_token {
+            let account = downward.pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
+            let fail = |why: &str| Error::Token(account.unwrap_or_else(|| "default".into()), why.to_owned());
+            match tokens.get(&(volume.to_owned(), s.path.clone())) {
+                Some(Ok(token)) => self.file(&s.path, token.clone().into_bytes(), None)?,
+                Some(Err(why)) => return Err(fail(why)),
+                None => return Err(fail("it was not asked for")),
+            }
+        }
+        Ok(())
+    }
+
+    fn object(
+        &mut self,
+        reference: Reference,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+    ) -> Result<(), Error> {
+        let optional = optional.unwrap_or(false);
+        let Some(data) = self.objects.data(&reference, optional)?.cloned() else { return Ok(()) };
+        let Some(items) = items else {
+            return data.iter().try_for_each(|(key, value)| self.file(key, value.clone(), None));
+        };
+        for item in items {
+            match data.get(&item.key) {
+                Some(value) => self.file(&item.path, value.clone(), item.mode)?,
+                None if optional => {}
+                None => return Err(Unmet::Key { reference, key: item.key.clone() }.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn downward(
+        &mut self,
+        items: Option<&[DownwardAPIVolumeFile]>,
+        downward: &Downward<'_>,
+    ) -> Result<(), Error> {
+        for item in items.into_iter().flatten() {
+            let text = match (&item.field_ref, &item.resource_field_ref) {
+                (Some(selector), _) => downward::field(downward, selector)?,
+                (None, Some(selector)) => downward::resource(downward, None, selector)?,
+                (None, None) => String::new(),
+            };
+            self.file(&item.path, text.into_bytes(), item.mode)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, content: Vec<u8>, mode: Option<i32>) -> Result<(), Error> {
+        // Names that begin with two dots are those with which the volume is swapped.
+        if !names::is_below(Path::new(path)) || path.starts_with("..") || path.ends_with('/') {
+            return Err(Error::Escape(path.chars().take(256).collect()));
+        }
+        let mode = u32::try_from(mode.unwrap_or(self.default_mode)).unwrap_or(0o644) & 0o777;
+        match self.payload.insert(path.to_owned(), (content, mode)) {
+            None => Ok(()),
+            Some(_) => Err(Error::Twice(path.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+
+use serde_json::json;
+
+use super::*;
+use crate::edged::{
+    env::Environment,
+    references::{Fetched, Reference},
+};
+
+struct World {
+    dir: tempfile::TempDir,
+    pod: Pod,
+    objects: Objects,
+    tokens: Tokens,
+}
+
+impl World {
+    fn new(volumes: serde_json::Value) -> Self {
+        let pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "n", "uid": "u-1", "labels": {"app": "web"}},
+            "spec": {"serviceAccountName": "sa", "volumes": volumes, "containers": [{"name": "c"}]}
+        }))
+        .unwrap();
+        let (objects, tokens) = (Objects::default(), Tokens::new());
+        let mut world = Self { dir: tempfile::tempdir().unwrap(), pod, objects, tokens };
+        world.config_map(&[("a.conf", "one"), ("b.conf", "two")]);
+        world
+    }
+
+    fn config_map(&mut self, data: &[(&str, &str)]) {
+        let data: BTreeMap<String, Vec<u8>> =
+            data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
+        self.objects.insert(Reference::ConfigMap("cm".into()), Fetched::Found(Arc::new(data)));
+    }
+
+    fn dirs(&self) -> Dirs {
+        Dirs { root: self.dir.path().into(), logs: self.dir.path().join("logs") }
+    }
+
+    fn set_up(&self) -> Result<(), String> {
+        let downward =
+            Downward { pod: &self.pod, host_ips: &[], pod_ips: &[], allocatable: Default::default() };
+        set_up(&self.dirs(), &downward, &self.objects, &self.tokens)
+            .map_err(|error| format!("{error}: {}", error.source))
+    }
+
+    fn volume(&self, plugin: &str) -> PathBuf {
+        self.dirs().volume("u-1", plugin, "v")
+    }
+
+    fn mounts(&self, mounts: serde_json::Value) -> Result<Vec<(String, bool)>, Error> {
+        let container = serde_json::from_value(json!({"name": "c", "volumeMounts": mounts})).unwrap();
+        let places = Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts: None };
+        let all = of_container(&places, &container, &Environment::default())?;
+        Ok(all.into_iter().map(|mount| (mount.host_path, mount.readonly)).collect())
+    }
+}
+
+/// Names in a directory that users see, with what is in them.
+fn seen(dir: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), entry.path()))
+        .filter(|(name, path)| !name.starts_with("..") && path.is_file())
+        .map(|(name, path)| (name, fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+fn pairs(all: &[(&str, &str)]) -> BTreeMap<String, String> {
+    all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+#[test]
+fn a_config_map_becomes_files_that_are_swapped_at_once() {
+    let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm"}}]));
+    world.set_up().unwrap();
+    let volume = world.volume("configmap");
+    assert_eq!(seen(&volume), pairs(&[("a.conf", "one"), ("b.conf", "two")]));
+    let first = fs::read_link(volume.join("..data")).unwrap();
+    world.set_up().unwrap();
+    assert_eq!(fs::read_link(volume.join("..data")).unwrap(), first, "nothing changed, nothing written");
+    world.config_map(&[("a.conf", "new"), ("c.conf", "three")]);
+    world.set_up().unwrap();
+    assert_eq!(seen(&volume), pairs(&[("a.conf", "new"), ("c.conf", "three")]));
+    assert!(!volume.join(&first).exists(), "the old content is gone");
+    assert!(fs::symlink_metadata(volume.join("b.conf")).is_err());
+    assert_eq!(fs::read_link(volume.join("a.conf")).unwrap(), Path::new("..data/a.conf"));
+}
+
+#[test]
+fn files_stay_when_their_object_cannot_be_had_any_more() {
+    let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm"}}]));
+    world.set_up().unwrap();
+    world.objects.insert(Reference::ConfigMap("cm".into()), Fetched::Unavailable("offline".into()));
+    world.set_up().unwrap();
+    assert_eq!(seen(&world.volume("configmap")), pairs(&[("a.conf", "one"), ("b.conf", "two")]));
+}
+
+#[test]
+fn items_choose_paths_and_modes() {
+    let world = World::new(json!([{"name": "v", "configMap": {"name": "cm", "defaultMode": 0o400,
+        "items": [{"key": "a.conf", "path": "deep/x"}, {"key": "b.conf", "path": "y", "mode": 0o644}]}}]));
+    world.set_up().unwrap();
+    let mode =
+        |path: &str| fs::metadata(world.volume("configmap").join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("deep/x"), mode("y")), (0o400, 0o644));
+    assert_eq!(fs::read_to_string(world.volume("configmap").join("deep/x")).unwrap(), "one");
+}
+
+#[test]
+fn what_is_missing_or_leads_out_is_named() {
+    for (source, wanted) in [
+        (json!({"configMap": {"name": "no"}}), "configmap \"no\" not found"),
+        (
+            json!({"configMap": {"name": "cm", "items": [{"key": "z", "path": "z"}]}}),
+            "couldn't find key z in configmap \"cm\"",
+        ),
+        (
+            json!({"configMap": {"name": "cm", "items": [{"key": "a.conf", "path": "../../x"}]}}),
+            "leads out of the volume",
+        ),
+        (
+            json!({"configMap": {"name": "cm", "items": [{"key": "a.conf", "path": "..data"}]}}),
+            "leads out of the volume",
+        ),
+        (json!({"nfs": {"path": "/x", "server": "y"}}), "not supported by this agent"),
+        (json!({"hostPath": {"path": "/dev/null", "type": "Directory"}}), "/dev/null is not a directory"),
+        (json!({"hostPath": {"path": "/a/../b"}}), "leads out of the volume"),
+        (
+            json!({"projected": {"sources": [{"configMap": {"name": "cm"}}, {"configMap": {"name": "cm"}}]}}),
+            "written twice",
+        ),
+    ] {
+        let mut volume = source;
+        volume["name"] = json!("v");
+        let error = World::new(json!([volume])).set_up().unwrap_err();
+        assert!(error.starts_with("MountVolume.SetUp failed for volume \"v\" : "), "{error}");
+        assert!(error.contains(wanted), "{error}");
+    }
+    World::new(json!([{"name": "v", "configMap": {"name": "no", "optional": true}}])).set_up().unwrap();
+    let error = World::new(json!([{"name": "../../v", "emptyDir": {}}])).set_up().unwrap_err();
+    assert!(error.contains("leads out"), "{error}");
+}
+
+#[test]
+fn a_projected_volume_puts_all_sources_together() {
+    let mut world = World::new(json!([{"name": "v", "projected": {"sources": [
+        {"serviceAccountToken": {"path": "token"}},
+        {"configMap": {"name": "cm", "items": [{"key": "a.conf", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}
+    ]}}]));
+    world.tokens.insert(("v".into(), "token".into()), Err("the cloud is not connected".into()));
+    let error = world.set_up().unwrap_err();
+    assert!(error.ends_with("no token of service account \"sa\": the cloud is not connected"), "{error}");
+    world.tokens.insert(("v".into(), "token".into()), Ok("t0k3n".into()));
+    world.set_up().unwrap();
+    let wanted = pairs(&[("token", "t0k3n"), ("ca.crt", "one"), ("namespace", "n")]);
+    assert_eq!(seen(&world.volume("projected")), wanted);
+}
+
+#[test]
+fn an_empty_dir_keeps_its_content_until_the_pod_goes() {
+    let world = World::new(json!([{"name": "v", "emptyDir": {}}]));
+    world.set_up().unwrap();
+    let volume = world.volume("empty-dir");
+    assert_eq!(fs::metadata(&volume).unwrap().permissions().mode() & 0o777, 0o777);
+    fs::write(volume.join("x"), "kept").unwrap();
+    world.set_up().unwrap();
+    assert_eq!(seen(&volume), pairs(&[("x", "kept")]));
+    tear_down(&world.dirs(), "u-1").unwrap();
+    assert!(!world.dirs().pod("u-1").exists());
+    tear_down(&world.dirs(), "u-1").unwrap();
+    assert!(matches!(tear_down(&world.dirs(), ".."), Err(Error::Escape(_))));
+}
+
+#[test]
+fn host_paths_are_made_where_that_is_asked_for() {
+    let outside = tempfile::tempdir().unwrap();
+    let (dir, file) = (outside.path().join("d"), outside.path().join("f"));
+    let world = World::new(json!([
+        {"name": "d", "hostPath": {"path": dir, "type": "DirectoryOrCreate"}},
+        {"name": "f", "hostPath": {"path": file, "type": "FileOrCreate"}}
+    ]));
+    world.set_up().unwrap();
+    assert!(dir.is_dir() && file.is_file());
+    let mounts = world.mounts(json!([{"name": "d", "mountPath": "/d"}])).unwrap();
+    assert_eq!(mounts, [(dir.to_string_lossy().into_owned(), false)]);
+}
+
+#[test]
+fn a_sub_path_is_made_and_never_leads_out() {
+    let world = World::new(json!([{"name": "v", "emptyDir": {}}]));
+    world.set_up().unwrap();
+    let volume = fs::canonicalize(world.volume("empty-dir")).unwrap();
+    let mount =
+        |sub: &str| world.mounts(json!([{"name": "v", "mountPath": "/x", "subPath": sub, "readOnly": true}]));
+    assert_eq!(mount("a/b").unwrap(), [(volume.join("a/b").to_string_lossy().into_owned(), true)]);
+    assert!(volume.join("a/b").is_dir());
+    std::os::unix::fs::symlink("/etc", volume.join("out")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", volume.join("dangling")).unwrap();
+    std::os::unix::fs::symlink("a", volume.join("in")).unwrap();
+    for bad in ["out", "out/passwd", "../x", "/etc"] {
+        assert!(matches!(mount(bad), Err(Error::Escape(_))), "{bad}");
+    }
+    assert!(mount("dangling").is_err());
+    assert_eq!(mount("in/b").unwrap()[0].0, volume.join("a/b").to_string_lossy());
+    let none = world.mounts(json!([{"name": "w", "mountPath": "/x"}]));
+    assert!(matches!(none, Err(Error::NoVolume(_))));
+}

@@ -1,0 +1,84 @@
+//! When a service account's token is replaced: decided from the token itself, so that one that an earlier run of the agent
+//! wrote is used on, also without the cloud. Pure.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccountTokenProjection};
+use serde::Deserialize;
+
+/// The shortest life that the API grants, and the default of pods.
+const MIN_SECONDS: i64 = 600;
+const DEFAULT_SECONDS: i64 = 3600;
+/// A token is replaced after this share of its life, and at the latest after a day; the kubelet's rule.
+const SHARE: (i64, i64) = (4, 5);
+const MAX_AGE: i64 = 24 * 3600;
+
+/// The claims that matter here.
+#[derive(Deserialize)]
+struct Claims {
+    exp: i64,
+    iat: Option<i64>,
+}
+
+/// A token that a pod needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// The volume.
+    pub(crate) volume: String,
+    /// The file in it.
+    pub(crate) path: String,
+    /// For whom; empty for the API server.
+    pub(crate) audience: String,
+    /// Seconds of life.
+    pub(crate) seconds: i64,
+}
+
+/// The tokens of the pod's projected volumes.
+pub(crate) fn wanted(pod: &Pod) -> Vec<Wanted> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let pairs = volumes.flat_map(|volume| {
+        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        sources.filter_map(|source| Some((volume.name.clone(), source.service_account_token.as_ref()?)))
+    });
+    let one = |(volume, source): (String, &ServiceAccountTokenProjection)| Wanted {
+        volume,
+        path: source.path.clone(),
+        audience: source.audience.clone().unwrap_or_default(),
+        seconds: source.expiration_seconds.unwrap_or(DEFAULT_SECONDS).max(MIN_SECONDS),
+    };
+    pairs.map(one).collect()
+}
+
+/// When the token should be replaced; `None` when it does not say how long it lives.
+pub(crate) fn refresh_at(token: &str) -> Option<Timestamp> {
+    let claims = token.trim().split('.').nth(1)?;
+    let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    let issued = claims.iat.unwrap_or(claims.exp.saturating_sub(DEFAULT_SECONDS));
+    let life = claims.exp.checked_sub(issued).filter(|life| *life > 0)?;
+    let age = (life / SHARE.1 * SHARE.0).min(MAX_AGE);
+    Timestamp::from_second(issued.checked_add(age)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(claims: &str) -> String {
+        format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+    }
+
+    #[test]
+    fn a_token_is_replaced_at_four_fifths_of_its_life() {
+        let at = |claims: &str| refresh_at(&token(claims)).map(|at| at.as_second());
+        assert_eq!(at(r#"{"iat":1000,"exp":4600}"#), Some(3880));
+        assert_eq!(at(r#"{"iat":0,"exp":1000000}"#), Some(86400));
+        assert_eq!(at(r#"{"exp":4600}"#), Some(3880));
+        for bad in [r#"{"iat":9,"exp":9}"#, "{}", r#"{"exp":"x"}"#] {
+            assert_eq!(at(bad), None, "{bad}");
+        }
+        assert_eq!(at(&format!(r#"{{"iat":{},"exp":{}}}"#, i64::MIN, i64::MAX)), None);
+        for bad in ["", "a", "a.b.c", "..", "é.é.é"] {
+            assert_eq!(refresh_at(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Verification that waits for the CA: the first connection of a new node cannot know the CA yet, so the certificate shown is
+//! kept, and the caller verifies it as soon as the CA has arrived and matches the token. There is no way to skip that step:
+//! what was fetched is useless to the caller before.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustls::{
+    DigitallySignedStruct, Error, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+/// The certificates that the server showed.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) leaf: CertificateDer<'static>,
+    pub(super) intermediates: Vec<CertificateDer<'static>>,
+}
+
+/// Keeps what was shown; proves that the server holds its key (handshake signatures are verified as always).
+#[derive(Debug)]
+pub(super) struct Deferred {
+    shown: Mutex<Option<Shown>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Deferred {
+    pub(super) fn new() -> Arc<Self> {
+        let algorithms = CryptoProvider::get_default()
+            .map_or_else(|| ring::default_provider().signature_verification_algorithms, |provider| {
+                provider.signature_verification_algorithms
+            });
+        Arc::new(Self { shown: Mutex::new(None), algorithms })
+    }
+
+    /// What the server showed.
+    pub(super) fn shown(&self) -> Option<Shown> {
+        self.shown.lock().clone()
+    }
+}
+
+impl ServerCertVerifier for Deferred {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        *self.shown.lock() = Some(Shown {
+            leaf: end_entity.clone().into_owned(),
+            intermediates: intermediates.iter().map(|cert| cert.clone().into_owned()).collect(),
+        });
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,102 @@
+//! The three files of this node's identity: CA, certificate, key (PEM, the key as EdgeCore writes it: `EC PRIVATE KEY`).
+
+use std::{
+    fs,
+    io::{ErrorKind, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem::PemObject};
+use tracing::warn;
+use wire::enroll::{Identity, identity_of, pem_certificate, pem_ec_private_key};
+
+use super::{Config, EnrollError};
+
+/// Largest PEM file read; a chain of certificates stays far below.
+const LIMIT: u64 = 64 * 1024;
+
+/// CA, certificate and key in memory.
+pub(super) struct Credentials {
+    ca: CertificateDer<'static>,
+    cert: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Credentials {
+    pub(super) fn new(ca: Vec<u8>, cert: Vec<u8>, key_sec1: Vec<u8>) -> Self {
+        Self { ca: ca.into(), cert: cert.into(), key: PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key_sec1)) }
+    }
+
+    /// TLS towards the cloud: its CA is the only root, this node's certificate is shown.
+    pub(super) fn client_config(self) -> Result<ClientConfig, EnrollError> {
+        let crypto = |error: rustls::Error| EnrollError::Crypto(error.to_string());
+        let mut roots = RootCertStore::empty();
+        roots.add(self.ca).map_err(crypto)?;
+        ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(vec![self.cert], self.key).map_err(crypto)
+    }
+}
+
+/// The stored identity; `None` where there is none yet, or where it is another node's.
+pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> {
+    let (Some(ca), Some(cert), Some(key)) =
+        (read(&config.ca_file)?, read(&config.cert_file)?, read(&config.key_file)?)
+    else {
+        return Ok(None);
+    };
+    let ca = CertificateDer::from_pem_slice(&ca).map_err(|error| not_pem(&config.ca_file, &error))?;
+    let cert = CertificateDer::from_pem_slice(&cert).map_err(|error| not_pem(&config.cert_file, &error))?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| not_pem(&config.key_file, &error))?;
+    match identity_of(&cert) {
+        Ok(Identity::Node(name)) if name == config.node_name => Ok(Some(Credentials { ca, cert, key })),
+        found => {
+            warn!(file = %config.cert_file.display(), ?found, node = %config.node_name, "the certificate is not this node's; enrolling anew");
+            Ok(None)
+        }
+    }
+}
+
+/// Writes the identity; the certificate last, so that a cut in between leaves no half identity that looks whole.
+pub(super) fn save(config: &Config, credentials: &Credentials) -> Result<(), EnrollError> {
+    write(&config.ca_file, pem_certificate(&credentials.ca).as_bytes(), 0o644)?;
+    write(&config.key_file, pem_ec_private_key(credentials.key.secret_der()).as_bytes(), 0o600)?;
+    write(&config.cert_file, pem_certificate(&credentials.cert).as_bytes(), 0o644)
+}
+
+fn not_pem(path: &Path, error: &dyn std::fmt::Display) -> EnrollError {
+    EnrollError::File { path: path.to_owned(), why: format!("no PEM as expected ({error}); delete it to enrol anew") }
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, EnrollError> {
+    let failed = |error: std::io::Error| EnrollError::File { path: path.to_owned(), why: error.to_string() };
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(LIMIT).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(bytes))
+}
+
+/// Atomic: a temporary file beside it, flushed to disk, renamed.
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), EnrollError> {
+    let failed = |step: &str, error: std::io::Error| EnrollError::File {
+        path: path.to_owned(),
+        why: format!("cannot {step} ({error}); check owner and free space of the directory"),
+    };
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(|error| failed("create its directory", error))?;
+    let temporary = path.with_extension("new");
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(&temporary)
+        .map_err(|error| failed("be created", error))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| failed("be written", error))?;
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(|error| failed("be protected", error))?;
+    fs::rename(&temporary, path).map_err(|error| failed("be put in place", error))
+}

@@ -1,0 +1,198 @@
+//! The objects of this node in the store, each with its record; the one place where what the cloud says is written.
+
+mod place;
+
+use std::sync::Arc;
+
+use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Watch, Write};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use wire::{Change, Header, ResourcePath, ResourceType};
+
+use self::place::{Status, place};
+pub(super) use self::place::{Next, Placement};
+use super::record::{Record, record_key};
+
+/// An object of the cloud, to be stored.
+#[derive(Debug)]
+pub(super) struct Put {
+    change: Change,
+    key: Key,
+    /// The object's UID; empty where the message does not tell (a delete without content).
+    uid: String,
+    revision: u64,
+    object: Value,
+}
+
+/// Why something of the cloud was not stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    /// It is no object; the text names it.
+    #[error("{0}")]
+    Malformed(String),
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+}
+
+impl Put {
+    /// What a message says about the object at `path`.
+    pub(super) fn new(change: Change, path: &ResourcePath, object: Value, header: &Header) -> Result<Self, Refused> {
+        let malformed = |why: &str| Refused::Malformed(format!("message {} about {path}: {why}", header.msg_id));
+        let place = path.as_object().ok_or_else(|| malformed("its resource names no object"))?;
+        let name = place.name.ok_or_else(|| malformed("its resource names no object"))?;
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        if change != Change::Delete && !object.get("metadata").is_some_and(Value::is_object) {
+            return Err(malformed("its content is not an object with metadata"));
+        }
+        let claimed = text("/metadata/name");
+        if !claimed.is_empty() && claimed != name {
+            return Err(malformed("its content has another name"));
+        }
+        let revision = [text("/metadata/resourceVersion"), &header.resource_version];
+        let revision = revision.iter().find_map(|text| text.parse().ok()).unwrap_or_default();
+        let uid = text("/metadata/uid").to_owned();
+        let key = Key::new(resource(&place.kind), place.namespace.unwrap_or_default(), name);
+        Ok(Self { change, key, uid, revision, object })
+    }
+}
+
+/// The collection in which objects of this type are stored; those that nothing here reads keep the type's name.
+pub(super) fn resource(kind: &ResourceType) -> Resource {
+    match kind {
+        ResourceType::Pod => Resource::new("", "pods"),
+        ResourceType::Node => Resource::new("", "nodes"),
+        ResourceType::ConfigMap => Resource::new("", "configmaps"),
+        ResourceType::Secret => Resource::new("", "secrets"),
+        other => Resource::new("kubeedge.io", other.as_str()),
+    }
+}
+
+/// An object with its record, as stored.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) object: Option<Value>,
+    pub(super) record: Option<Record>,
+    object_revision: Option<u64>,
+    record_revision: Option<u64>,
+}
+
+/// The handle; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Desired {
+    store: Arc<dyn Store>,
+    node_name: Arc<str>,
+    /// One writer of records at a time. EdgeD writes objects meanwhile; a conflict with that begins the write anew.
+    writing: Arc<Mutex<()>>,
+}
+
+impl Desired {
+    pub(super) fn new(store: Arc<dyn Store>, node_name: String) -> Self {
+        Self { store, node_name: node_name.into(), writing: Arc::default() }
+    }
+
+    /// Stores what the cloud says. When it returns, that is on disk.
+    pub(super) async fn apply(&self, put: Put) -> Result<(), Refused> {
+        let key = put.key.clone();
+        let status = if key.resource == resource(&ResourceType::Pod) {
+            Status::OursToEnd
+        } else if key.resource == resource(&ResourceType::Node) && *key.name == *self.node_name {
+            Status::Ours
+        } else {
+            Status::Clouds
+        };
+        self.change(&key, |entry| {
+            place(put.change, &put.object, (&put.uid, put.revision), entry, status, jiff::Timestamp::now())
+        })
+        .await
+        .map_err(Refused::from)
+    }
+
+    /// Changes the object and its record at `key` by `change`, which is called again where somebody else wrote meanwhile.
+    pub(super) async fn change(
+        &self,
+        key: &Key,
+        change: impl Fn(&Entry) -> Placement,
+    ) -> Result<(), StoreError> {
+        let _writing = self.writing.lock().await;
+        loop {
+            let entry = self.entry(key).await?;
+            let writes = writes(key, &entry, change(&entry));
+            if writes.is_empty() {
+                return Ok(());
+            }
+            match self.store.commit(writes).await {
+                Ok(_) => return Ok(()),
+                Err(StoreError::Conflict { .. } | StoreError::Exists(_) | StoreError::Missing(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The object and its record at `key`.
+    pub(super) async fn entry(&self, key: &Key) -> Result<Entry, StoreError> {
+        let object = self.store.get(key).await?;
+        let record = self.store.get(&record_key(key)).await?;
+        Ok(Entry {
+            object_revision: object.as_ref().map(|object| object.revision),
+            record_revision: record.as_ref().map(|record| record.revision),
+            object: object.as_ref().map(Object::value).transpose()?,
+            record: record.as_ref().map(Object::value).transpose()?.map(Record::read),
+        })
+    }
+
+    /// The stored object at `key`.
+    pub(super) async fn get(&self, key: &Key) -> Result<Option<Value>, StoreError> {
+        self.store.get(key).await?.map(|object| object.value()).transpose()
+    }
+
+    /// Stores `value` at `key`, whatever is there; `None` deletes.
+    pub(super) async fn set(&self, key: &Key, value: Option<Value>) -> Result<(), StoreError> {
+        match self.store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value }]).await {
+            Ok(_) | Err(StoreError::Missing(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Every object of a collection, and the revision from which to watch it.
+    pub(super) async fn list(&self, resource: &Resource) -> Result<(Vec<Object>, u64), StoreError> {
+        let listing = self.store.list(&scope(resource), &Page::default()).await?;
+        Ok((listing.items, listing.revision))
+    }
+
+    /// Changes of a collection after `revision`.
+    pub(super) fn watch(&self, resource: &Resource, revision: u64) -> Result<Watch, StoreError> {
+        self.store.watch(scope(resource), revision)
+    }
+}
+
+fn scope(resource: &Resource) -> Scope {
+    Scope { resource: resource.clone(), namespace: None }
+}
+
+fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
+    let expect = |revision: Option<u64>| revision.map_or(Expect::Absent, Expect::Revision);
+    let mut writes = Vec::new();
+    let write = |key: Key, expect: Expect, value: Option<Value>| Write { key, expect, value };
+    match placement.object {
+        Next::Keep => {}
+        Next::Remove if entry.object.is_none() => {}
+        Next::Remove => writes.push(write(key.clone(), expect(entry.object_revision), None)),
+        Next::Set(value) => writes.push(write(key.clone(), expect(entry.object_revision), Some(value))),
+        // watchers see the old one go and the new one come
+        Next::Exchange(value) => {
+            writes.push(write(key.clone(), expect(entry.object_revision), None));
+            writes.push(write(key.clone(), Expect::Absent, Some(value)));
+        }
+    }
+    let record = record_key(key);
+    match placement.record {
+        Next::Keep => {}
+        Next::Remove if entry.record.is_none() => {}
+        Next::Remove => writes.push(write(record, expect(entry.record_revision), None)),
+        Next::Set(value) | Next::Exchange(value) => {
+            writes.push(write(record, expect(entry.record_revision), Some(value.write())));
+        }
+    }
+    writes
+}

@@ -1,0 +1,133 @@
+//! What a message of the cloud makes of what is stored: pure.
+//!
+//! The same UID at the same or an older revision changes nothing (a repetition); the same UID keeps the status that this node
+//! writes; another UID under the same name is another object. A pod that the cloud has deleted stays until its containers
+//! have ended.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use wire::Change;
+
+use super::{Entry, Record};
+use crate::metamanager::report::agrees;
+
+/// What becomes of something stored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::metamanager) enum Next<T> {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// This takes its place.
+    Set(T),
+    /// It goes, and this comes under the same name.
+    Exchange(T),
+    /// It goes.
+    Remove,
+}
+
+/// What becomes of an object and its record.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::metamanager) struct Placement {
+    pub(in crate::metamanager) object: Next<Value>,
+    pub(in crate::metamanager) record: Next<Record>,
+}
+
+/// Who writes an object's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// The cloud.
+    Clouds,
+    /// This node: it is the node itself.
+    Ours,
+    /// This node, which is also the one to end it: it is a pod.
+    OursToEnd,
+}
+
+/// Decides.
+pub(super) fn place(
+    change: Change,
+    object: &Value,
+    (uid, revision): (&str, u64),
+    entry: &Entry,
+    status: Status,
+    now: Timestamp,
+) -> Placement {
+    match (&entry.record, change) {
+        (record, Change::Delete) => removed(record.as_ref(), uid, entry, status, now),
+        (Some(record), _) if record.uid == uid && record.revision >= revision => Placement::default(),
+        (Some(record), _) if record.uid == uid => updated(record, object, revision, entry, status),
+        // this node registers itself before the cloud tells its UID, and stays itself when the cloud makes it anew
+        (record, _) if status == Status::Ours && entry.object.is_some() => {
+            let record = Record { uid: uid.to_owned(), ..record.clone().unwrap_or_default() };
+            updated(&record, object, revision, entry, status)
+        }
+        _ => {
+            let object = stripped(object);
+            let object = if entry.object.is_some() { Next::Exchange(object) } else { Next::Set(object) };
+            Placement { object, record: Next::Set(Record::of(uid, revision)) }
+        }
+    }
+}
+
+fn updated(record: &Record, object: &Value, revision: u64, entry: &Entry, status: Status) -> Placement {
+    let mut record = Record { revision, ..record.clone() };
+    let Some(current) = &entry.object else {
+        // it has ended here: the cloud will hear of that, and nothing comes back to life
+        return Placement { object: Next::Keep, record: Next::Set(record) };
+    };
+    let mut object = stripped(object);
+    if status != Status::Clouds {
+        let ours = current.get("status");
+        if !agrees(ours.unwrap_or(&Value::Null), object.get("status").unwrap_or(&Value::Null)) {
+            record.reported = None;
+        }
+        if let (Some(map), Some(ours)) = (object.as_object_mut(), ours) {
+            map.insert("status".to_owned(), ours.clone());
+        }
+    }
+    let object = if same(current, &object) { Next::Keep } else { Next::Set(object) };
+    Placement { object, record: Next::Set(record) }
+}
+
+fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, now: Timestamp) -> Placement {
+    let another = record.is_some_and(|record| !uid.is_empty() && !record.uid.is_empty() && record.uid != uid);
+    match (record, &entry.object) {
+        _ if another => Placement::default(),
+        (Some(record), Some(pod)) if status == Status::OursToEnd => {
+            let mut pod = pod.clone();
+            if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
+                let stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+                metadata.entry("deletionTimestamp").or_insert_with(|| stamp.into());
+                metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+            }
+            let object = if entry.object.as_ref() == Some(&pod) { Next::Keep } else { Next::Set(pod) };
+            Placement { object, record: Next::Set(Record { gone: true, ..record.clone() }) }
+        }
+        _ => Placement { object: Next::Remove, record: Next::Remove },
+    }
+}
+
+/// Without what only an API server needs.
+fn stripped(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("managedFields");
+    }
+    object
+}
+
+/// Whether two states differ in nothing but their revision.
+fn same(one: &Value, other: &Value) -> bool {
+    let neutral = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), json!(""));
+        }
+        object
+    };
+    neutral(one) == neutral(other)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

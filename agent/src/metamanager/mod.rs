@@ -1,0 +1,64 @@
+//! MetaManager: what the cloud wants of this node, on disk, and what this node has to say, until the cloud has it.
+//!
+//! In: the cloud's messages, from EdgeHub. Out: an ordinary `kube::Client` over what is stored ([`MetaManager::client`]), through
+//! which EdgeD reads what it should do and writes what it does. Only this room writes what the cloud said, and acknowledges it
+//! after it is on disk. Requests for what is not stored go to the cloud; statuses are reported until the cloud confirms them.
+//!
+//! Source: KubeEdge's MetaManager.
+
+mod desired;
+mod record;
+mod remote;
+mod report;
+mod task;
+
+use std::sync::Arc;
+
+use kube::Client;
+use kubeapi::{Api, Rules, client_of, store::Store};
+
+pub use self::task::Task;
+use self::{desired::Desired, remote::Remote, report::Reporter};
+use crate::edgehub::{EdgeHub, Inbound};
+
+/// What the room needs.
+#[derive(Debug)]
+pub struct Config {
+    /// This node's name.
+    pub node_name: String,
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+    /// The way to the cloud.
+    pub hub: EdgeHub,
+    /// The cloud's messages.
+    pub inbound: Inbound,
+}
+
+/// The handle.
+#[derive(Clone)]
+pub struct MetaManager {
+    client: Client,
+}
+
+impl MetaManager {
+    /// A client over the objects of this node. Reads of ConfigMaps and Secrets, leases and tokens reach through to the cloud
+    /// where that is needed, and answer 503 while it is not connected.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+}
+
+/// Builds the room.
+pub fn new(config: Config) -> (MetaManager, Task) {
+    let Config { node_name, store, hub, inbound } = config;
+    let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
+    let desired = Desired::new(store, node_name.clone());
+    let remote = Remote::new(api.service(), desired.clone(), hub.clone());
+    let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
+    let client = client_of(remote, "default");
+    (MetaManager { client }, Task::new(inbound, hub, desired, reporter))
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

@@ -1,0 +1,59 @@
+//! What is known about an object beside the object: which state of the cloud's it is, and what the cloud knows of ours.
+
+use kubeapi::store::{Key, Resource};
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Where the records stand, beside the objects in the same store.
+pub(super) const GROUP: &str = "records.outrigger.dev";
+
+/// One object's record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Record {
+    /// The store's own, always empty here.
+    pub(super) metadata: Map<String, Value>,
+    /// The object's UID in the cloud; empty for a node that was never registered.
+    pub(super) uid: String,
+    /// The cloud's revision that is stored.
+    pub(super) revision: u64,
+    /// The cloud has deleted the pod: it goes as soon as its containers have ended.
+    pub(super) gone: bool,
+    /// The pod has ended here and is no longer stored: the cloud is to delete it.
+    pub(super) finished: bool,
+    /// The pod's last status, where the cloud had not confirmed it when the pod ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_status: Option<Value>,
+    /// The fingerprint of the status that the cloud has confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reported: Option<String>,
+}
+
+impl Record {
+    /// A record of a state that the cloud sent.
+    pub(super) fn of(uid: &str, revision: u64) -> Self {
+        Self { uid: uid.to_owned(), revision, ..Self::default() }
+    }
+
+    pub(super) fn read(object: Value) -> Self {
+        let mut record: Self = serde_json::from_value(object).unwrap_or_default();
+        record.metadata = Map::new();
+        record
+    }
+
+    pub(super) fn write(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+/// Where the record of the object at `key` stands.
+pub(super) fn record_key(key: &Key) -> Key {
+    Key::new(Resource::new(GROUP, key.resource.as_str()), key.namespace.as_str(), key.name.as_str())
+}
+
+/// The fingerprint of a status.
+pub(super) fn fingerprint(status: &Value) -> String {
+    let digest = digest(&SHA256, status.to_string().as_bytes());
+    digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}

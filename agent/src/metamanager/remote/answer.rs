@@ -1,0 +1,84 @@
+//! Answers as an API server gives them.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use kubeapi::{Body, store::StoreError};
+use serde_json::{Value, json};
+
+/// A request refused: a code and a `metav1.Status`.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    code: StatusCode,
+    status: Value,
+}
+
+impl Refusal {
+    fn new(code: StatusCode, reason: &str, message: &str) -> Self {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "code": code.as_u16(),
+        });
+        Self { code, status }
+    }
+
+    /// 503: the cloud is not reached.
+    pub(super) fn unavailable(why: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why)
+    }
+
+    /// 502: the cloud answered something else.
+    pub(super) fn bad_gateway(why: &str) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "InternalError", why)
+    }
+
+    /// 400.
+    pub(super) fn bad_request(why: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", why)
+    }
+
+    /// 404.
+    pub(super) fn not_found(plural: &str, name: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", &format!("{plural} \"{name}\" not found"))
+    }
+
+    /// 409: a precondition does not hold.
+    pub(super) fn conflict(why: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", why)
+    }
+
+    /// What the cloud's API said; kind and apiVersion are not on the wire.
+    pub(super) fn of(mut status: Value) -> Self {
+        let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
+        let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if let Some(map) = status.as_object_mut() {
+            map.insert("kind".into(), "Status".into());
+            map.insert("apiVersion".into(), "v1".into());
+            map.insert("code".into(), code.as_u16().into());
+            map.entry("status").or_insert_with(|| "Failure".into());
+            map.entry("metadata").or_insert_with(|| json!({}));
+        }
+        Self { code, status }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &error.to_string())
+    }
+}
+
+/// The answer that a refusal is.
+pub(super) fn refusal(refusal: &Refusal) -> Response<Body> {
+    object(refusal.code, &refusal.status)
+}
+
+/// An object as answer.
+pub(super) fn object(code: StatusCode, value: &Value) -> Response<Body> {
+    let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

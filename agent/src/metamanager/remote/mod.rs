@@ -1,0 +1,112 @@
+//! What stands between EdgeD's client and the store: requests that concern the cloud go there, all others to the store.
+//!
+//! Reads of a ConfigMap or Secret that is not stored, leases, tokens and events reach through. While the cloud is not connected
+//! they are answered 503 at once, but for tokens, of which the last known one is given.
+
+mod answer;
+mod events;
+mod leases;
+mod lookup;
+mod place;
+mod pods;
+mod tokens;
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body as ClientBody;
+use kubeapi::{ApiService, Body};
+use serde_json::Value;
+use tower::Service;
+use wire::{Answer, Down, Downstream, Message, Upstream};
+
+use self::{
+    answer::{Refusal, object, refusal},
+    place::{Place, place},
+};
+use super::{desired::Desired, now_ms};
+use crate::edgehub::EdgeHub;
+
+/// How long the cloud may take for an answer. EdgeCore gives it a minute; whoever asks here can ask again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The largest body taken; the API server's limit.
+const LIMIT: usize = 3 * 1024 * 1024;
+
+/// The service; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Remote {
+    local: ApiService,
+    desired: Desired,
+    hub: EdgeHub,
+}
+
+impl Remote {
+    pub(super) fn new(local: ApiService, desired: Desired, hub: EdgeHub) -> Self {
+        Self { local, desired, hub }
+    }
+
+    /// What the cloud answers, and the message that it was.
+    async fn ask(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
+        let answer = self.hub.request(request.into_message(now_ms()), PATIENCE).await;
+        let message = answer.map_err(|error| Refusal::unavailable(&error.to_string()))?;
+        match Down::from(message.clone()).body {
+            Downstream::Answer { answer, .. } => Ok((answer, message)),
+            _ => Err(Refusal::bad_gateway("the cloud's answer is of another kind than the request")),
+        }
+    }
+
+    async fn handle(&self, place: Place, request: Request<ClientBody>) -> Result<Response<Body>, Refusal> {
+        match place {
+            Place::Lookup(kind, namespace, name) => self.lookup(kind, &namespace, &name).await,
+            Place::Lease(name) => {
+                let method = request.method().clone();
+                self.lease(&method, &name, body(request).await?).await
+            }
+            Place::Token(namespace, account) => self.token(&namespace, &account, body(request).await?).await,
+            Place::Event(namespace) => self.event(&namespace, body(request).await?).await,
+            Place::PodEnd(namespace, name) => self.end_pod(&namespace, &name, request).await,
+        }
+    }
+}
+
+/// The object in a request's body.
+async fn body(request: Request<ClientBody>) -> Result<Value, Refusal> {
+    let bytes: Bytes = match Limited::new(request.into_body(), LIMIT).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) => return Err(Refusal::bad_request(&format!("the body could not be read: {error}"))),
+    };
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(&bytes).map_err(|error| Refusal::bad_request(&format!("the body is not JSON: {error}")))
+}
+
+impl Service<Request<ClientBody>> for Remote {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<ClientBody>) -> Self::Future {
+        let Some(place) = place(request.method(), request.uri()) else { return self.local.call(request) };
+        let this = self.clone();
+        Box::pin(async move { Ok(this.handle(place, request).await.unwrap_or_else(|error| refusal(&error))) })
+    }
+}
+
+/// 201 for what a POST made, 200 for the rest.
+fn found(method: &Method, value: &Value) -> Response<Body> {
+    object(if method == Method::POST { http::StatusCode::CREATED } else { http::StatusCode::OK }, value)
+}

@@ -1,0 +1,58 @@
+//! The end of a pod: EdgeD deletes it when its containers have ended. It is gone here at once; the cloud is told until it has
+//! deleted it too.
+
+use http::{Request, Response, StatusCode};
+use kube::client::Body as ClientBody;
+use kubeapi::{Body, store::Key};
+use serde_json::{Value, json};
+use wire::ResourceType;
+
+use super::{Refusal, Remote, body, object, tokens};
+use crate::metamanager::{
+    desired::{Entry, Next, Placement, resource},
+    record::{Record, fingerprint},
+};
+
+impl Remote {
+    /// Deletes the pod here. Preconditions hold as at an API server.
+    pub(super) async fn end_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        request: Request<ClientBody>,
+    ) -> Result<Response<Body>, Refusal> {
+        let options = body(request).await?;
+        let expected = options.pointer("/preconditions/uid").and_then(Value::as_str);
+        let key = Key::new(resource(&ResourceType::Pod), namespace, name);
+        let entry = self.desired.entry(&key).await?;
+        let Some(pod) = &entry.object else { return Err(Refusal::not_found("pods", name)) };
+        let uid = pod.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(expected) = expected.filter(|expected| *expected != uid) {
+            let why = format!(
+                "Operation cannot be fulfilled on pods \"{name}\": Precondition failed: UID in precondition: {expected}, UID \
+                 in object meta: {uid}"
+            );
+            return Err(Refusal::conflict(&why));
+        }
+        self.desired.change(&key, |entry| ended(entry, &uid)).await?;
+        tokens::forget(&self.desired, namespace, &uid).await?;
+        Ok(object(StatusCode::OK, pod))
+    }
+}
+
+fn ended(entry: &Entry, uid: &str) -> Placement {
+    let Some(pod) = entry.object.as_ref().filter(|pod| pod.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid))
+    else {
+        return Placement::default();
+    };
+    let record = match &entry.record {
+        // the cloud knows already
+        Some(Record { gone: true, .. }) | None => Next::Remove,
+        Some(record) => {
+            let status = pod.get("status").cloned().unwrap_or_else(|| json!({}));
+            let told = record.reported.as_deref() == Some(fingerprint(&status).as_str());
+            Next::Set(Record { finished: true, last_status: (!told).then_some(status), ..record.clone() })
+        }
+    };
+    Placement { object: Next::Remove, record }
+}

@@ -1,0 +1,116 @@
+//! Tokens of service accounts: asked of the cloud, kept on disk, so that a pod starts with the last known one when the cloud is
+//! away.
+
+use http::{Method, Response};
+use jiff::{SignedDuration, Timestamp};
+use kubeapi::{
+    Body,
+    store::{Key, Resource, StoreError},
+};
+use serde_json::{Value, json};
+use tracing::debug;
+use wire::{Answer, Upstream};
+
+use super::{Refusal, Remote, found};
+use crate::metamanager::{desired::Desired, record::fingerprint};
+
+/// After this share of its life a token is renewed; the kubelet's.
+const FRESH_PERCENT: i64 = 80;
+/// However long it lives, a token is renewed after this; the kubelet's.
+const OLDEST: SignedDuration = SignedDuration::from_hours(24);
+
+impl Remote {
+    /// A token for the account: a kept one that is fresh, else a new one, else the last known.
+    pub(super) async fn token(&self, namespace: &str, account: &str, request: Value) -> Result<Response<Body>, Refusal> {
+        let key = key(namespace, account, &request);
+        let kept = self.desired.get(&key).await?;
+        if let Some(kept) = kept.as_ref().filter(|kept| is_fresh(kept, Timestamp::now())) {
+            return Ok(found(&Method::POST, &kept["token"]));
+        }
+        let asked = match self.ask(Upstream::token(namespace, account, request.clone())).await {
+            Ok((Answer::Found(token), _)) => Ok(token),
+            Ok((Answer::Failed(status), _)) => return Err(Refusal::of(status)),
+            Ok((Answer::Response(response), _)) => response.into_result().map_err(Refusal::of),
+            Ok((Answer::Done, _)) => Err(Refusal::bad_gateway("the cloud answered a token request without a token")),
+            Err(refusal) => Err(refusal),
+        };
+        let token = match (asked, kept) {
+            (Ok(token), _) => token,
+            (Err(_), Some(kept)) => {
+                debug!(namespace, account, "the cloud gives no token now; the last known one is used");
+                return Ok(found(&Method::POST, &kept["token"]));
+            }
+            (Err(refusal), None) => return Err(refusal),
+        };
+        let entry = json!({
+            "metadata": {"name": key.name, "namespace": namespace}, "pod": bound_pod(&request),
+            "issued": Timestamp::now().to_string(), "token": token,
+        });
+        self.desired.set(&key, Some(entry)).await?;
+        Ok(found(&Method::POST, &token))
+    }
+}
+
+/// Forgets the tokens that were bound to a pod.
+pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Result<(), StoreError> {
+    for object in desired.list(&resource()).await?.0 {
+        if object.key.namespace == namespace && object.value()?["pod"] == pod {
+            desired.set(&object.key, None).await?;
+        }
+    }
+    Ok(())
+}
+
+fn resource() -> Resource {
+    Resource::new("kubeedge.io", "serviceaccounttokens")
+}
+
+fn bound_pod(request: &Value) -> &str {
+    request.pointer("/spec/boundObjectRef/uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// One place for each account, audience, lifetime and pod.
+fn key(namespace: &str, account: &str, request: &Value) -> Key {
+    let spec = request.get("spec").unwrap_or(&Value::Null);
+    let part = |name: &str| spec.get(name).cloned().unwrap_or_default();
+    let what = json!([part("audiences"), part("expirationSeconds"), bound_pod(request)]);
+    Key::new(resource(), namespace, format!("{account}.{}", fingerprint(&what)))
+}
+
+fn is_fresh(kept: &Value, now: Timestamp) -> bool {
+    let time = |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
+    let (Some(issued), Some(expiry)) = (time("/issued"), time("/token/status/expirationTimestamp")) else { return false };
+    let (life, age) = (expiry.duration_since(issued), now.duration_since(issued));
+    // a clock that was set back shows a token from the future
+    age >= SignedDuration::ZERO && age < OLDEST && age.as_secs() * 100 < life.as_secs() * FRESH_PERCENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_fresh_for_four_fifths_of_its_life_and_a_day_at_most() {
+        let kept = |expiry: &str| json!({"issued": "2026-01-01T00:00:00Z", "token": {"status": {"expirationTimestamp": expiry}}});
+        let rows = [
+            ("2026-01-01T01:00:00Z", "2026-01-01T00:47:59Z", true),
+            ("2026-01-01T01:00:00Z", "2026-01-01T00:48:00Z", false),
+            ("2027-01-01T00:00:00Z", "2026-01-01T23:59:59Z", true),
+            ("2027-01-01T00:00:00Z", "2026-01-02T00:00:00Z", false),
+            ("2026-01-01T01:00:00Z", "2025-12-31T23:59:59Z", false),
+            ("nonsense", "2026-01-01T00:00:01Z", false),
+        ];
+        for (expiry, now, expected) in rows {
+            assert_eq!(is_fresh(&kept(expiry), now.parse().unwrap()), expected, "{expiry} {now}");
+        }
+    }
+
+    #[test]
+    fn another_pod_or_audience_is_another_token() {
+        let request = |audience: &str, pod: &str| json!({"spec": {"audiences": [audience], "boundObjectRef": {"uid": pod}}});
+        let name = |request: Value| key("ns", "robot", &request).name;
+        assert_eq!(name(request("a", "p")), name(request("a", "p")));
+        assert_ne!(name(request("a", "p")), name(request("b", "p")));
+        assert_ne!(name(request("a", "p")), name(request("a", "q")));
+    }
+}

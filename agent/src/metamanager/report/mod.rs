@@ -1,0 +1,180 @@
+//! Reports: what this node's objects are, told to the cloud until the cloud confirms it. Level-triggered: what is told is the
+//! newest state in the store, so nothing waits in memory and nothing is lost with the connection.
+
+mod agree;
+mod node;
+mod pods;
+
+use std::{collections::HashSet, time::Duration};
+
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
+use kubeapi::store::{Key, Resource, StoreError, Watch};
+use tokio::sync::watch;
+use tracing::{error, warn};
+use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
+
+pub(super) use self::agree::agrees;
+use super::{
+    desired::{Desired, resource},
+    now_ms,
+    record::GROUP,
+};
+use crate::edgehub::{EdgeHub, Link, Unreachable};
+
+/// Reports on their way at one time. More would only wait in EdgeHub's queue.
+const AT_ONCE: usize = 16;
+/// How long the cloud may take to confirm one.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// After the cloud refused or the store failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What became of one object's report.
+enum Told {
+    /// The cloud has it, or it is none of the cloud's business.
+    Done,
+    /// Again, soon.
+    Again,
+    /// When the connection is back.
+    Offline,
+}
+
+/// Keeps the cloud informed; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Reporter {
+    desired: Desired,
+    hub: EdgeHub,
+    node_name: String,
+}
+
+/// A report failed for reasons of its own.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("the cloud refused: {0}")]
+    Refused(serde_json::Value),
+    #[error("the cloud's answer is of another kind than the report")]
+    Answer,
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Unreachable(#[from] Unreachable),
+}
+
+impl Reporter {
+    pub(super) fn new(desired: Desired, hub: EdgeHub, node_name: String) -> Self {
+        Self { desired, hub, node_name }
+    }
+
+    /// Runs for ever.
+    pub(super) async fn run(self) {
+        loop {
+            if let Err(error) = self.follow().await {
+                error!(error = &error as &dyn std::error::Error, "reports stop for a moment: the store cannot be read");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+
+    /// Until a watch falls behind or the store fails.
+    async fn follow(&self) -> Result<(), StoreError> {
+        let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
+        let records = Resource::new(GROUP, pods.as_str());
+        let (_, revision) = self.desired.list(&pods).await?;
+        let mut pods_changes = self.desired.watch(&pods, revision)?;
+        let mut record_changes = self.desired.watch(&records, revision)?;
+        let mut node_changes = self.desired.watch(&nodes, revision)?;
+        let mut link = self.hub.link();
+        let mut waiting = self.everything().await?;
+        let mut under_way = FuturesUnordered::new();
+        let mut busy: HashSet<Key> = HashSet::new();
+        loop {
+            let online = *link.borrow_and_update() != Link::Down;
+            while online && busy.len() < AT_ONCE {
+                let Some(key) = waiting.iter().find(|key| !busy.contains(*key)).cloned() else { break };
+                waiting.remove(&key);
+                busy.insert(key.clone());
+                under_way.push(self.tell(key.clone()).map(move |told| (key, told)));
+            }
+            tokio::select! {
+                // cancel-safe: a change not returned is returned by the next call
+                key = changed(&mut pods_changes) => { waiting.insert(key?); }
+                // cancel-safe, as above
+                key = changed(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
+                // cancel-safe, as above
+                key = changed(&mut node_changes) => { waiting.insert(key?); }
+                // cancel-safe: futures stay in the set until they are done
+                Some((key, told)) = under_way.next() => {
+                    busy.remove(&key);
+                    match told {
+                        Told::Done => {}
+                        Told::Again | Told::Offline => { waiting.insert(key); }
+                    }
+                }
+                // cancel-safe: the state is read at the head of the loop
+                changed = link.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    if is_up(&link) {
+                        // the cloud may have forgotten, or thought this node dead
+                        waiting.extend(self.everything().await?);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The places of everything that a cloud should know which has just come, or come back.
+    async fn everything(&self) -> Result<HashSet<Key>, StoreError> {
+        let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
+        let mut keys: HashSet<Key> = HashSet::new();
+        keys.extend(self.desired.list(&pods).await?.0.into_iter().map(|object| object.key));
+        // pods that have ended stand only in their records
+        let records = self.desired.list(&Resource::new(GROUP, pods.as_str())).await?.0;
+        keys.extend(records.into_iter().map(|object| Key { resource: pods.clone(), ..object.key }));
+        let node = Key::new(nodes, "", self.node_name.as_str());
+        self.node_is_due(&node).await?;
+        keys.insert(node);
+        Ok(keys)
+    }
+
+    async fn tell(&self, key: Key) -> Told {
+        let told = if key.resource == resource(&ResourceType::Pod) { self.pod(&key).await } else { self.node(&key).await };
+        match told {
+            Ok(told) => told,
+            Err(Failed::Unreachable(Unreachable::Offline)) => Told::Offline,
+            Err(error) => {
+                warn!(object = %key.name, namespace = %key.namespace, error = &error as &dyn std::error::Error, "a report was not taken; it is told again");
+                tokio::time::sleep(RETRY).await;
+                Told::Again
+            }
+        }
+    }
+
+    /// The cloud's answer to one report.
+    async fn ask(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
+        let message = self.hub.request(report.into_message(now_ms()), PATIENCE).await?;
+        match Down::from(message.clone()).body {
+            Downstream::Answer { answer, .. } => Ok((answer, message)),
+            _ => Err(Failed::Answer),
+        }
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<(), Failed> {
+        match self.ask(Upstream::pod_delete(&key.namespace, &key.name, uid)).await?.0 {
+            Answer::Failed(status) if status["code"] != 404 => Err(Failed::Refused(status)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn insert_node(&self, key: &Key, node: serde_json::Value) -> Result<(Answer, Message), Failed> {
+        self.ask(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
+    }
+}
+
+fn is_up(link: &watch::Receiver<Link>) -> bool {
+    *link.borrow() != Link::Down
+}
+
+async fn changed(watch: &mut Watch) -> Result<Key, StoreError> {
+    Ok(watch.next().await?.object.key)
+}

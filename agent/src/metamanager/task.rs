@@ -1,0 +1,87 @@
+//! The one reader of the cloud's messages: store, then acknowledge.
+
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+use wire::{Answer, Down, Downstream, Message, lane::needs_ack};
+
+use super::{
+    desired::{Desired, Put, Refused},
+    now_ms,
+    report::Reporter,
+};
+use crate::edgehub::{EdgeHub, Inbound};
+
+/// See [`super::new`].
+pub struct Task {
+    inbound: Inbound,
+    hub: EdgeHub,
+    desired: Desired,
+    reporter: Reporter,
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+impl Task {
+    pub(super) fn new(inbound: Inbound, hub: EdgeHub, desired: Desired, reporter: Reporter) -> Self {
+        Self { inbound, hub, desired, reporter }
+    }
+
+    /// Runs until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let Self { mut inbound, hub, desired, reporter } = self;
+        let receive = async {
+            while let Some(message) = inbound.next().await {
+                receive(&desired, &hub, message).await;
+            }
+        };
+        tokio::select! {
+            // cancel-safe: a message that was not acknowledged is sent again
+            () = shutdown.cancelled() => {}
+            () = async { tokio::join!(receive, reporter.run()); } => {}
+        }
+    }
+}
+
+async fn receive(desired: &Desired, hub: &EdgeHub, message: Message) {
+    let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
+    if store(desired, message).await && let Some(acknowledgement) = acknowledgement {
+        // offline by now: the cloud sends the message again, and this one is known then
+        let _ = hub.send(acknowledgement).await;
+    }
+}
+
+/// Whether the message is dealt with and may be acknowledged.
+async fn store(desired: &Desired, message: Message) -> bool {
+    let down = Down::from(message);
+    let put = match down.body {
+        Downstream::Object { change, path, object, .. } => Put::new(change, &path, object, &down.header),
+        // an answer that came too late for whoever asked
+        Downstream::Answer { path, answer: Answer::Found(object) } => {
+            Put::new(wire::Change::Update, &path, object, &down.header)
+        }
+        other => {
+            debug!(message = ?other, "nothing to store");
+            return true;
+        }
+    };
+    let stored = match put {
+        Ok(put) => desired.apply(put).await,
+        Err(refused) => Err(refused),
+    };
+    match stored {
+        Ok(()) => true,
+        // not acknowledged, it would be sent for ever and keep everything behind it from coming
+        Err(refused @ Refused::Malformed(_)) => {
+            warn!(%refused, "a message of the cloud was left out");
+            true
+        }
+        Err(refused) => {
+            error!(error = &refused as &dyn std::error::Error, "not stored and not acknowledged; the cloud sends it again");
+            false
+        }
+    }
+}

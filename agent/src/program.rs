@@ -1,0 +1,89 @@
+//! The program around the agent: configuration, log, signals, exit code.
+
+use std::{error::Error as _, path::Path, process::ExitCode};
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    app::{App, Parts},
+    cli::Cli,
+    config::{self, Config},
+    edgehub::Link,
+};
+
+/// Work is waiting, not computing: two threads serve a hundred pods.
+const THREADS: usize = 2;
+
+/// Runs the agent until a signal ends it.
+pub fn run(cli: &Cli) -> ExitCode {
+    let filter = match EnvFilter::try_new(cli.log_filter()) {
+        Ok(filter) => filter,
+        Err(error) => return failed(&anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL")),
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match start(&cli.config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+/// The error and its causes in one line on stderr: what systemd shows.
+#[allow(clippy::print_stderr)]
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("edge-agent: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn start(path: &Path) -> anyhow::Result<()> {
+    let (config, warnings) = config::load(path).map_err(one_line)?;
+    for warning in warnings {
+        warn!(file = %path.display(), "{warning}");
+    }
+    // rustls takes the one provider that is compiled in; a second call changes nothing
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    runtime.context("no threads could be started")?.block_on(serve(&config, path))
+}
+
+fn one_line(error: config::Error) -> anyhow::Error {
+    match error.source() {
+        Some(source) => anyhow::anyhow!("{error}: {source}"),
+        None => anyhow::Error::new(error),
+    }
+}
+
+async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
+    let shutdown = CancellationToken::new();
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = shutdown.clone();
+    let signals = tokio::spawn(async move {
+        tokio::select! {
+            // cancel-safe: a signal that is not seen ends the process anyway
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stop.cancel();
+    });
+    let parts = Parts::of_machine(config).await?;
+    let app = App::start(config, parts, shutdown.clone())?;
+    info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent runs");
+    let wiping = tokio::spawn(wipe_token(config.edge_hub.token.is_some(), path.to_owned(), app.link()));
+    let ended = app.run().await;
+    signals.abort();
+    wiping.abort();
+    Ok(ended?)
+}
+
+/// The token has done its work with the first connection; it need not lie about any longer.
+async fn wipe_token(given: bool, path: std::path::PathBuf, mut link: tokio::sync::watch::Receiver<Link>) {
+    if !given || link.wait_for(|link| *link != Link::Down).await.is_err() {
+        return;
+    }
+    if let Err(error) = config::forget_token(&path) {
+        warn!(error = &error as &dyn std::error::Error, "the join token stays in the configuration");
+    }
+}
