@@ -1,1 +1,21 @@
-//! KubeEdge's cloud in one process: hub, API, controllers and a simulated container runtime
+//! KubeEdge's cloud in one process: CloudCore's part towards nodes, an API of its own, and a simulated container runtime.
+//!
+//! Standalone: [`Cloud::start`] gives an API over a store, kube-rs controllers against it, CloudHub for nodes, and the HTTPS
+//! endpoints by which machines become nodes. Every part below `controllers` is written against a `kube::Client` and cannot
+//! tell whose API it is.
+
+pub mod cli;
+mod cloud;
+mod commands;
+pub mod controllers;
+mod demo;
+mod enrolment;
+pub mod fleet;
+pub mod hub;
+mod kubeconfig;
+pub mod mailbox;
+pub mod pki;
+pub mod runtime;
+
+pub use commands::run as main;
+pub use cloud::{Addresses, Cloud, Options, StartError};

@@ -1,2 +1,9 @@
-//! Entry point.
-fn main() {}
+//! `cloudsim`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    cloudsim::main(cloudsim::cli::Cli::parse())
+}

@@ -1,0 +1,140 @@
+//! Command line of `cloudsim`.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  A cloud on this machine, and kubectl for it:
+    cloudsim up
+    export KUBECONFIG=$PWD/cloudsim.kubeconfig
+    kubectl get nodes
+
+  The same with three nodes in the same process, which run pods without containers:
+    cloudsim up --nodes 3
+
+  A cloud that other machines reach, and that remembers everything:
+    cloudsim up --address 0.0.0.0 --name 192.0.2.10 --data-dir /var/lib/cloudsim
+
+  The join token for a node's edgecore.yaml:
+    cloudsim token";
+
+/// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "cloudsim", version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas
+    #[arg(long, global = true, value_name = "FILTER", default_value = "warn", env = "CLOUDSIM_LOG", hide_env_values = true)]
+    pub log_filter: String,
+
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Run a cloud until Ctrl-C
+    Up(Up),
+    /// Print the join token of a running cloud
+    Token {
+        /// The kubeconfig that `up` wrote
+        #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
+        kubeconfig: PathBuf,
+    },
+    /// Run a simulated container runtime (CRI v1) on a unix socket until Ctrl-C
+    Runtime {
+        /// The socket
+        #[arg(long, value_name = "PATH")]
+        socket: PathBuf,
+        /// Where to remember pods and containers, so that they survive a restart of the runtime
+        #[arg(long, value_name = "DIR")]
+        root: Option<PathBuf>,
+    },
+    /// Show the whole loop: a cloud, a node, a pod that runs, each step with its time
+    Demo {
+        /// End when everything was seen: exit code 0, or 1 with the reason
+        #[arg(long)]
+        once: bool,
+        /// The manifests to apply
+        #[arg(long, value_name = "DIR", default_value = "examples")]
+        manifests: PathBuf,
+        /// Where to write the kubeconfig
+        #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
+        kubeconfig: PathBuf,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// A cloud.
+#[derive(Args, Clone, Debug)]
+pub struct Up {
+    /// Address to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub address: IpAddr,
+
+    /// Name or address by which this cloud is reached, for its certificates; the first one stands in the kubeconfig.
+    /// Repeatable. Default: 127.0.0.1 and localhost
+    #[arg(long = "name", value_name = "NAME")]
+    pub names: Vec<String>,
+
+    /// Port of the Kubernetes API; 0 takes one that is free, as for all ports
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    pub api_port: u16,
+
+    /// Port of the HTTPS server that gives nodes their certificates
+    #[arg(long, value_name = "PORT", default_value_t = 10002)]
+    pub https_port: u16,
+
+    /// Port of CloudHub's WebSocket server
+    #[arg(long, value_name = "PORT", default_value_t = 10000)]
+    pub ws_port: u16,
+
+    /// Where to write the kubeconfig
+    #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
+    pub kubeconfig: PathBuf,
+
+    /// Keep everything in this directory; without it, everything is in memory and ends with the program
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// Nodes to run in this process, on the simulated runtime
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub nodes: usize,
+
+    /// Seconds without a sign of life after which a node is NotReady
+    #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds)]
+    pub node_grace: Duration,
+
+    /// Largest message that a node may send, bytes
+    #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT)]
+    pub max_message: usize,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: u64 = text.parse().map_err(|_| "a whole number of seconds".to_owned())?;
+    if seconds == 0 { Err("at least 1".to_owned()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_ports_default_to_kubeedges() {
+        Cli::command().debug_assert();
+        let Command::Up(up) = Cli::parse_from(["cloudsim", "up"]).command else { panic!() };
+        assert_eq!((up.api_port, up.https_port, up.ws_port), (6443, 10002, 10000));
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
+    }
+}

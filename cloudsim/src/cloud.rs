@@ -1,0 +1,246 @@
+//! The whole cloud as a value: an API over a store, controllers, and three servers.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Client;
+use kubeapi::{
+    Api, Registry,
+    serve::{BindError, Server},
+    store::{MemoryStore, SqliteStore, Store, StoreError},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    controllers::{binder, edge::Edge, namespaces, node_lifecycle, sync::SyncRecords},
+    enrolment::Enrolment,
+    hub::{self, Hub, Limits},
+    kubeconfig,
+    mailbox::Mailboxes,
+    pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens},
+};
+
+/// The file of the store in a data directory.
+const DATABASE: &str = "cloudsim.db";
+
+/// What a cloud is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where its servers listen.
+    pub address: IpAddr,
+    /// Names and addresses by which it is reached; they stand in its certificates. The first one stands in the kubeconfig.
+    pub names: Vec<String>,
+    /// Port of the API; 0 for any.
+    pub api_port: u16,
+    /// Port of the enrolment endpoints; 0 for any.
+    pub https_port: u16,
+    /// Port of CloudHub's WebSocket; 0 for any.
+    pub ws_port: u16,
+    /// Where to keep its state; `None` keeps it in memory.
+    pub data_dir: Option<PathBuf>,
+    /// Where to write a kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
+    /// How old a node's lease may get before the node is NotReady.
+    pub lease_grace: Duration,
+    /// What the hub allows.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    /// KubeEdge's ports on the loopback interface, state in memory.
+    fn default() -> Self {
+        Self {
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            names: vec!["127.0.0.1".to_owned(), "localhost".to_owned()],
+            api_port: 6443,
+            https_port: 10002,
+            ws_port: 10000,
+            data_dir: None,
+            kubeconfig: None,
+            lease_grace: Duration::from_secs(40),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Options {
+    /// Ports that are free, for tests and for several clouds on one machine.
+    pub fn any_ports(self) -> Self {
+        Self { api_port: 0, https_port: 0, ws_port: 0, ..self }
+    }
+}
+
+/// Why a cloud does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No name for its certificates.
+    #[error("no name or address by which the cloud is reached was given; give at least one with --name")]
+    NoName,
+    /// The data directory cannot be made.
+    #[error("the data directory {path} cannot be made; choose one that you may write to with --data-dir")]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("the store of --data-dir cannot be opened")]
+    Store(#[from] StoreError),
+    /// The API is not complete.
+    #[error("the API could not be given its first namespaces")]
+    Api(#[from] kube::Error),
+    /// No keys.
+    #[error("the cloud has no keys")]
+    Pki(#[from] PkiError),
+    /// A port is taken or not allowed.
+    #[error("the {server} cannot listen; change it with {option}")]
+    Bind {
+        /// Which server.
+        server: &'static str,
+        /// The option that changes its port.
+        option: &'static str,
+        /// Why.
+        source: BindError,
+    },
+    /// CloudHub's port is taken or not allowed.
+    #[error(transparent)]
+    Hub(#[from] hub::BindError),
+    /// No kubeconfig.
+    #[error(transparent)]
+    Kubeconfig(#[from] kubeconfig::WriteError),
+}
+
+/// Where a cloud's servers listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The API.
+    pub api: SocketAddr,
+    /// The enrolment endpoints.
+    pub https: SocketAddr,
+    /// CloudHub.
+    pub websocket: SocketAddr,
+}
+
+/// A cloud that runs.
+pub struct Cloud {
+    client: Client,
+    store: Arc<dyn Store>,
+    addresses: Addresses,
+    kubeconfig: String,
+    token: String,
+    shutdown: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Cloud {
+    /// Starts a cloud. When this returns, its servers accept connections.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let primary = options.names.first().cloned().ok_or(StartError::NoName)?;
+        let store = open_store(&options).await?;
+        let accounts = Arc::new(ServiceAccountTokens::default());
+        let registry = Registry::builtin().with_crds(&crds::all());
+        let api = Api::builder(Arc::clone(&store)).registry(registry).token_issuer(accounts.clone()).build();
+        let client = api.client("default");
+        namespaces::ensure_initial(&client).await?;
+        accounts.set_key(pki::ensure_accounts_key(&client).await?);
+        let pki = Pki::ensure(&client, &options.names).await?;
+        let token = JoinToken::renew(&client, pki.ca()).await?;
+
+        let at = |port| SocketAddr::new(options.address, port);
+        let bound = |server, option| move |source| StartError::Bind { server, option, source };
+        let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), api.service())
+            .await
+            .map_err(bound("API", "--api-port"))?;
+        let enrolment = Enrolment::new(Arc::clone(pki.ca()), client.clone());
+        let https = Server::bind(at(options.https_port), Some(pki::enrolment_tls(pki.server())?), enrolment)
+            .await
+            .map_err(bound("enrolment server", "--https-port"))?;
+        let mailboxes = Mailboxes::default();
+        let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
+        let records = SyncRecords::new(client.clone());
+        let tls = pki::hub_tls(pki.server())?;
+        let hub = Hub::bind(at(options.ws_port), tls, edge.clone(), records, mailboxes, options.limits.clone()).await?;
+        let addresses =
+            Addresses { api: api_server.local_addr(), https: https.local_addr(), websocket: hub.local_addr() };
+
+        let (certificate, key) = pki.sign_admin()?;
+        let server = format!("https://{}:{}", in_url(&primary), addresses.api.port());
+        let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
+        if let Some(path) = &options.kubeconfig {
+            kubeconfig::write(path, &kubeconfig)?;
+        }
+
+        let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let stop = || shutdown.child_token();
+        tasks.spawn(api_server.run(stop()));
+        tasks.spawn(https.run(stop()));
+        tasks.spawn(hub.run(stop()));
+        tasks.spawn(edge.run(stop()));
+        tasks.spawn(binder::run(client.clone(), stop()));
+        tasks.spawn(namespaces::run(client.clone(), pki.ca_pem(), stop()));
+        tasks.spawn(node_lifecycle::run(client.clone(), options.lease_grace, stop()));
+        tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
+        tasks.close();
+        Ok(Self { client, store, addresses, kubeconfig, token, shutdown, tasks })
+    }
+
+    /// A client of its API, in the same process.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// What its API keeps.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Where its servers listen.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// A kubeconfig of a person who may do everything.
+    pub fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
+    /// A join token that is good for a day.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Ends sessions, servers and controllers.
+    pub async fn stop(self) {
+        self.shutdown.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+impl std::fmt::Debug for Cloud {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cloud").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+async fn open_store(options: &Options) -> Result<Arc<dyn Store>, StartError> {
+    let Some(directory) = &options.data_dir else { return Ok(MemoryStore::new()) };
+    let failed = |source| StartError::Directory { path: directory.clone(), source };
+    tokio::fs::create_dir_all(directory).await.map_err(failed)?;
+    Ok(SqliteStore::open(&directory.join(DATABASE)).await?)
+}
+
+/// An IPv6 address stands in brackets.
+fn in_url(name: &str) -> String {
+    if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
+}

@@ -1,0 +1,56 @@
+//! `cloudsim demo`: the loop, seen.
+
+use std::{path::Path, process::ExitCode, time::Instant};
+
+use anyhow::Context;
+
+use super::{say, until_told, up::absolute};
+use crate::{
+    Cloud, Options,
+    demo::{Seen, Steps},
+    fleet::{self, Fleet},
+};
+
+pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyhow::Result<ExitCode> {
+    let begun = Instant::now();
+    let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
+    let options = Options { kubeconfig: Some(kubeconfig.to_owned()), ..Options::default().any_ports() };
+    let cloud = Cloud::start(options).await?;
+    let progress = |text: &str| say(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    progress("cloudsim is ready");
+    let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
+    let node = fleet.nodes().first().context("the demo has no node")?;
+    let steps = Steps { client: cloud.client(), node, manifests, progress: &progress };
+    let outcome = steps.walk().await;
+    let code = match &outcome {
+        Ok(seen) => {
+            table(seen, begun);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            say(&format!("not everything was seen: {error:#}"));
+            ExitCode::FAILURE
+        }
+    };
+    if !once {
+        say("");
+        say("Go on by hand in another terminal, end here with Ctrl-C:");
+        say(&format!("  export KUBECONFIG={}", absolute(kubeconfig).display()));
+        say("  kubectl get pods -o wide");
+        until_told().await?;
+    }
+    fleet.stop().await;
+    cloud.stop().await;
+    Ok(code)
+}
+
+fn table(seen: &Seen, begun: Instant) {
+    let after = |at: Instant| format!("{:.3} s", at.duration_since(begun).as_secs_f64());
+    say("");
+    say(&format!("{:<28} {:<10} {}", "SEEN", "AFTER", "WHAT"));
+    say(&format!("{:<28} {:<10} {}", "node Ready", after(seen.node_ready), seen.node));
+    say(&format!("{:<28} {:<10} {}", "pod Running", after(seen.pod_running), seen.pod));
+    for (what, value) in &seen.inside {
+        say(&format!("{:<28} {:<10} {}", what, after(seen.looked_inside), value));
+    }
+}

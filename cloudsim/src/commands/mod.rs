@@ -1,0 +1,70 @@
+//! What the subcommands of `cloudsim` do.
+
+mod demo;
+mod runtime;
+mod token;
+mod up;
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::Context;
+use clap::CommandFactory;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Cli, Command};
+
+/// Carries the command out.
+pub fn run(cli: Cli) -> ExitCode {
+    match start(cli) {
+        Ok(code) => code,
+        Err(error) => failed(&error),
+    }
+}
+
+/// The error and its causes in one line.
+#[allow(clippy::print_stderr)]
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("cloudsim: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
+    let filter = EnvFilter::try_new(&cli.log_filter).context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    if let Command::Completions { shell } = cli.command {
+        // into memory first: the generator panics on a closed pipe
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "cloudsim", &mut script);
+        let _ = std::io::stdout().write_all(&script);
+        return Ok(ExitCode::SUCCESS);
+    }
+    // rustls takes the one provider that is compiled in; a second call changes nothing
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("no threads could be started")?.block_on(async {
+        match cli.command {
+            Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
+            Command::Token { kubeconfig } => token::run(&kubeconfig).await.map(|()| ExitCode::SUCCESS),
+            Command::Runtime { socket, root } => runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS),
+            Command::Demo { once, manifests, kubeconfig } => demo::run(once, &manifests, &kubeconfig).await,
+            Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        }
+    })
+}
+
+/// Waits for Ctrl-C or the service manager's end.
+async fn until_told() -> anyhow::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        // cancel-safe: a signal that is not seen ends the process anyway
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// Tells a person; nobody reading is no error.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}

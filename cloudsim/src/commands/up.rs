@@ -1,0 +1,52 @@
+//! `cloudsim up`: a cloud until Ctrl-C.
+
+use std::{path::Path, time::Instant};
+
+use anyhow::Context;
+
+use super::{say, until_told};
+use crate::{Cloud, Options, cli::Up, fleet::{self, Fleet}, hub::Limits};
+
+pub(super) async fn run(up: Up) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let cloud = Cloud::start(options(&up)).await?;
+    let addresses = cloud.addresses();
+    say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    say(&format!("  API        https://{}", addresses.api));
+    say(&format!("  enrolment  https://{}", addresses.https));
+    say(&format!("  CloudHub   wss://{}", addresses.websocket));
+    say(&format!("  kubectl    export KUBECONFIG={}", absolute(&up.kubeconfig).display()));
+    say(&format!("  nodes      cloudsim token --kubeconfig {}", absolute(&up.kubeconfig).display()));
+    let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+    let directory = up.data_dir.as_ref().map_or_else(|| temporary.path().to_owned(), |directory| directory.join("nodes"));
+    let fleet = match up.nodes {
+        0 => None,
+        count => Some(Fleet::start(addresses, cloud.token(), &fleet::Options::new(count, directory)).await?),
+    };
+    until_told().await?;
+    if let Some(fleet) = fleet {
+        fleet.stop().await;
+    }
+    cloud.stop().await;
+    Ok(())
+}
+
+fn options(up: &Up) -> Options {
+    let defaults = Options::default();
+    Options {
+        address: up.address,
+        names: if up.names.is_empty() { defaults.names } else { up.names.clone() },
+        api_port: up.api_port,
+        https_port: up.https_port,
+        ws_port: up.ws_port,
+        data_dir: up.data_dir.clone(),
+        kubeconfig: Some(up.kubeconfig.clone()),
+        lease_grace: up.node_grace,
+        limits: Limits { max_message: up.max_message, ..Limits::default() },
+    }
+}
+
+/// As a person can paste it anywhere.
+pub(super) fn absolute(path: &Path) -> std::path::PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

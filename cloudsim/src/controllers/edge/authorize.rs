@@ -1,0 +1,120 @@
+//! Who may do what: a node touches its own Node, Lease and pods, what those pods reference, and nothing else. Pure.
+
+use serde_json::Value;
+use wire::{ResourceType, Upstream};
+
+use super::{index::Index, upstream::Request};
+use crate::mailbox::{ObjectKind, ObjectPath};
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Denied(pub(super) String);
+
+/// Checks one request of `node`.
+pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Result<(), Denied> {
+    let Request { kind, namespace, name, body } = request;
+    let allowed = match kind {
+        ResourceType::Node | ResourceType::NodePatch | ResourceType::NodeStatus | ResourceType::Lease => *name == node,
+        ResourceType::Pod => match body {
+            // a mirror pod names its node itself
+            Upstream::Object { change: wire::Change::Insert, object, .. } => object["spec"]["nodeName"] == node,
+            _ => index.pod_on(node, namespace, name),
+        },
+        ResourceType::PodPatch | ResourceType::PodStatus => index.pod_on(node, namespace, name),
+        ResourceType::ConfigMap => index.concerns(node, &ObjectPath::new(ObjectKind::ConfigMap, *namespace, *name)),
+        ResourceType::Secret => index.concerns(node, &ObjectPath::new(ObjectKind::Secret, *namespace, *name)),
+        ResourceType::ServiceAccountToken => index.account_on(node, namespace, name, bound_pod(body)),
+        ResourceType::Event => event_is_own(node, body, index),
+        _ => false,
+    };
+    if allowed {
+        return Ok(());
+    }
+    let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+    Err(Denied(format!(
+        "{kind} \"{name}\"{place} is not node {node}'s: a node reaches only itself, its pods and what they reference"
+    )))
+}
+
+/// The UID of the pod that a TokenRequest is bound to.
+fn bound_pod<'a>(body: &'a Upstream) -> Option<&'a str> {
+    match body {
+        Upstream::Query { content, .. } => content["spec"]["boundObjectRef"]["uid"].as_str(),
+        _ => None,
+    }
+}
+
+fn event_is_own(node: &str, body: &Upstream, index: &Index) -> bool {
+    let event = match body {
+        Upstream::Object { object, .. } => object,
+        Upstream::Patch { patch, .. } => &patch["event"],
+        _ => return false,
+    };
+    let involved = &event["involvedObject"];
+    let text = |field: &str| involved[field].as_str().unwrap_or_default();
+    match involved["kind"].as_str() {
+        Some("Node") => text("name") == node,
+        Some("Pod") => index.pod_on(node, text("namespace"), text("name")),
+        _ => Value::from(node) == event["source"]["host"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::Change;
+
+    use super::*;
+
+    fn index() -> Index {
+        let mut index = Index::default();
+        for (pod, node) in [("mine", "edge-1"), ("theirs", "edge-2")] {
+            let pod = json!({"metadata": {"name": pod, "namespace": "ns", "uid": format!("uid-{pod}")},
+                "spec": {"nodeName": node, "serviceAccountName": format!("sa-{pod}"),
+                    "volumes": [{"name": "v", "secret": {"secretName": format!("secret-{pod}")}},
+                                {"name": "w", "configMap": {"name": format!("config-{pod}")}}],
+                    "containers": [{"name": "c"}]}});
+            index.applied(&serde_json::from_value(pod).unwrap());
+        }
+        index
+    }
+
+    /// Every request that names another node's object is refused, the same request about the own object is allowed.
+    #[test]
+    fn a_node_reaches_its_own_objects_and_no_others() {
+        use ResourceType as T;
+        let token = |uid: &str| json!({"spec": {"boundObjectRef": {"uid": uid}}});
+        let event = |pod: &str| json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}});
+        let mirror = |node: &str| json!({"spec": {"nodeName": node}});
+        let rows: Vec<(Upstream, Upstream)> = vec![
+            (Upstream::put(Change::Insert, "", &T::Node, "edge-1", json!({})), Upstream::put(Change::Insert, "", &T::Node, "edge-2", json!({}))),
+            (Upstream::put(Change::Update, "", &T::Node, "edge-1", json!({})), Upstream::put(Change::Update, "", &T::Node, "edge-2", json!({}))),
+            (Upstream::query("", &T::Node, "edge-1"), Upstream::query("", &T::Node, "edge-2")),
+            (Upstream::node_patch("edge-1", "{}".into()), Upstream::node_patch("edge-2", "{}".into())),
+            (Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-1", json!({})), Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-2", json!({}))),
+            (Upstream::query("kube-node-lease", &T::Lease, "edge-1"), Upstream::query("kube-node-lease", &T::Lease, "edge-2")),
+            (Upstream::pod_patch("ns", "mine", "{}".into()), Upstream::pod_patch("ns", "theirs", "{}".into())),
+            (Upstream::pod_delete("ns", "mine", "u"), Upstream::pod_delete("ns", "theirs", "u")),
+            (Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-1")), Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-2"))),
+            (Upstream::query("ns", &T::ConfigMap, "config-mine"), Upstream::query("ns", &T::ConfigMap, "config-theirs")),
+            (Upstream::query("ns", &T::Secret, "secret-mine"), Upstream::query("ns", &T::Secret, "secret-theirs")),
+            (Upstream::token("ns", "sa-mine", token("uid-mine")), Upstream::token("ns", "sa-theirs", token("uid-theirs"))),
+            (Upstream::token("ns", "sa-mine", token("uid-mine")), Upstream::token("ns", "sa-mine", token("uid-theirs"))),
+            (Upstream::put(Change::Insert, "ns", &T::Event, "e", event("mine")), Upstream::put(Change::Insert, "ns", &T::Event, "e", event("theirs"))),
+        ];
+        let index = index();
+        for (own, foreign) in rows {
+            let own_request = Request::of(&own).unwrap();
+            assert_eq!(authorize("edge-1", &own_request, &index), Ok(()), "{own:?}");
+            let foreign_request = Request::of(&foreign).unwrap();
+            assert!(authorize("edge-1", &foreign_request, &index).is_err(), "{foreign:?}");
+        }
+    }
+
+    #[test]
+    fn other_kinds_are_refused_by_name() {
+        let body = Upstream::query("ns", &ResourceType::PersistentVolumeClaim, "x");
+        let denied = authorize("edge-1", &Request::of(&body).unwrap(), &index()).unwrap_err();
+        assert!(denied.0.contains("persistentvolumeclaim \"x\" in namespace ns is not node edge-1's"), "{}", denied.0);
+    }
+}

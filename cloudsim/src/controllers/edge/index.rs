@@ -1,0 +1,165 @@
+//! Which node has which pod, and what its pods reference: the map that decides who gets an object and who may ask. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::references::references;
+use crate::mailbox::{ObjectKind, ObjectPath};
+
+#[derive(Debug, PartialEq, Eq)]
+struct PodEntry {
+    uid: String,
+    node: String,
+    account: String,
+    references: BTreeSet<ObjectPath>,
+}
+
+/// The pods that are bound to a node.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pods: BTreeMap<(String, String), PodEntry>,
+}
+
+impl Index {
+    /// The pod was created or changed. Answers the nodes that should look at it: its own, and the one it was on before.
+    pub(super) fn applied(&mut self, pod: &Pod) -> BTreeSet<String> {
+        let key = (pod.namespace().unwrap_or_default(), pod.name_any());
+        let spec = pod.spec.as_ref();
+        let node = spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty());
+        let old = self.pods.remove(&key);
+        let mut nodes: BTreeSet<String> = old.map(|old| old.node).into_iter().collect();
+        if let Some(node) = node {
+            let account = spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_else(|| "default".into());
+            let entry =
+                PodEntry { uid: pod.uid().unwrap_or_default(), node: node.clone(), account, references: references(pod) };
+            self.pods.insert(key, entry);
+            nodes.insert(node);
+        }
+        nodes
+    }
+
+    /// The pod is gone. Answers the node that had it.
+    pub(super) fn removed(&mut self, pod: &Pod) -> Option<String> {
+        self.pods.remove(&(pod.namespace().unwrap_or_default(), pod.name_any())).map(|entry| entry.node)
+    }
+
+    /// Keeps only the pods of `current` (after a list has started over). Answers what was dropped: node and pod.
+    pub(super) fn retain(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, ObjectPath)> {
+        let gone: Vec<_> = self.pods.keys().filter(|key| !current.contains(*key)).cloned().collect();
+        gone.into_iter()
+            .filter_map(|key| {
+                let entry = self.pods.remove(&key)?;
+                Some((entry.node, ObjectPath::new(ObjectKind::Pod, key.0, key.1)))
+            })
+            .collect()
+    }
+
+    /// What `node` should hold: itself, what its pods reference, and the pods.
+    pub(super) fn desired(&self, node: &str) -> BTreeSet<ObjectPath> {
+        let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Node, "", node)]);
+        for ((namespace, name), entry) in self.pods.iter().filter(|(_, entry)| entry.node == node) {
+            paths.extend(entry.references.iter().cloned());
+            paths.insert(ObjectPath::new(ObjectKind::Pod, namespace, name));
+        }
+        paths
+    }
+
+    /// What the pod's node should look at because of the pod: the pod and what it references.
+    pub(super) fn around(&self, namespace: &str, name: &str) -> BTreeSet<ObjectPath> {
+        let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Pod, namespace, name)]);
+        if let Some(entry) = self.pods.get(&(namespace.to_owned(), name.to_owned())) {
+            paths.extend(entry.references.iter().cloned());
+        }
+        paths
+    }
+
+    /// The nodes with a pod that references `path`.
+    pub(super) fn nodes_referencing(&self, path: &ObjectPath) -> BTreeSet<String> {
+        let entries = self.pods.values().filter(|entry| entry.references.contains(path));
+        entries.map(|entry| entry.node.clone()).collect()
+    }
+
+    /// Whether `node` holds or needs `path`.
+    pub(super) fn concerns(&self, node: &str, path: &ObjectPath) -> bool {
+        match path.kind {
+            ObjectKind::Node => path.name == node,
+            ObjectKind::Pod => self.pod_on(node, &path.namespace, &path.name),
+            ObjectKind::ConfigMap | ObjectKind::Secret => {
+                self.pods.values().any(|entry| entry.node == node && entry.references.contains(path))
+            }
+        }
+    }
+
+    /// Whether the pod is bound to `node`.
+    pub(super) fn pod_on(&self, node: &str, namespace: &str, name: &str) -> bool {
+        self.pods.get(&(namespace.to_owned(), name.to_owned())).is_some_and(|entry| entry.node == node)
+    }
+
+    /// Whether a pod on `node` (the one with `uid`, where given) runs as the service account.
+    pub(super) fn account_on(&self, node: &str, namespace: &str, account: &str, uid: Option<&str>) -> bool {
+        let of_namespace = self.pods.iter().filter(|((ns, _), _)| ns == namespace).map(|(_, entry)| entry);
+        of_namespace
+            .filter(|entry| entry.node == node && entry.account == account)
+            .any(|entry| uid.is_none_or(|uid| entry.uid == uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, node: &str, config: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}")},
+            "spec": {"nodeName": node, "serviceAccountName": "robot",
+                "containers": [{"name": "c", "envFrom": [{"configMapRef": {"name": config}}]}]},
+        }))
+        .unwrap()
+    }
+
+    fn config(name: &str) -> ObjectPath {
+        ObjectPath::new(ObjectKind::ConfigMap, "ns", name)
+    }
+
+    #[test]
+    fn a_node_concerns_its_own_pods_and_their_references_only() {
+        let mut index = Index::default();
+        index.applied(&pod("a", "edge-1", "shared"));
+        index.applied(&pod("b", "edge-2", "own"));
+        assert!(index.concerns("edge-1", &config("shared")) && !index.concerns("edge-1", &config("own")));
+        assert!(index.pod_on("edge-1", "ns", "a") && !index.pod_on("edge-1", "ns", "b"));
+        assert!(!index.concerns("edge-1", &ObjectPath::new(ObjectKind::Node, "", "edge-2")));
+        assert_eq!(index.nodes_referencing(&config("own")), ["edge-2".to_owned()].into());
+        assert_eq!(index.desired("edge-1").len(), 3);
+    }
+
+    #[test]
+    fn tokens_are_for_accounts_of_pods_on_the_node() {
+        let mut index = Index::default();
+        index.applied(&pod("a", "edge-1", "x"));
+        assert!(index.account_on("edge-1", "ns", "robot", Some("uid-a")));
+        assert!(!index.account_on("edge-1", "ns", "robot", Some("uid-z")));
+        assert!(!index.account_on("edge-2", "ns", "robot", Some("uid-a")));
+        assert!(!index.account_on("edge-1", "ns", "admin", None));
+    }
+
+    #[test]
+    fn a_pod_without_a_node_concerns_nobody() {
+        let mut index = Index::default();
+        assert!(index.applied(&pod("a", "", "x")).is_empty());
+        assert!(index.desired("").len() == 1);
+    }
+
+    #[test]
+    fn what_a_new_list_lacks_is_dropped_and_told() {
+        let mut index = Index::default();
+        index.applied(&pod("a", "edge-1", "x"));
+        index.applied(&pod("b", "edge-1", "x"));
+        let gone = index.retain(&[("ns".to_owned(), "a".to_owned())].into());
+        assert_eq!(gone, [("edge-1".to_owned(), ObjectPath::new(ObjectKind::Pod, "ns", "b"))]);
+    }
+}

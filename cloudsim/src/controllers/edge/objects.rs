@@ -1,0 +1,24 @@
+//! Objects as raw JSON: nothing that the API holds is lost on the way to a node.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use kube::{Api, Client, api::ApiResource, core::DynamicObject};
+use serde_json::Value;
+
+use crate::mailbox::{ObjectKind, ObjectPath};
+
+/// The object at `path`, with kind and apiVersion; `None` where there is none.
+pub(super) async fn get(client: &Client, path: &ObjectPath) -> Result<Option<Value>, kube::Error> {
+    let found = dynamic(client, path).get_opt(&path.name).await?;
+    found.map(|object| serde_json::to_value(object).map_err(kube::Error::SerdeError)).transpose()
+}
+
+/// The API of the object's kind and namespace.
+pub(super) fn dynamic(client: &Client, path: &ObjectPath) -> Api<DynamicObject> {
+    let resource = match path.kind {
+        ObjectKind::Node => return Api::all_with(client.clone(), &ApiResource::erase::<Node>(&())),
+        ObjectKind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
+        ObjectKind::Secret => ApiResource::erase::<Secret>(&()),
+        ObjectKind::Pod => ApiResource::erase::<Pod>(&()),
+    };
+    Api::namespaced_with(client.clone(), &path.namespace, &resource)
+}

@@ -1,0 +1,23 @@
+//! API errors as the edge reads them: a `metav1.Status` without kind and apiVersion.
+
+use serde_json::{Value, json};
+
+/// The Status of a failed call.
+pub(super) fn of(error: &kube::Error) -> Value {
+    match error {
+        kube::Error::Api(status) => {
+            let mut status = json!(status);
+            if let Some(status) = status.as_object_mut() {
+                status.retain(|key, value| !matches!(key.as_str(), "kind" | "apiVersion") && !value.is_null());
+                status.entry("metadata").or_insert_with(|| json!({}));
+            }
+            status
+        }
+        other => failure(500, "InternalError", &format!("the API could not be asked: {other}")),
+    }
+}
+
+/// A Status made here.
+pub(super) fn failure(code: u16, reason: &str, message: &str) -> Value {
+    json!({"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code})
+}

@@ -1,0 +1,242 @@
+//! The nodes' requests, carried out against the API.
+
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Event, Node, Pod, ServiceAccount},
+};
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde_json::Value;
+use tracing::{debug, warn};
+use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourcePath, ResourceType, Up, Upstream};
+
+use super::{
+    Edge,
+    authorize::{Denied, authorize},
+    now_ms, objects, status,
+};
+use crate::{
+    controllers::sync::Subject,
+    hub::lane::{LaneKey, Parcel},
+    mailbox::{ObjectKind, ObjectPath},
+};
+
+/// What goes back to the node.
+#[derive(Debug)]
+pub enum Reply {
+    /// At once, without acknowledgement.
+    Direct(Message),
+    /// In the acknowledged lane.
+    Acknowledged(Parcel),
+}
+
+/// A request about one object, its path taken apart.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    pub(super) kind: ResourceType,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) body: &'a Upstream,
+}
+
+impl<'a> Request<'a> {
+    /// `None` where the message is no request about one object.
+    pub(super) fn of(body: &'a Upstream) -> Option<Self> {
+        let path: &ResourcePath = match body {
+            Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => path,
+            _ => return None,
+        };
+        let object = path.as_object()?;
+        Some(Self { kind: object.kind, namespace: object.namespace.unwrap_or_default(), name: object.name?, body })
+    }
+}
+
+/// The outcome of a request: what to answer, and the revision that the answer's header carries.
+enum Outcome {
+    Nothing,
+    Answer(Answer, Option<String>),
+    Object(ObjectPath, Value),
+}
+
+impl Edge {
+    /// Carries out one message of `node`; the answer, where there is one.
+    pub async fn handle(&self, node: &str, message: Message) -> Option<Reply> {
+        let Up { header, body } = Up::from(message);
+        let outcome = match &body {
+            Upstream::RootCa(_) => {
+                let answer = Downstream::RootCa(Value::from(&*self.root_ca));
+                return Some(Reply::Direct(answer.into_message(now_ms()).answering(&header.msg_id)));
+            }
+            // an answer stops EdgeCore's repeats; CloudCore gives none
+            Upstream::MembershipDetail(_) => {
+                let answer = Downstream::TwinConfirmed(Value::from("OK"));
+                return Some(Reply::Direct(answer.into_message(now_ms()).answering(&header.msg_id)));
+            }
+            _ => match Request::of(&body) {
+                Some(request) => self.request(node, &request).await,
+                None => {
+                    debug!(node, ?body, "a message that this cloud does not handle");
+                    return None;
+                }
+            },
+        };
+        let path = match body {
+            Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => path,
+            _ => return None,
+        };
+        reply(outcome, path, &header.msg_id)
+    }
+
+    async fn request(&self, node: &str, request: &Request<'_>) -> Outcome {
+        let allowed = authorize(node, request, &self.index.read());
+        if let Err(Denied(reason)) = allowed {
+            warn!(node, reason, "refused");
+            return refuse(request, status::failure(403, "Forbidden", &reason));
+        }
+        match self.carry_out(request).await {
+            Ok(outcome) => outcome,
+            Err(error) => refuse(request, status::of(&error)),
+        }
+    }
+
+    async fn carry_out(&self, request: &Request<'_>) -> Result<Outcome, kube::Error> {
+        let Request { kind, namespace, name, body } = request;
+        let post = PostParams::default();
+        match (kind, body) {
+            (ResourceType::Node, Upstream::Object { change: Change::Insert, object, .. }) => {
+                self.written(self.of::<Node>("").create(&post, &parse(object)?).await)
+            }
+            (ResourceType::NodePatch, Upstream::Patch { patch, .. }) => {
+                self.patched(&self.of::<Node>(""), name, patch).await
+            }
+            (ResourceType::PodPatch, Upstream::Patch { patch, .. }) => {
+                self.patched(&self.of::<Pod>(namespace), name, patch).await
+            }
+            (ResourceType::Pod, Upstream::Object { change: Change::Insert, object, .. }) => {
+                self.written(self.of::<Pod>(namespace).create(&post, &parse(object)?).await)
+            }
+            (ResourceType::Pod, Upstream::Object { change: Change::Delete, object, .. }) => {
+                self.delete_pod(namespace, name, object).await
+            }
+            (ResourceType::Lease, Upstream::Query { .. }) => {
+                self.written(self.of::<Lease>(namespace).get(name).await)
+            }
+            (ResourceType::Lease, Upstream::Object { change: Change::Insert, object, .. }) => {
+                self.written(self.of::<Lease>(namespace).create(&post, &parse(object)?).await)
+            }
+            (ResourceType::Lease, Upstream::Object { change: Change::Update, object, .. }) => {
+                self.written(self.of::<Lease>(namespace).replace(name, &post, &parse(object)?).await)
+            }
+            (ResourceType::ConfigMap, Upstream::Query { .. }) => self.query(ObjectKind::ConfigMap, request).await,
+            (ResourceType::Secret, Upstream::Query { .. }) => self.query(ObjectKind::Secret, request).await,
+            (ResourceType::Node, Upstream::Query { .. }) => self.query(ObjectKind::Node, request).await,
+            (ResourceType::ServiceAccountToken, Upstream::Query { content, .. }) => {
+                let api = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace);
+                let token: Value = api.create_subresource("token", name, &post, content).await?;
+                Ok(Outcome::Answer(Answer::Found(token), None))
+            }
+            (ResourceType::Event, Upstream::Object { change: Change::Insert, object, .. }) => {
+                match self.of::<Event>(namespace).create(&post, &parse(object)?).await {
+                    Err(error) => debug!(error = &error as &dyn std::error::Error, "an event was not taken"),
+                    Ok(_) => {}
+                }
+                Ok(Outcome::Nothing)
+            }
+            _ => {
+                let reason = format!("this cloud carries out no such request for {kind}");
+                Ok(refuse(request, status::failure(405, "MethodNotAllowed", &reason)))
+            }
+        }
+    }
+
+    fn of<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<K>(&());
+        match namespace {
+            "" => Api::all_with(self.client.clone(), &resource),
+            namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
+        }
+    }
+
+    fn written(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
+        let object = serde_json::to_value(result?).map_err(kube::Error::SerdeError)?;
+        Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), None))
+    }
+
+    /// A status patch: JSON text in a string, or the patch itself.
+    async fn patched(&self, api: &Api<DynamicObject>, name: &str, patch: &Value) -> Result<Outcome, kube::Error> {
+        let patch: Value = match patch {
+            Value::String(text) => serde_json::from_str(text).map_err(kube::Error::SerdeError)?,
+            object => object.clone(),
+        };
+        let object = api.patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        let revision = object.metadata.resource_version.clone();
+        let object = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
+        Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), revision))
+    }
+
+    /// The end of a graceful deletion. A pod that is gone already, or another one by now, is no error: what the node wants is so.
+    async fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<Outcome, kube::Error> {
+        // older nodes send the bare UID
+        let uid = options.as_str().or_else(|| options["preconditions"]["uid"].as_str());
+        let preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        let parameters = DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
+        match self.of::<Pod>(namespace).delete(name, &parameters).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            result => drop(result?),
+        }
+        Ok(Outcome::Answer(Answer::Done, None))
+    }
+
+    async fn query(&self, kind: ObjectKind, request: &Request<'_>) -> Result<Outcome, kube::Error> {
+        let path = ObjectPath::new(kind, request.namespace, request.name);
+        match objects::get(&self.client, &path).await? {
+            Some(object) => Ok(Outcome::Object(path, object)),
+            None => {
+                let message = format!("{}s \"{}\" not found", request.kind, request.name);
+                Ok(Outcome::Answer(Answer::Failed(status::failure(404, "NotFound", &message)), None))
+            }
+        }
+    }
+}
+
+fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {
+    serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)
+}
+
+/// A refusal in the shape in which the request's answer would have come.
+fn refuse(request: &Request<'_>, status: Value) -> Outcome {
+    let answer = match (&request.kind, request.body) {
+        (ResourceType::Event, _) => return Outcome::Nothing,
+        (ResourceType::Lease, _) | (_, Upstream::Object { change: Change::Insert | Change::Update, .. } | Upstream::Patch { .. }) => {
+            Answer::Response(ObjectResp::failed(status))
+        }
+        _ => Answer::Failed(status),
+    };
+    Outcome::Answer(answer, None)
+}
+
+fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Option<Reply> {
+    match outcome {
+        Outcome::Nothing => None,
+        Outcome::Answer(answer, revision) => {
+            let message = Downstream::Answer { path, answer }.into_message(now_ms()).answering(parent);
+            Some(Reply::Direct(match revision {
+                Some(revision) => message.at_revision(&revision),
+                None => message,
+            }))
+        }
+        Outcome::Object(subject, object) => {
+            let text = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let answer = Downstream::Answer { path, answer: Answer::Found(object) };
+            Some(Reply::Acknowledged(Parcel {
+                key: LaneKey::Answer(parent.to_owned()),
+                subject: Subject { path: subject, uid },
+                revision: text.parse().ok(),
+                message: answer.into_message(now_ms()).answering(parent).at_revision(&text),
+            }))
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The demonstration: a node becomes Ready, manifests are applied, a pod becomes Running, and its container sees what it was
+//! given.
+
+mod inside;
+mod manifests;
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, Client, ResourceExt,
+    runtime::{WatchStreamExt, watcher},
+};
+
+use crate::fleet::HollowNode;
+
+/// Each step's limit: many times what it takes on a slow laptop.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to walk through.
+pub struct Steps<'a> {
+    /// The cloud's API.
+    pub client: Client,
+    /// The node.
+    pub node: &'a HollowNode,
+    /// The directory of the manifests.
+    pub manifests: &'a Path,
+    /// Is told each step when it is done.
+    pub progress: &'a dyn Fn(&str),
+}
+
+/// What was seen, and when.
+pub struct Seen {
+    /// The node.
+    pub node: String,
+    /// When it was Ready.
+    pub node_ready: Instant,
+    /// The pod.
+    pub pod: String,
+    /// When it was Running.
+    pub pod_running: Instant,
+    /// When the container was asked.
+    pub looked_inside: Instant,
+    /// What the container sees: what it is, and its value.
+    pub inside: Vec<(String, String)>,
+}
+
+impl Steps<'_> {
+    /// All steps, or the first that did not come true.
+    pub async fn walk(&self) -> anyhow::Result<Seen> {
+        let node = &self.node.name;
+        self.wait::<Node>(Api::all(self.client.clone()), node, "Ready", is_ready).await?;
+        let node_ready = Instant::now();
+        (self.progress)(&format!("node {node} is Ready"));
+
+        let pod = manifests::apply(&self.client, self.manifests, self.progress).await?;
+        let api = Api::<Pod>::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let name = pod.name_any();
+        let running = self.wait(api, &name, "Running", is_running).await?;
+        let pod_running = Instant::now();
+        (self.progress)(&format!("pod {name} is Running"));
+
+        let inside = inside::look(&self.client, &self.node.runtime, &running).await?;
+        (self.progress)(&format!("pod {name} sees its ConfigMap and its Secret, as environment and as files"));
+        Ok(Seen { node: node.clone(), node_ready, pod: name, pod_running, looked_inside: Instant::now(), inside })
+    }
+
+    /// Waits until the object called `name` is as wanted.
+    async fn wait<K>(&self, api: Api<K>, name: &str, what: &str, wanted: fn(&K) -> bool) -> anyhow::Result<K>
+    where
+        K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+    {
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let objects = watcher::watcher(api, config).default_backoff().applied_objects();
+        let found = async {
+            let mut objects = std::pin::pin!(objects);
+            loop {
+                match objects.try_next().await {
+                    Ok(Some(object)) if wanted(&object) => return Ok(object),
+                    // errors pass: the watcher begins anew
+                    Ok(Some(_)) | Err(_) => {}
+                    Ok(None) => bail!("the API has closed the watch"),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, found).await.with_context(|| format!("{name} was not {what} within {PATIENCE:?}"))?
+    }
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn is_running(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    status.and_then(|status| status.phase.as_deref()) == Some("Running")
+        && status.is_some_and(|status| status.container_statuses.iter().flatten().all(|container| container.ready))
+}

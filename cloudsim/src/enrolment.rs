@@ -1,0 +1,143 @@
+//! The HTTPS endpoints by which a machine becomes a node: the CA's certificate, a certificate of its own, and whether a node
+//! of its name exists.
+//!
+//! Source: KubeEdge's CloudHub HTTP server (`/ca.crt`, `/edge.crt`, `/node/{name}`). One difference: the node name in the
+//! header must be the certificate request's, also where a token is shown; otherwise a token's holder could become any node.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client};
+use kubeapi::{Body, Identity};
+use tower::Service;
+use tracing::{info, warn};
+use wire::enroll::{
+    CA_PATH, Ca, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_NAME_HEADER, Usage, identity_of, is_node_name, verify_bearer,
+};
+
+/// CloudCore's limit of a certificate request, bytes.
+const CSR_LIMIT: usize = 1024 * 1024;
+/// How long a node's certificate is good for; CloudCore's `edgeCertSigningDuration`.
+const VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// What the subject of a node's certificate says before its name.
+const NODE_USER: &str = "system:node:";
+const NODES: &str = "system:nodes";
+
+/// The endpoints as a service; cheap to clone.
+#[derive(Clone)]
+pub struct Enrolment {
+    ca: Arc<Ca>,
+    client: Client,
+}
+
+/// A refusal: status and text, as CloudCore gives them.
+type Refusal = (StatusCode, String);
+
+impl Enrolment {
+    /// Certificates of `ca`; nodes are looked up through `client`.
+    pub fn new(ca: Arc<Ca>, client: Client) -> Self {
+        Self { ca, client }
+    }
+
+    async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
+        let path = parts.uri.path();
+        if parts.method != Method::GET {
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET is served here".to_owned()));
+        }
+        match path {
+            CA_PATH => Ok(self.ca.cert_der().to_vec()),
+            EDGE_CERT_PATH => self.sign(parts, body).await,
+            _ => match path.strip_prefix("/node/") {
+                Some(name) if is_node_name(name) => self.node(name).await,
+                _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
+            },
+        }
+    }
+
+    async fn sign(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
+        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let refused = |why: String| (StatusCode::BAD_REQUEST, why);
+        let name = header(NODE_NAME_HEADER).unwrap_or_default();
+        if !is_node_name(name) {
+            return Err(refused(format!("the header NodeName says {name:?}, which no node can be called")));
+        }
+        self.authenticate(parts, name)?;
+        let usages = Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
+        let csr = Limited::new(body, CSR_LIMIT).collect().await;
+        let csr = csr.map_err(|error| refused(format!("the certificate request could not be read: {error}")))?.to_bytes();
+        let signed = self.ca.sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
+        let signed = signed.map_err(|error| refused(error.to_string()))?;
+        match identity_of(&signed) {
+            Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
+                info!(node = name, "enrolled: a certificate was issued");
+                Ok(signed)
+            }
+            other => Err(refused(format!("the certificate request is for {other:?}, the header NodeName says {name:?}"))),
+        }
+    }
+
+    /// A verified certificate of the same node (it renews), or a join token.
+    fn authenticate(&self, parts: &Parts, name: &str) -> Result<(), Refusal> {
+        let unauthorized = |why: String| (StatusCode::UNAUTHORIZED, why);
+        if let Some(identity) = parts.extensions.get::<Identity>() {
+            let is_node = identity.groups.iter().any(|group| group == NODES);
+            if is_node && identity.user.strip_prefix(NODE_USER) == Some(name) {
+                return Ok(());
+            }
+            return Err(unauthorized(format!("the certificate shown is {}'s and not node {name}'s", identity.user)));
+        }
+        let value = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = value.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().trim();
+        if token.is_empty() {
+            return Err(unauthorized("token validation failure, token is empty".to_owned()));
+        }
+        verify_bearer(token, &self.ca, SystemTime::now())
+            .map_err(|error| unauthorized(format!("token validation failure: {error}")))
+    }
+
+    async fn node(&self, name: &str) -> Result<Vec<u8>, Refusal> {
+        match Api::<Node>::all(self.client.clone()).get_opt(name).await {
+            Ok(Some(_)) => Ok(Vec::new()),
+            Ok(None) => Err((StatusCode::NOT_FOUND, format!("node {name} does not exist"))),
+            Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+        }
+    }
+}
+
+impl Service<Request<Incoming>> for Enrolment {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let (status, bytes) = match this.answer(&parts, body).await {
+                Ok(bytes) => (StatusCode::OK, Bytes::from(bytes)),
+                Err((status, why)) => {
+                    warn!(path = parts.uri.path(), %status, why, "enrolment refused");
+                    (status, Bytes::from(why))
+                }
+            };
+            let mut response = Response::new(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
+            *response.status_mut() = status;
+            Ok(response)
+        })
+    }
+}

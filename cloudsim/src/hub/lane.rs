@@ -1,0 +1,145 @@
+//! The acknowledged lane of one node: stop-and-wait, one pending message for each object, the newest wins. No clock, no IO.
+//!
+//! Source: KubeEdge's reliable message delivery (CloudHub's node session). One difference: a delete does not end the wait of
+//! an older message that is on the wire; it follows it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use wire::Message;
+
+use crate::controllers::sync::Subject;
+
+/// How long an acknowledgement is waited for before the same message is sent again.
+pub const ACK_TIMEOUT: Duration = Duration::from_secs(5);
+/// So often is one message sent before the others get their turn.
+pub const ATTEMPTS: u32 = 5;
+
+/// What a message is about; at most one waits for each key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LaneKey {
+    /// The state of the object with this UID.
+    Object(String),
+    /// The answer to one request (every answer is sent).
+    Answer(String),
+}
+
+/// A message for the lane, with what decides its place.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    /// What it is about.
+    pub key: LaneKey,
+    /// The object whose state it carries.
+    pub subject: Subject,
+    /// The revision that it carries; `None` for deletes.
+    pub revision: Option<u64>,
+    /// What is sent.
+    pub message: Message,
+}
+
+impl Parcel {
+    fn is_delete(&self) -> bool {
+        self.revision.is_none()
+    }
+}
+
+#[derive(Debug)]
+struct Flight {
+    parcel: Parcel,
+    sent: Instant,
+    attempts: u32,
+}
+
+/// What the owner of the lane does next.
+#[derive(Debug)]
+pub enum Step {
+    /// Write this message.
+    Send(Message),
+    /// Nothing before this instant.
+    Wait(Instant),
+    /// Nothing until something is offered.
+    Idle,
+}
+
+/// The lane.
+#[derive(Debug, Default)]
+pub struct AckLane {
+    order: VecDeque<LaneKey>,
+    pending: HashMap<LaneKey, Parcel>,
+    flight: Option<Flight>,
+}
+
+impl AckLane {
+    /// Takes a message. An older revision of the same object is dropped; a pending delete is never displaced.
+    pub fn offer(&mut self, parcel: Parcel) {
+        if self.superseded(&parcel) {
+            return;
+        }
+        if self.pending.insert(parcel.key.clone(), parcel.clone()).is_none() {
+            self.order.push_back(parcel.key);
+        }
+    }
+
+    fn superseded(&self, parcel: &Parcel) -> bool {
+        let waiting = self.pending.get(&parcel.key);
+        let flying = self.flight.as_ref().map(|flight| &flight.parcel).filter(|flying| flying.key == parcel.key);
+        waiting.into_iter().chain(flying).any(|other| match (other.is_delete(), parcel.is_delete()) {
+            (true, _) => true,
+            (false, true) => false,
+            (false, false) => other.revision >= parcel.revision,
+        })
+    }
+
+    /// What to do now. A message that exhausted its attempts goes to the end of the queue.
+    pub fn step(&mut self, now: Instant) -> Step {
+        if let Some(flight) = &mut self.flight {
+            let again = flight.sent + ACK_TIMEOUT;
+            if now < again {
+                return Step::Wait(again);
+            }
+            if flight.attempts < ATTEMPTS {
+                flight.attempts += 1;
+                flight.sent = now;
+                return Step::Send(flight.parcel.message.clone());
+            }
+            if let Some(flight) = self.flight.take() {
+                self.requeue(flight.parcel);
+            }
+        }
+        while let Some(key) = self.order.pop_front() {
+            if let Some(parcel) = self.pending.remove(&key) {
+                let message = parcel.message.clone();
+                self.flight = Some(Flight { parcel, sent: now, attempts: 1 });
+                return Step::Send(message);
+            }
+        }
+        Step::Idle
+    }
+
+    fn requeue(&mut self, parcel: Parcel) {
+        if !self.pending.contains_key(&parcel.key) {
+            self.order.push_back(parcel.key.clone());
+            self.pending.insert(parcel.key.clone(), parcel);
+        }
+    }
+
+    /// The edge acknowledged `msg_id`: the parcel if it was the one on the wire; duplicates and late ones are nothing.
+    pub fn acknowledged(&mut self, msg_id: &str) -> Option<Parcel> {
+        self.flight.take_if(|flight| flight.parcel.message.header.msg_id == msg_id).map(|flight| flight.parcel)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.pending.len() + usize::from(self.flight.is_some())
+    }
+
+    /// Whether nothing waits and nothing flies.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.flight.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The lane's rules, one by one.
+
+use super::*;
+use crate::mailbox::{ObjectKind, ObjectPath};
+
+fn parcel(uid: &str, revision: Option<u64>) -> Parcel {
+    let mut message = Message::default();
+    message.header.msg_id = format!("{uid}@{revision:?}");
+    let path = ObjectPath::new(ObjectKind::Pod, "default", uid);
+    Parcel { key: LaneKey::Object(uid.into()), subject: Subject { path, uid: uid.into() }, revision, message }
+}
+
+fn sent(lane: &mut AckLane, now: Instant) -> Option<String> {
+    match lane.step(now) {
+        Step::Send(message) => Some(message.header.msg_id),
+        Step::Wait(_) | Step::Idle => None,
+    }
+}
+
+#[test]
+fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
+    let now = Instant::now();
+    let mut lane = AckLane::default();
+    lane.offer(parcel("a", Some(1)));
+    lane.offer(parcel("b", Some(2)));
+    assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(1)"));
+    assert_eq!(sent(&mut lane, now), None);
+    assert!(lane.acknowledged("b@Some(2)").is_none());
+    assert!(lane.acknowledged("a@Some(1)").is_some());
+    assert!(lane.acknowledged("a@Some(1)").is_none(), "a duplicate acknowledgement is nothing");
+    assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(2)"));
+}
+
+#[test]
+fn the_newest_revision_replaces_and_older_ones_are_dropped() {
+    let now = Instant::now();
+    let mut lane = AckLane::default();
+    lane.offer(parcel("a", Some(5)));
+    lane.offer(parcel("a", Some(7)));
+    lane.offer(parcel("a", Some(6)));
+    assert_eq!(lane.len(), 1);
+    assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(7)"));
+    lane.offer(parcel("a", Some(7)));
+    assert_eq!(lane.len(), 1, "what flies is not queued again");
+}
+
+#[test]
+fn a_pending_delete_wins() {
+    let now = Instant::now();
+    let mut lane = AckLane::default();
+    lane.offer(parcel("a", Some(1)));
+    lane.offer(parcel("a", None));
+    lane.offer(parcel("a", Some(9)));
+    assert_eq!(sent(&mut lane, now).as_deref(), Some("a@None"));
+}
+
+#[test]
+fn answers_are_all_sent() {
+    let mut lane = AckLane::default();
+    for request in ["r1", "r2"] {
+        lane.offer(Parcel { key: LaneKey::Answer(request.into()), ..parcel("cm", Some(3)) });
+    }
+    assert_eq!(lane.len(), 2);
+}
+
+#[test]
+fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
+    let start = Instant::now();
+    let mut lane = AckLane::default();
+    lane.offer(parcel("a", Some(1)));
+    lane.offer(parcel("b", Some(2)));
+    for attempt in 0..ATTEMPTS {
+        assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * attempt).as_deref(), Some("a@Some(1)"), "attempt {attempt}");
+    }
+    assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
+    assert!(lane.acknowledged("b@Some(2)").is_some());
+    assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
+}

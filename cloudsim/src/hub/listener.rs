@@ -1,0 +1,102 @@
+//! Accepting nodes: the socket, TLS, the upgrade; then the session runs on its own.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+
+use super::{Limits, Sessions, Shared, session, upgrade};
+use crate::{
+    controllers::{edge::Edge, sync::SyncRecords},
+    mailbox::Mailboxes,
+};
+
+/// Why the hub cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The port is taken, or not allowed.
+    #[error("CloudHub cannot listen on {address}: {source}; end the program that has the port, or choose another with --ws-port (0 picks a free one)")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// A bound hub.
+pub struct Hub {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: TlsAcceptor,
+    shared: Shared,
+}
+
+impl Hub {
+    /// Listens on `address`; nodes are served from [`Hub::run`] on. `tls` must demand client certificates.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: ServerConfig,
+        edge: Edge,
+        records: SyncRecords,
+        mailboxes: Mailboxes,
+        limits: Limits,
+    ) -> Result<Self, BindError> {
+        let failed = |source| BindError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let tls = TlsAcceptor::from(Arc::new(tls));
+        Ok(Self { listener, address, tls, shared: Shared { edge, records, mailboxes, limits, sessions: Sessions::default() } })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown`; sessions are told and waited for.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let sessions = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                // cancel-safe: both arms hold no data
+                () = shutdown.cancelled() => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let serving = serve(stream, peer, self.tls.clone(), self.shared.clone(), shutdown.clone());
+                    sessions.spawn(serving);
+                }
+                Err(error) => warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted"),
+            }
+        }
+        sessions.close();
+        sessions.wait().await;
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, tls: TlsAcceptor, shared: Shared, shutdown: CancellationToken) {
+    let limit = shared.limits.handshake;
+    let upgraded = tokio::select! {
+        // cancel-safe: a half-made connection is simply closed
+        () = shutdown.cancelled() => return,
+        upgraded = tokio::time::timeout(limit, upgrade::upgrade(stream, tls, &shared.limits)) => upgraded,
+    };
+    let (node, socket) = match upgraded {
+        Ok(Ok(upgraded)) => upgraded,
+        Ok(Err(error)) => return warn!(%peer, error = &error as &dyn std::error::Error, "a connection was refused"),
+        Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
+    };
+    let Some(token) = shared.sessions.begin(&node, shared.limits.nodes, &shutdown) else {
+        return warn!(node, limit = shared.limits.nodes, "too many nodes: the connection was refused");
+    };
+    info!(node, %peer, "connected");
+    let ended = session::run(&node, socket, &shared, token.clone()).await;
+    // marks the registration as over, for whoever counts sessions
+    token.cancel();
+    info!(node, reason = %ended, "disconnected");
+}

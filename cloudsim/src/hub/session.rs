@@ -1,0 +1,287 @@
+//! One node's session: what it lacks goes down one by one, what it says is carried out in its order.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{SinkExt, StreamExt, stream::SplitSink};
+use tokio::{
+    sync::mpsc::{self, Permit},
+    time::{sleep_until, timeout},
+};
+use tokio_tungstenite::tungstenite::{
+    self, Utf8Bytes,
+    protocol::{CloseFrame, frame::coding::CloseCode},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+use wire::{Message, Up, Upstream};
+
+use super::{
+    Shared,
+    lane::{AckLane, Parcel, Step},
+    upgrade::Socket,
+};
+use crate::{
+    controllers::{
+        edge::{Edge, Reply},
+        sync::{Record, SyncRecords, Synced},
+    },
+    mailbox::{Mailbox, ObjectPath},
+};
+
+/// Requests of the node that wait for their turn. A full queue stops reading from the socket: the node is slowed down.
+const REQUESTS: usize = 32;
+/// Answers and acknowledgements on their way to the next step.
+const QUEUE: usize = 32;
+/// After the API failed; it is in this process or near it.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    #[error("this cloud stops, or the node has connected anew")]
+    Replaced,
+    #[error("the node closed the connection")]
+    Closed,
+    #[error("no message within {0:?}; the link is dead")]
+    Silent(Duration),
+    #[error("the socket failed: {0}")]
+    Socket(#[source] Box<tungstenite::Error>),
+    #[error("a message could not be written within {0:?}; the link is stalled")]
+    Stalled(Duration),
+    #[error("the node sent a malformed message: {0}")]
+    Malformed(#[source] wire::json::DecodeError),
+    #[error("the bookkeeping could not be read: {0}")]
+    Records(#[source] kube::Error),
+}
+
+/// Runs until the connection ends or `token` is cancelled.
+pub(super) async fn run(node: &str, socket: Socket, shared: &Shared, token: CancellationToken) -> Ended {
+    // opened before anything is read from the API: no change falls between
+    let mailbox = shared.mailboxes.open(node);
+    let ended = match shared.records.load(node).await {
+        Ok(synced) => serve(node, socket, shared, &mailbox, synced, token).await,
+        Err(error) => Ended::Records(error),
+    };
+    shared.mailboxes.close(node, &mailbox);
+    ended
+}
+
+async fn serve(
+    node: &str,
+    socket: Socket,
+    shared: &Shared,
+    mailbox: &Arc<Mailbox>,
+    synced: Synced,
+    token: CancellationToken,
+) -> Ended {
+    let (requests, waiting) = mpsc::channel(REQUESTS);
+    let (answers, replies) = mpsc::channel(QUEUE);
+    let (records, to_write) = mpsc::channel(QUEUE);
+    let clerk = tokio::spawn(carry_out(node.to_owned(), shared.edge.clone(), waiting, answers));
+    let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
+    let (writer, reader) = socket.split();
+    let todo = shared.edge.everything(node, &synced);
+    let session =
+        Session { node, shared, writer, lane: AckLane::default(), synced, todo, retry: None, heard: Instant::now(), records };
+    let ended = session.run(reader, mailbox, &requests, replies, token).await;
+    // requests that arrived are still carried out, acknowledgements still written down
+    drop(requests);
+    for task in [clerk, recorder] {
+        if let Err(error) = task.await {
+            warn!(node, %error, "a session's task failed");
+        }
+    }
+    ended
+}
+
+struct Session<'a> {
+    node: &'a str,
+    shared: &'a Shared,
+    writer: SplitSink<Socket, tungstenite::Message>,
+    lane: AckLane,
+    /// What the node has acknowledged.
+    synced: Synced,
+    /// What to look at when the lane is free: an object's newest state is read when its turn comes.
+    todo: BTreeSet<ObjectPath>,
+    /// When to go on with `todo` after the API failed.
+    retry: Option<Instant>,
+    heard: Instant,
+    records: mpsc::Sender<Record>,
+}
+
+type Reader = futures::stream::SplitStream<Socket>;
+
+impl Session<'_> {
+    async fn run(
+        mut self,
+        mut reader: Reader,
+        mailbox: &Mailbox,
+        requests: &mpsc::Sender<Message>,
+        mut replies: mpsc::Receiver<Reply>,
+        token: CancellationToken,
+    ) -> Ended {
+        let keepalive = self.shared.limits.keepalive;
+        let mut place: Option<Permit<'_, Message>> = None;
+        loop {
+            let next = match self.advance().await {
+                Ok(next) => next,
+                Err(ended) => return ended,
+            };
+            let silent = self.heard + keepalive;
+            let done = tokio::select! {
+                // cancel-safe: a cancelled token stays cancelled
+                () = token.cancelled() => {
+                    self.farewell(CloseCode::Away, "the cloud stops, or this node has connected anew").await;
+                    return Ended::Replaced;
+                }
+                // cancel-safe: no place is lost, and nothing is read without one
+                reserved = requests.reserve(), if place.is_none() => {
+                    place = reserved.ok();
+                    Ok(())
+                }
+                // cancel-safe: frames stay in the socket until they are whole
+                frame = reader.next(), if place.is_some() => self.received(frame, &mut place).await,
+                // cancel-safe: an unseen wake-up stays
+                () = mailbox.changed() => {
+                    self.todo.extend(mailbox.take());
+                    Ok(())
+                }
+                // cancel-safe: an answer is taken only when this arm wins
+                Some(reply) = replies.recv() => match reply {
+                    Reply::Direct(message) => self.send(&message).await,
+                    Reply::Acknowledged(parcel) => {
+                        self.lane.offer(parcel);
+                        Ok(())
+                    }
+                },
+                // cancel-safe: sleeping holds no data
+                () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
+                    if self.heard.elapsed() >= keepalive { Err(Ended::Silent(keepalive)) } else { Ok(()) }
+                }
+            };
+            if let Err(ended) = done {
+                if let Ended::Malformed(error) = &ended {
+                    self.farewell(CloseCode::Invalid, &error.to_string()).await;
+                }
+                return ended;
+            }
+        }
+    }
+
+    /// Sends what can be sent; answers when to look again.
+    async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
+        loop {
+            match self.lane.step(Instant::now()) {
+                Step::Send(message) => self.send(&message).await?,
+                Step::Wait(until) => return Ok(Some(until)),
+                Step::Idle => {}
+            }
+            if !self.lane.is_empty() {
+                continue;
+            }
+            if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
+                return Ok(Some(retry));
+            }
+            self.retry = None;
+            let Some(path) = self.todo.pop_first() else { return Ok(None) };
+            match self.shared.edge.parcels(self.node, &path, &self.synced).await {
+                Ok(parcels) => parcels.into_iter().for_each(|parcel| self.lane.offer(parcel)),
+                Err(error) => {
+                    warn!(node = self.node, ?path, error = &error as &dyn std::error::Error, "an object could not be read");
+                    self.todo.insert(path);
+                    self.retry = Some(Instant::now() + RETRY);
+                }
+            }
+        }
+    }
+
+    async fn received(
+        &mut self,
+        frame: Option<Result<tungstenite::Message, tungstenite::Error>>,
+        place: &mut Option<Permit<'_, Message>>,
+    ) -> Result<(), Ended> {
+        let text = match frame {
+            None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
+            Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
+            Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => frame.into_data(),
+            // pings are answered by the library
+            Some(Ok(_)) => Default::default(),
+        };
+        self.heard = Instant::now();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let message = wire::json::decode(&text, self.shared.limits.max_message).map_err(Ended::Malformed)?;
+        let up = Up::from(message);
+        match &up.body {
+            Upstream::Keepalive(_) | Upstream::Shutdown => {}
+            Upstream::Ack { .. } => self.acknowledged(&up.header.parent_msg_id).await,
+            _ => {
+                if let Some(place) = place.take() {
+                    place.send(up.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn acknowledged(&mut self, id: &str) {
+        let Some(Parcel { subject, revision, .. }) = self.lane.acknowledged(id) else {
+            return debug!(node = self.node, id, "an acknowledgement that nothing waits for");
+        };
+        let record = match revision {
+            Some(revision) => {
+                self.synced.insert(subject.uid.clone(), (subject.path.clone(), revision));
+                Record::Holds(subject, revision)
+            }
+            None => {
+                self.synced.remove(&subject.uid);
+                Record::Dropped(subject)
+            }
+        };
+        // closed only when the recorder failed: the node is then told again after the next connection
+        let _ = self.records.send(record).await;
+    }
+
+    async fn send(&mut self, message: &Message) -> Result<(), Ended> {
+        self.write(tungstenite::Message::Text(Utf8Bytes::from(wire::json::encode(message)))).await
+    }
+
+    async fn write(&mut self, frame: tungstenite::Message) -> Result<(), Ended> {
+        let limit = self.shared.limits.write;
+        match timeout(limit, self.writer.send(frame)).await {
+            Err(_) => Err(Ended::Stalled(limit)),
+            Ok(Err(error)) => Err(Ended::Socket(Box::new(error))),
+            Ok(Ok(())) => Ok(()),
+        }
+    }
+
+    async fn farewell(&mut self, code: CloseCode, reason: &str) {
+        // a control frame holds 125 bytes, two of them the code
+        let reason: String = reason.chars().filter(char::is_ascii).take(120).collect();
+        let _ = self.write(tungstenite::Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+    }
+}
+
+/// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
+async fn carry_out(node: String, edge: Edge, mut requests: mpsc::Receiver<Message>, answers: mpsc::Sender<Reply>) {
+    while let Some(request) = requests.recv().await {
+        if let Some(reply) = edge.handle(&node, request).await {
+            // nobody reads answers of a session that has ended; the node asks again
+            let _ = answers.send(reply).await;
+        }
+    }
+}
+
+/// Keeps the bookkeeping. What is not written down is sent again at the next connection, and acknowledged again.
+async fn write_down(node: String, records: SyncRecords, mut acknowledged: mpsc::Receiver<Record>) {
+    while let Some(record) = acknowledged.recv().await {
+        if let Err(error) = records.write(&node, &record).await {
+            warn!(node, ?record, error = &error as &dyn std::error::Error, "an acknowledgement could not be written down");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! TLS and the WebSocket upgrade of one connection: who is it, and does the header say the same as the certificate?
+
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        self,
+        handshake::server::{Callback, ErrorResponse, Request, Response},
+        http::StatusCode,
+        protocol::WebSocketConfig,
+    },
+};
+use wire::enroll::{Identity, identity_of};
+
+use super::Limits;
+
+pub(super) type Socket = WebSocketStream<TlsStream<TcpStream>>;
+
+/// Bytes that may wait in the WebSocket writer beyond one message.
+const WRITE_BUFFER: usize = 1024 * 1024;
+
+/// Why a connection got no session.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UpgradeError {
+    #[error("TLS: the node needs a certificate of this cloud's CA")]
+    Tls(#[source] std::io::Error),
+    #[error("{0}")]
+    Refused(String),
+    #[error("no WebSocket upgrade")]
+    WebSocket(#[source] Box<tungstenite::Error>),
+}
+
+/// The node's name and its socket.
+pub(super) async fn upgrade(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    limits: &Limits,
+) -> Result<(String, Socket), UpgradeError> {
+    stream.set_nodelay(true).map_err(UpgradeError::Tls)?;
+    let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
+    let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let identity = match peer.map(|cert| identity_of(cert)) {
+        Some(Ok(Identity::Node(name))) => Ok(name),
+        Some(Ok(other)) => Err(format!("the certificate is {other:?}'s and not a node's")),
+        Some(Err(error)) => Err(format!("the certificate names no node: {error}")),
+        None => Err("no certificate was shown".to_owned()),
+    };
+    let mut refused = None;
+    let check = Check { identity: &identity, refused: &mut refused };
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(limits.max_message))
+        .max_frame_size(Some(limits.max_message))
+        .max_write_buffer_size(limits.max_message + WRITE_BUFFER);
+    let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
+    match (socket, identity, refused) {
+        (_, _, Some(reason)) => Err(UpgradeError::Refused(reason)),
+        (_, Err(reason), None) => Err(UpgradeError::Refused(reason)),
+        (Err(error), _, None) => Err(UpgradeError::WebSocket(Box::new(error))),
+        (Ok(socket), Ok(node), None) => Ok((node, socket)),
+    }
+}
+
+/// Reads the headers of the upgrade; notes why it refused.
+struct Check<'a> {
+    identity: &'a Result<String, String>,
+    refused: &'a mut Option<String>,
+}
+
+impl Callback for Check<'_> {
+    // the type is the library's; a refusal happens once a connection
+    #[allow(clippy::result_large_err)]
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let claimed = header("node_id");
+        let reason = match self.identity {
+            Err(reason) => reason.clone(),
+            Ok(name) if name != claimed => format!(
+                "the header Node_id says {claimed:?} and the certificate {name:?}; start the agent with the name that its certificate was issued for, or enrol it anew"
+            ),
+            Ok(_) if !header("connectionuse").eq_ignore_ascii_case("msg") => {
+                "the header ConnectionUse must be msg; this hub serves no other use".to_owned()
+            }
+            Ok(_) => return Ok(response),
+        };
+        *self.refused = Some(reason.clone());
+        let mut refusal = ErrorResponse::new(Some(reason));
+        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        Err(refusal)
+    }
+}

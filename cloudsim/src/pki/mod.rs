@@ -1,0 +1,137 @@
+//! The cloud's keys and certificates, kept in the API as CloudCore keeps them: Secrets `casecret`, `cloudcoresecret` and
+//! `tokensecret` in namespace `kubeedge`.
+//!
+//! Source: KubeEdge's CloudHub (preparation of CA, server certificate and token).
+
+mod join_token;
+mod secrets;
+mod service_accounts;
+mod tls;
+
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+
+use kube::Client;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
+use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
+
+pub use self::{
+    join_token::JoinToken,
+    service_accounts::ServiceAccountTokens,
+    tls::{api_tls, enrolment_tls, hub_tls},
+};
+use self::secrets::Secrets;
+
+const CA: (&str, &str, &str) = ("casecret", "cadata", "cakeydata");
+const SERVER: (&str, &str, &str) = ("cloudcoresecret", "cloudcoredata", "cloudcorekeydata");
+/// Not CloudCore's: a real cluster signs service account tokens itself.
+const ACCOUNTS: (&str, &str) = ("serviceaccountsecret", "keydata");
+
+/// Why the cloud has no keys.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    /// The API refused or failed.
+    #[error("the Secrets with the cloud's keys cannot be read or written in namespace kubeedge")]
+    Api(#[from] kube::Error),
+    /// A Secret holds something else.
+    #[error("Secret kubeedge/{secret} is unusable: {why}; delete it, and a new one is made (nodes must then enrol anew)")]
+    Secret {
+        /// Which.
+        secret: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// A certificate could not be made.
+    #[error("a certificate could not be made")]
+    Certificate(#[from] CertError),
+    /// A token could not be made.
+    #[error("the join token could not be made")]
+    Token(#[from] TokenError),
+    /// TLS does not take the certificate.
+    #[error("TLS cannot use the cloud's certificate")]
+    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A server certificate with its key, and the CA that signed it.
+#[derive(Debug)]
+pub struct ServerIdentity {
+    /// The CA.
+    pub ca: CertificateDer<'static>,
+    /// The certificate.
+    pub cert: CertificateDer<'static>,
+    /// Its key.
+    pub key: PrivateKeyDer<'static>,
+}
+
+/// The cloud's keys.
+#[derive(Debug)]
+pub struct Pki {
+    ca: Arc<Ca>,
+    server: ServerIdentity,
+}
+
+impl Pki {
+    /// The keys in the API, made where they are missing. `names`: the DNS names and IP addresses by which the cloud is reached;
+    /// the server certificate is signed anew where it does not name them all.
+    pub async fn ensure(client: &Client, names: &[String]) -> Result<Self, PkiError> {
+        let secrets = Secrets::new(client);
+        let ca = Arc::new(ensure_ca(&secrets).await?);
+        let (cert, key) = ensure_server(&secrets, &ca, names).await?;
+        let server = ServerIdentity {
+            ca: CertificateDer::from(ca.cert_der().to_vec()),
+            cert: CertificateDer::from(cert),
+            key: PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key)),
+        };
+        Ok(Self { ca, server })
+    }
+
+    /// The authority.
+    pub fn ca(&self) -> &Arc<Ca> {
+        &self.ca
+    }
+
+    /// The authority's certificate in PEM.
+    pub fn ca_pem(&self) -> String {
+        pem_certificate(self.ca.cert_der())
+    }
+
+    /// The servers' certificate.
+    pub fn server(&self) -> &ServerIdentity {
+        &self.server
+    }
+
+    /// A new certificate for a person who may do everything, and its key: DER, SEC1 DER.
+    pub fn sign_admin(&self) -> Result<(Vec<u8>, Vec<u8>), PkiError> {
+        Ok(self.ca.sign_admin(SystemTime::now())?)
+    }
+}
+
+/// The key that signs service account tokens, made where it is missing.
+pub async fn ensure_accounts_key(client: &Client) -> Result<EcKey, PkiError> {
+    let (secret, field) = ACCOUNTS;
+    let secrets = Secrets::new(client);
+    let made = EcKey::generate()?;
+    let data = secrets.ensure(secret, BTreeMap::from([(field, made.sec1_der().to_vec())])).await?;
+    EcKey::from_sec1_der(data.field(field)?).map_err(|error| PkiError::Secret { secret, why: error.to_string() })
+}
+
+async fn ensure_ca(secrets: &Secrets) -> Result<Ca, PkiError> {
+    let (secret, cert, key) = CA;
+    let made = Ca::generate(SystemTime::now())?;
+    let made = BTreeMap::from([(cert, made.cert_der().to_vec()), (key, made.key_sec1_der().to_vec())]);
+    let data = secrets.ensure(secret, made).await?;
+    Ca::from_der(data.field(cert)?, data.field(key)?)
+        .map_err(|error| PkiError::Secret { secret, why: error.to_string() })
+}
+
+async fn ensure_server(secrets: &Secrets, ca: &Ca, names: &[String]) -> Result<(Vec<u8>, Vec<u8>), PkiError> {
+    let (secret, cert, key) = SERVER;
+    if let Some(data) = secrets.get(secret).await? {
+        let (cert, key) = (data.field(cert)?, data.field(key)?);
+        if tls::names(cert, names) {
+            return Ok((cert.to_vec(), key.to_vec()));
+        }
+    }
+    let (signed, signed_key) = ca.sign_server(names, SystemTime::now())?;
+    secrets.put(secret, BTreeMap::from([(cert, signed.clone()), (key, signed_key.clone())])).await?;
+    Ok((signed, signed_key))
+}

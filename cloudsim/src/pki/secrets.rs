@@ -1,0 +1,81 @@
+//! The Secrets of namespace `kubeedge`, as bytes.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+
+use super::PkiError;
+
+/// Where CloudCore keeps its Secrets.
+pub(super) const NAMESPACE: &str = "kubeedge";
+
+/// The field manager of these writes.
+const MANAGER: &str = "cloudsim";
+
+pub(super) struct Secrets(Api<Secret>);
+
+/// What a Secret holds.
+pub(super) struct Data {
+    secret: &'static str,
+    fields: BTreeMap<String, ByteString>,
+}
+
+impl Data {
+    /// The bytes under `name`.
+    pub(super) fn field(&self, name: &str) -> Result<&[u8], PkiError> {
+        let found = self.fields.get(name).map(|bytes| bytes.0.as_slice());
+        found.ok_or_else(|| PkiError::Secret { secret: self.secret, why: format!("it has no field {name}") })
+    }
+}
+
+impl Secrets {
+    pub(super) fn new(client: &Client) -> Self {
+        Self(Api::namespaced(client.clone(), NAMESPACE))
+    }
+
+    pub(super) async fn get(&self, name: &'static str) -> Result<Option<Data>, PkiError> {
+        let found = self.0.get_opt(name).await?;
+        Ok(found.map(|secret| Data { secret: name, fields: secret.data.unwrap_or_default() }))
+    }
+
+    /// What stands, or else `fields`, which then stand. Of two who begin at the same time, one wins for both.
+    pub(super) async fn ensure(
+        &self,
+        name: &'static str,
+        fields: BTreeMap<&str, Vec<u8>>,
+    ) -> Result<Data, PkiError> {
+        if let Some(data) = self.get(name).await? {
+            return Ok(data);
+        }
+        match self.0.create(&PostParams::default(), &secret(name, fields)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            result => drop(result?),
+        }
+        let missing = || PkiError::Secret { secret: name, why: "it was deleted as soon as it was made".to_owned() };
+        self.get(name).await?.ok_or_else(missing)
+    }
+
+    /// `fields` in place of whatever stands.
+    pub(super) async fn put(&self, name: &str, fields: BTreeMap<&str, Vec<u8>>) -> Result<(), PkiError> {
+        let wanted = secret(name, fields);
+        match self.0.create(&PostParams::default(), &wanted).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            result => return Ok(result.map(drop)?),
+        }
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        Ok(self.0.patch(name, &parameters, &Patch::Merge(&wanted)).await.map(drop)?)
+    }
+}
+
+fn secret(name: &str, fields: BTreeMap<&str, Vec<u8>>) -> Secret {
+    let data = fields.into_iter().map(|(field, bytes)| (field.to_owned(), ByteString(bytes))).collect();
+    Secret {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        data: Some(data),
+        ..Secret::default()
+    }
+}

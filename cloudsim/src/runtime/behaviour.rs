@@ -1,0 +1,156 @@
+//! What a container is to do, read from its pod's annotations. The table of annotations is in [`super`].
+
+use std::{collections::BTreeMap, fmt::Display, num::ParseIntError, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// All annotations of the simulated runtime begin so.
+const PREFIX: &str = "sim.outrigger.dev/";
+
+/// The exit code of a container that was killed: 128 and SIGKILL.
+pub(super) const KILLED: i32 = 137;
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Exit {
+    pub(super) code: i32,
+    /// CamelCase, as containerd says it.
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+impl Exit {
+    pub(super) fn code(code: i32) -> Self {
+        Self { code, reason: if code == 0 { "Completed" } else { "Error" }.into(), message: String::new() }
+    }
+
+    /// As containerd reports a container that could not be started.
+    pub(super) fn start_error(message: &str) -> Self {
+        Self { code: 128, reason: "StartError".into(), message: message.into() }
+    }
+}
+
+/// The answer to one command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ExecAnswer {
+    pub(super) code: i32,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    #[serde(deserialize_with = "duration_text")]
+    pub(super) delay: Duration,
+}
+
+/// What one container does in one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Behaviour {
+    pub(super) start_delay: Duration,
+    pub(super) start_error: Option<String>,
+    /// Ends by itself so long after its start; absent: never.
+    pub(super) exit: Option<(Duration, Exit)>,
+    /// From being asked until it ends; absent: it does not listen.
+    pub(super) stop_time: Option<Duration>,
+    pub(super) stop_code: i32,
+    pub(super) log_lines: Vec<String>,
+    pub(super) exec: BTreeMap<String, ExecAnswer>,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            start_delay: Duration::ZERO,
+            start_error: None,
+            exit: None,
+            stop_time: Some(Duration::ZERO),
+            stop_code: 0,
+            log_lines: Vec::new(),
+            exec: BTreeMap::new(),
+        }
+    }
+}
+
+/// An annotation that cannot be followed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("annotation {key:?}: {fault}")]
+pub(super) struct Invalid {
+    key: String,
+    fault: String,
+}
+
+/// Reads the annotations of `container`; those of other containers and of other systems are not looked at.
+pub(super) fn parse(
+    annotations: &BTreeMap<String, String>,
+    container: &str,
+    attempt: u32,
+) -> Result<Behaviour, Invalid> {
+    let own = format!("{PREFIX}{container}.");
+    let mut behaviour = Behaviour::default();
+    let mut exit = ExitPlan::default();
+    for (key, value) in annotations {
+        let Some(name) = key.strip_prefix(&own) else { continue };
+        set(&mut behaviour, &mut exit, name, value).map_err(|fault| Invalid { key: key.clone(), fault })?;
+    }
+    behaviour.exit = exit.for_attempt(attempt);
+    Ok(behaviour)
+}
+
+/// The `exit-…` annotations, which count together.
+#[derive(Default)]
+struct ExitPlan {
+    after: Option<Duration>,
+    code: Option<i32>,
+    reason: Option<String>,
+    attempts: Option<u32>,
+}
+
+impl ExitPlan {
+    fn for_attempt(self, attempt: u32) -> Option<(Duration, Exit)> {
+        let planned = self.after.is_some() || self.code.is_some() || self.reason.is_some();
+        if !planned || self.attempts.is_some_and(|attempts| attempt >= attempts) {
+            return None;
+        }
+        let mut exit = Exit::code(self.code.unwrap_or(0));
+        if let Some(reason) = self.reason {
+            exit.reason = reason;
+        }
+        Some((self.after.unwrap_or_default(), exit))
+    }
+}
+
+fn set(behaviour: &mut Behaviour, exit: &mut ExitPlan, name: &str, value: &str) -> Result<(), String> {
+    match name {
+        "exit-after" => exit.after = Some(duration(value)?),
+        "exit-code" => exit.code = Some(integer(value)?),
+        "exit-reason" => exit.reason = Some(value.into()),
+        "exit-attempts" => exit.attempts = Some(integer(value)?),
+        "start-delay" => behaviour.start_delay = duration(value)?,
+        "start-error" => behaviour.start_error = Some(value.into()),
+        "stop-time" if value == "never" => behaviour.stop_time = None,
+        "stop-time" => behaviour.stop_time = Some(duration(value)?),
+        "stop-code" => behaviour.stop_code = integer(value)?,
+        "log-lines" => behaviour.log_lines = value.lines().map(str::to_owned).collect(),
+        "exec" => {
+            behaviour.exec = serde_json::from_str(value).map_err(|e| format!("not the JSON wanted: {e}"))?
+        }
+        _ => return Err("no such annotation of the simulated runtime".into()),
+    }
+    Ok(())
+}
+
+fn integer<T: std::str::FromStr<Err = ParseIntError>>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|e| format!("{value:?} is not an integer as wanted: {e}"))
+}
+
+/// Reads `500ms`, `2s`, `1m30s`.
+pub(super) fn duration(value: &str) -> Result<Duration, String> {
+    let wrong = |e: &dyn Display| format!("{value:?} is not a duration like 500ms, 2s or 1m30s: {e}");
+    let signed: jiff::SignedDuration = value.parse().map_err(|e: jiff::Error| wrong(&e))?;
+    Duration::try_from(signed).map_err(|e| wrong(&e))
+}
+
+fn duration_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    duration(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}

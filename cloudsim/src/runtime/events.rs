@@ -1,0 +1,64 @@
+//! Who reads GetContainerEvents, and how far each may be behind.
+
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use wire::cri::ContainerEventResponse;
+
+/// Each reader has a bounded queue. One whose queue is full is cut off: it must list everything and read anew, which
+/// it has to do after any end of the stream anyway.
+pub(super) struct Subscribers {
+    capacity: usize,
+    senders: Vec<Sender<ContainerEventResponse>>,
+}
+
+impl Subscribers {
+    pub(super) fn new(capacity: usize) -> Self {
+        // A channel of tokio cannot be of no length.
+        Self { capacity: capacity.max(1), senders: Vec::new() }
+    }
+
+    /// A reader that has gone is forgotten here at the latest.
+    pub(super) fn add(&mut self) -> Receiver<ContainerEventResponse> {
+        let (sender, receiver) = mpsc::channel(self.capacity);
+        self.senders.retain(|sender| !sender.is_closed());
+        self.senders.push(sender);
+        receiver
+    }
+
+    pub(super) fn tell(&mut self, events: Vec<ContainerEventResponse>) {
+        for event in events {
+            self.senders.retain(|sender| sender.try_send(event.clone()).is_ok());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: &str) -> ContainerEventResponse {
+        ContainerEventResponse { container_id: id.into(), ..Default::default() }
+    }
+
+    #[test]
+    fn a_slow_reader_is_cut_off_and_hinders_no_other() {
+        let mut subscribers = Subscribers::new(2);
+        let (mut slow, mut fast) = (subscribers.add(), subscribers.add());
+        for id in ["a", "b", "c"] {
+            subscribers.tell(vec![event(id)]);
+            assert_eq!(fast.try_recv().unwrap().container_id, id);
+        }
+        assert_eq!(slow.try_recv().unwrap().container_id, "a");
+        assert_eq!(slow.try_recv().unwrap().container_id, "b");
+        assert_eq!(slow.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        assert_eq!(subscribers.senders.len(), 1);
+    }
+
+    #[test]
+    fn readers_that_left_are_forgotten() {
+        let mut subscribers = Subscribers::new(1);
+        for _ in 0..100 {
+            drop(subscribers.add());
+        }
+        assert_eq!(subscribers.senders.len(), 1);
+    }
+}

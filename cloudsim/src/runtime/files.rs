@@ -1,0 +1,76 @@
+//! The only files of the host that a simulated container has to do with: what it mounts, and its log.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Component, Path, PathBuf},
+};
+
+use wire::cri::Mount;
+
+#[cfg(test)]
+mod tests;
+
+/// The size of a ConfigMap or Secret is limited to 1 MiB: more is not needed to see what was mounted.
+const MAX_READ: u64 = 1 << 20;
+
+/// Reads a file as the container sees it. Neither `..` nor a symbolic link leads out of the mount.
+pub(super) fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
+    let path = Path::new(path);
+    if !path.is_absolute() || !is_plain(path) {
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "only absolute paths without `..` are simulated",
+        ));
+    }
+    let covering = mounts.iter().filter(|mount| path.starts_with(&mount.container_path));
+    // The deepest mount hides the others.
+    let Some(mount) = covering.max_by_key(|mount| Path::new(&mount.container_path).components().count())
+    else {
+        return Err(ErrorKind::NotFound.into());
+    };
+    let root = fs::canonicalize(&mount.host_path)?;
+    let inside = path.strip_prefix(&mount.container_path).unwrap_or(Path::new(""));
+    let target =
+        if inside.as_os_str().is_empty() { root.clone() } else { fs::canonicalize(root.join(inside))? };
+    if !target.starts_with(&root) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "a link leads out of the mount"));
+    }
+    // Opening a pipe or a device could hang.
+    if !fs::metadata(&target)?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut content = Vec::new();
+    File::open(&target)?.take(MAX_READ + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_READ {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "larger than 1 MiB"));
+    }
+    Ok(content)
+}
+
+/// Where a container's log is: nowhere when the client wants none. None of the two may lead elsewhere by `..`.
+pub(super) fn log_path(directory: &str, log: &str) -> Result<Option<PathBuf>, &'static str> {
+    if directory.is_empty() || log.is_empty() {
+        return Ok(None);
+    }
+    let (directory, log) = (Path::new(directory), Path::new(log));
+    if !directory.is_absolute() || !is_plain(directory) {
+        return Err("log_directory must be absolute and without `..`");
+    }
+    if log.is_absolute() || !is_plain(log) {
+        return Err("log_path must be relative and without `..`");
+    }
+    Ok(Some(directory.join(log)))
+}
+
+/// Appends lines in the format of CRI; makes the file, but like containerd not its directory.
+pub(super) fn log(path: &Path, lines: &[String], now: jiff::Timestamp) -> io::Result<()> {
+    let text: String = lines.iter().map(|line| format!("{now:.9} stdout F {line}\n")).collect();
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)?.write_all(text.as_bytes())
+}
+
+fn is_plain(path: &Path) -> bool {
+    path.components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_) | Component::CurDir))
+}

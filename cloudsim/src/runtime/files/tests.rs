@@ -1,0 +1,76 @@
+//! What a container can read, and what its log looks like.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn mount(container: &str, host: &Path) -> Mount {
+    Mount { container_path: container.into(), host_path: host.display().to_string(), ..Default::default() }
+}
+
+#[test]
+fn a_container_reads_its_mounts_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = |name: &str| dir.path().join(name);
+    for part in ["config/..v1", "deep"] {
+        fs::create_dir_all(host(part)).unwrap();
+    }
+    fs::write(host("config/..v1/key"), "value").unwrap();
+    // The layout of a ConfigMap volume.
+    symlink("..v1", host("config/..data")).unwrap();
+    symlink("..data/key", host("config/key")).unwrap();
+    symlink("/etc/passwd", host("config/out")).unwrap();
+    fs::write(host("secret"), "of the host").unwrap();
+    symlink("../secret", host("config/up")).unwrap();
+    fs::write(host("deep/key"), "deeper").unwrap();
+    fs::write(host("large"), vec![b'x'; MAX_READ as usize + 1]).unwrap();
+    let mounts = [
+        mount("/etc/config", &host("config")),
+        mount("/etc/config/deep", &host("deep")),
+        mount("/one", &host("config/key")),
+        mount("/large", &host("large")),
+        mount("/gone", &host("gone")),
+    ];
+    let seen = |path: &str| read(&mounts, path).map_err(|e| e.kind());
+    assert_eq!(seen("/etc/config/key"), Ok(b"value".to_vec()));
+    assert_eq!(seen("/etc/config/deep/key"), Ok(b"deeper".to_vec()));
+    assert_eq!(seen("/one"), Ok(b"value".to_vec()));
+    for (path, kind) in [
+        ("/etc/passwd", ErrorKind::NotFound),
+        ("/etc/configuration", ErrorKind::NotFound),
+        ("/etc/config/none", ErrorKind::NotFound),
+        ("/gone", ErrorKind::NotFound),
+        ("/etc/config/out", ErrorKind::PermissionDenied),
+        ("/etc/config/up", ErrorKind::PermissionDenied),
+        ("/etc/config/../secret", ErrorKind::InvalidInput),
+        ("etc/config/key", ErrorKind::InvalidInput),
+        ("/etc/config", ErrorKind::InvalidInput),
+        ("/large", ErrorKind::FileTooLarge),
+    ] {
+        assert_eq!(seen(path), Err(kind), "{path}");
+    }
+}
+
+#[test]
+fn logs_are_appended_in_the_format_of_cri() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = log_path(&dir.path().display().to_string(), "0.log").unwrap().unwrap();
+    let now: jiff::Timestamp = "2025-01-02T03:04:05.000000006Z".parse().unwrap();
+    log(&path, &["hello".into()], now).unwrap();
+    log(&path, &["again".into()], now).unwrap();
+    let stamp = "2025-01-02T03:04:05.000000006Z";
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        format!("{stamp} stdout F hello\n{stamp} stdout F again\n")
+    );
+}
+
+#[test]
+fn a_log_stays_in_its_directory() {
+    assert_eq!(log_path("", "0.log"), Ok(None));
+    assert_eq!(log_path("/var/log", ""), Ok(None));
+    for (directory, log) in [("/var/log", "../x"), ("/var/log", "/etc/x"), ("/var/../etc", "x"), ("log", "x")]
+    {
+        assert!(log_path(directory, log).is_err(), "{directory} {log}");
+    }
+}

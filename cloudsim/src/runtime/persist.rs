@@ -1,0 +1,122 @@
+//! The runtime's record on disk: one JSON file for each sandbox and container, one for all images.
+//!
+//! A file is replaced whole, so a killed process leaves the old or the new one. Nothing is synced to the disk: the
+//! runtime is to outlive its process, not the machine, whose containers would be gone too.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    Error,
+    state::{Changes, State},
+};
+
+const SANDBOXES: &str = "sandboxes";
+const CONTAINERS: &str = "containers";
+const IMAGES: &str = "images.json";
+
+/// A directory with the record of one runtime.
+pub(super) struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    pub(super) fn open(root: &Path) -> Result<Self, Error> {
+        for kind in [SANDBOXES, CONTAINERS] {
+            let path = root.join(kind);
+            fs::create_dir_all(&path).map_err(|source| Error::Load { path, source })?;
+        }
+        Ok(Self { root: root.into() })
+    }
+
+    pub(super) fn load(&self) -> Result<State, Error> {
+        let images = read(&self.root.join(IMAGES))?.unwrap_or_default();
+        Ok(State::restore(self.read_all(SANDBOXES)?, self.read_all(CONTAINERS)?, images))
+    }
+
+    /// A change that cannot be recorded is lost at the next restart, which is said, but it has happened.
+    pub(super) fn save(&self, state: &State, changes: &Changes) {
+        // Containers before sandboxes: a removal that is interrupted leaves no container without its sandbox.
+        self.save_each(CONTAINERS, &changes.containers, |id| state.container(id).ok());
+        self.save_each(SANDBOXES, &changes.sandboxes, |id| state.sandbox(id).ok());
+        if changes.images {
+            report(&self.root.join(IMAGES), |path| write(path, &state.images().collect::<Vec<_>>()));
+        }
+    }
+
+    fn save_each<'a, T: Serialize + 'a>(
+        &self,
+        kind: &str,
+        ids: &BTreeSet<String>,
+        find: impl Fn(&str) -> Option<&'a T>,
+    ) {
+        for id in ids {
+            report(&self.root.join(kind).join(format!("{id}.json")), |path| match find(id) {
+                Some(record) => write(path, record),
+                None => match fs::remove_file(path) {
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+                    _ => Ok(()),
+                },
+            });
+        }
+    }
+
+    fn read_all<T: DeserializeOwned>(&self, kind: &str) -> Result<Vec<T>, Error> {
+        let directory = self.root.join(kind);
+        let failed = |source| Error::Load { path: directory.clone(), source };
+        let mut records = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            // Others are what a write that was interrupted has left.
+            if path.extension().is_some_and(|extension| extension == "json") {
+                records.extend(read(&path)?);
+            }
+        }
+        Ok(records)
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    let text = match fs::read(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result.map_err(|source| Error::Load { path: path.into(), source })?,
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|source| Error::Record { path: path.into(), source })
+}
+
+/// For this user alone: environment variables are in it.
+fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    fs::rename(&new, path)
+}
+
+fn report(path: &Path, act: impl FnOnce(&Path) -> io::Result<()>) {
+    if let Err(error) = act(path) {
+        tracing::error!(path = %path.display(), %error, "the simulated runtime cannot record a change");
+    }
+}
+
+/// CRI messages in JSON: their own encoding, in base64.
+pub(super) mod proto {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use wire::cri::Message;
+
+    pub(crate) fn serialize<M: Message, S: Serializer>(message: &M, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&BASE64_STANDARD.encode(message.encode_to_vec()))
+    }
+
+    pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(d: D) -> Result<M, D::Error> {
+        let bytes = BASE64_STANDARD.decode(String::deserialize(d)?).map_err(D::Error::custom)?;
+        M::decode(&*bytes).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,103 @@
+//! Ways to the runtime: a channel in memory, and a unix socket.
+
+use std::{
+    fs, io,
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use futures::stream;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint, server::Router};
+use tower::{
+    layer::util::{Identity, Stack},
+    service_fn,
+};
+
+use super::{Error, SimRuntime, calls::Calls, server};
+
+/// What one side may have written before the other reads: a few messages.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// How long calls under way may take after the shutdown; a StopContainer may otherwise wait for its grace to end.
+const DRAIN: Duration = Duration::from_secs(1);
+
+impl SimRuntime {
+    /// A channel to this runtime that touches neither files nor the network. It connects with its first call.
+    pub fn channel(&self) -> Channel {
+        let runtime = self.clone();
+        let connect = service_fn(move |_| {
+            let server = server::router(&runtime, CancellationToken::new());
+            async move {
+                let (client_end, server_end) = tokio::io::duplex(PIPE_BYTES);
+                // Ends with the connection, that is with the channel's last clone.
+                tokio::spawn(server.serve_with_incoming(stream::iter([Ok::<_, io::Error>(server_end)])));
+                Ok::<_, io::Error>(TokioIo::new(client_end))
+            }
+        });
+        // The address is never looked up; it names the runtime in error messages.
+        Endpoint::from_static("http://simulated-runtime.invalid").connect_with_connector_lazy(connect)
+    }
+
+    /// Listens on a unix socket, readable for this user alone, before it returns; serves while the returned future is
+    /// awaited, until `shutdown`. A socket that a dead runtime left behind is replaced; a living one's is not.
+    pub fn serve_unix(
+        &self,
+        path: &Path,
+        shutdown: CancellationToken,
+    ) -> Result<impl Future<Output = Result<(), Error>> + Send + use<>, Error> {
+        let listener = bind(path).map_err(|source| Error::Bind { path: path.into(), source })?;
+        let (server, path) = (server::router(self, shutdown.clone()), path.to_owned());
+        Ok(async move {
+            let result = serve(server, listener, shutdown).await;
+            remove_socket(&path);
+            result.map_err(|source| Error::Serve { path, source })
+        })
+    }
+}
+
+async fn serve(
+    server: Router<Stack<Calls, Identity>>,
+    listener: UnixListener,
+    shutdown: CancellationToken,
+) -> Result<(), tonic::transport::Error> {
+    let stopped = shutdown.clone().cancelled_owned();
+    let serving = server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped);
+    let too_long = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    // Whichever loses is not needed any more.
+    tokio::select! {
+        result = serving => result,
+        () = too_long => Ok(()),
+    }
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
+        Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
+        Ok(_) => fs::remove_file(path)?,
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn remove_socket(path: &PathBuf) {
+    if let Err(error) = fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot remove the runtime's socket");
+    }
+}

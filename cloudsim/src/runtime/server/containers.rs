@@ -1,0 +1,89 @@
+//! The calls about containers that take their time.
+
+use std::{path::PathBuf, time::Duration};
+
+use tonic::Status;
+use wire::cri::{CreateContainerRequest, ExecSyncRequest, ExecSyncResponse};
+
+use super::{Refusal, Service, new_id, pause};
+use crate::runtime::{exec, files};
+
+impl Service {
+    pub(super) fn create(&self, request: CreateContainerRequest) -> Result<String, Status> {
+        let id = new_id();
+        self.core.change(|state, now| state.create_container(id.clone(), request, now))?;
+        Ok(id)
+    }
+
+    /// The log is written before the container is seen running.
+    pub(super) async fn start(&self, id: &str) -> Result<(), Status> {
+        let (behaviour, log_path, command) = self.core.read(|state| {
+            let behaviour = state.startable(id)?;
+            let container = state.container(id)?;
+            Ok::<_, Refusal>((behaviour, container.log_path().cloned(), container.command_line()))
+        })?;
+        pause(self.core.options.start_latency.max(behaviour.start_delay)).await;
+        let failure = match (behaviour.start_error, log_path) {
+            (Some(message), _) => Some(message),
+            (None, Some(path)) => {
+                let mut lines = vec![format!("started: {}", command.replace('\n', " "))];
+                lines.extend(behaviour.log_lines);
+                write_log(path, lines).await.err()
+            }
+            (None, None) => None,
+        };
+        if let Some(message) = failure {
+            self.core.change(|state, now| state.fail_start(id, &message, now));
+            return Err(Status::unknown(format!("failed to start container {id:?}: {message}")));
+        }
+        Ok(self.core.change(|state, now| state.start_container(id, now))?)
+    }
+
+    /// Returns when the container has ended. A client that goes away leaves the container ending.
+    pub(super) async fn stop(&self, id: &str, timeout_seconds: i64) -> Result<(), Status> {
+        let grace = Duration::from_secs(u64::try_from(timeout_seconds).unwrap_or(0));
+        self.core.change(|state, now| state.stop_container(id, grace, now))?;
+        self.core.until_ended(id).await;
+        Ok(())
+    }
+
+    /// The log file is opened at every write, so it only has to be there again.
+    pub(super) async fn reopen_log(&self, id: &str) -> Result<(), Status> {
+        let path = self.core.read(|state| {
+            state.inside(id)?;
+            Ok::<_, Refusal>(state.container(id)?.log_path().cloned())
+        })?;
+        let Some(path) = path else { return Ok(()) };
+        write_log(path, Vec::new()).await.map_err(Status::unknown)
+    }
+
+    pub(super) async fn run_command(&self, request: ExecSyncRequest) -> Result<ExecSyncResponse, Status> {
+        let inside = self.core.read(|state| state.inside(&request.container_id))?;
+        let (delay, response) = blocking(move || exec::run(&request.cmd, &inside)).await??;
+        let limit =
+            u64::try_from(request.timeout).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        match limit.filter(|limit| *limit < delay) {
+            None => {
+                pause(delay).await;
+                Ok(response)
+            }
+            Some(limit) => {
+                pause(limit).await;
+                Err(Status::deadline_exceeded(format!(
+                    "failed to exec in container: timeout {limit:?} exceeded"
+                )))
+            }
+        }
+    }
+}
+
+async fn write_log(path: PathBuf, lines: Vec<String>) -> Result<(), String> {
+    let failed = |path: &PathBuf, e| format!("failed to open log file {path:?}: {e}");
+    let written =
+        blocking(move || files::log(&path, &lines, jiff::Timestamp::now()).map_err(|e| failed(&path, e)));
+    written.await.map_err(|status| status.message().to_owned())?
+}
+
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    tokio::task::spawn_blocking(act).await.map_err(|e| Status::internal(e.to_string()))
+}

@@ -1,0 +1,68 @@
+//! The two services of CRI v1 over the runtime's state.
+
+mod containers;
+mod images;
+mod sandboxes;
+mod service;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    Code, Response, Status,
+    transport::{Server, server::Router},
+};
+use tower::layer::util::{Identity, Stack};
+use wire::cri::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
+
+use super::{SimRuntime, calls::Calls, core::Core, state::Refusal};
+
+/// The limit that containerd and the kubelet have.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+type Reply<T> = Result<Response<T>, Status>;
+
+/// One server's view of the runtime.
+#[derive(Clone)]
+struct Service {
+    core: Arc<Core>,
+    /// Ends the event streams, which otherwise keep a server from ending.
+    end_of_streams: CancellationToken,
+}
+
+/// Both services, counted and made to fail by [`Calls`].
+pub(super) fn router(
+    runtime: &SimRuntime,
+    end_of_streams: CancellationToken,
+) -> Router<Stack<Calls, Identity>> {
+    let service = Service { core: Arc::clone(&runtime.core), end_of_streams };
+    Server::builder()
+        .layer(runtime.core.calls.clone())
+        .add_service(RuntimeServiceServer::new(service.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(ImageServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES))
+}
+
+/// A timer of no length would still wait for the next millisecond.
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// As containerd's ids look: 64 hexadecimal digits.
+fn new_id() -> String {
+    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
+}
+
+/// The codes are containerd's, where a state that does not fit is "unknown".
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let code = match &refusal {
+            Refusal::NotFound { .. } | Refusal::NoImage(_) => Code::NotFound,
+            Refusal::NameTaken { .. } | Refusal::WrongState { .. } => Code::Unknown,
+            Refusal::Invalid(_) | Refusal::Annotation(_) => Code::InvalidArgument,
+            Refusal::NoAddress => Code::ResourceExhausted,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}

@@ -1,0 +1,155 @@
+//! What the runtime knows: sandboxes, containers, images and when which container ends. Pure: told the time, no IO.
+//!
+//! The rules are those of containerd: removing and stopping what is not there succeeds, everything else about it is
+//! "not found"; a name (with its attempt) is taken until its owner is removed; a stopped sandbox does not come back.
+
+mod address;
+mod container;
+mod image;
+mod sandbox;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wire::cri::{ContainerEventResponse, ContainerEventType};
+
+use self::address::Addresses;
+pub(super) use self::{
+    container::Container,
+    image::{IMAGE_BYTES, Reference, Registry},
+    sandbox::Sandbox,
+};
+use super::behaviour;
+
+/// Unix nanoseconds.
+pub(super) type Nanos = i64;
+
+/// Why a request cannot be done.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("an error occurred when try to find {kind} {id:?}: not found")]
+    NotFound { kind: &'static str, id: String },
+    #[error("failed to resolve image {0:?}: not found, pull it first")]
+    NoImage(String),
+    #[error("failed to reserve {kind} name {name:?}: it is reserved for {owner:?}")]
+    NameTaken { kind: &'static str, name: String, owner: String },
+    #[error("{kind} {id:?} is in {state} state")]
+    WrongState { kind: &'static str, id: String, state: &'static str },
+    #[error("{0}")]
+    Invalid(String),
+    #[error(transparent)]
+    Annotation(#[from] behaviour::Invalid),
+    #[error("no pod address is free: remove sandboxes")]
+    NoAddress,
+}
+
+/// What has changed since the last look, for the record and the readers of events.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) events: Vec<ContainerEventResponse>,
+    /// Ids of the made, changed and removed.
+    pub(super) sandboxes: BTreeSet<String>,
+    /// Ids of the made, changed and removed.
+    pub(super) containers: BTreeSet<String>,
+    pub(super) images: bool,
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.sandboxes.is_empty() && self.containers.is_empty() && !self.images
+    }
+}
+
+/// Everything the runtime knows.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    sandboxes: BTreeMap<String, Sandbox>,
+    containers: BTreeMap<String, Container>,
+    images: BTreeSet<Reference>,
+    addresses: Addresses,
+    /// Of each running container that will end by itself.
+    deadlines: BTreeSet<(Nanos, String)>,
+    changes: Changes,
+}
+
+impl State {
+    /// The state as it was recorded. A container without its sandbox is forgotten: its removal was interrupted.
+    pub(super) fn restore(
+        sandboxes: Vec<Sandbox>,
+        containers: Vec<Container>,
+        images: Vec<Reference>,
+    ) -> Self {
+        let mut state = Self { images: images.into_iter().collect(), ..Self::default() };
+        for mut sandbox in sandboxes {
+            sandbox.containers.clear();
+            if let Some(ip) = sandbox.ip {
+                state.addresses.claim(ip);
+            }
+            state.sandboxes.insert(sandbox.id.clone(), sandbox);
+        }
+        for container in containers {
+            let Some(sandbox) = state.sandboxes.get_mut(&container.sandbox_id) else { continue };
+            sandbox.containers.insert(container.id.clone());
+            if let Some(end) = container.phase.end() {
+                state.deadlines.insert((end.at, container.id.clone()));
+            }
+            state.containers.insert(container.id.clone(), container);
+        }
+        state
+    }
+
+    pub(super) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn sandbox(&self, id: &str) -> Result<&Sandbox, Refusal> {
+        self.sandboxes.get(id).ok_or_else(|| Refusal::NotFound { kind: "sandbox", id: id.into() })
+    }
+
+    pub(super) fn container(&self, id: &str) -> Result<&Container, Refusal> {
+        self.containers.get(id).ok_or_else(|| Refusal::NotFound { kind: "container", id: id.into() })
+    }
+
+    /// All references of the images on this node.
+    pub(super) fn images(&self) -> impl Iterator<Item = &Reference> {
+        self.images.iter()
+    }
+
+    pub(super) fn add_image(&mut self, reference: Reference) {
+        self.changes.images |= self.images.insert(reference);
+    }
+
+    /// By name, or by the id that PullImage returned.
+    pub(super) fn find_image(&self, name: &str) -> Option<&Reference> {
+        self.images.iter().find(|image| image.id() == name || image.bare_id() == name).or_else(|| {
+            let wanted = Reference::parse(name).ok()?;
+            self.images.get(&wanted)
+        })
+    }
+
+    pub(super) fn remove_image(&mut self, name: &str) {
+        if let Some(found) = self.find_image(name).cloned() {
+            self.images.remove(&found);
+            self.changes.images = true;
+        }
+    }
+
+    /// `id` is the container's, or the sandbox's own.
+    fn event(&mut self, kind: ContainerEventType, id: &str, sandbox_id: &str, now: Nanos) {
+        let Some(sandbox) = self.sandboxes.get(sandbox_id) else { return };
+        self.changes.events.push(ContainerEventResponse {
+            container_id: id.into(),
+            container_event_type: kind.into(),
+            created_at: now,
+            pod_sandbox_status: Some(sandbox.status()),
+            containers_statuses: self.statuses_in(sandbox),
+        });
+    }
+}

@@ -1,0 +1,290 @@
+//! A container's life, without a process.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use wire::cri::{ContainerConfig, ContainerEventType, CreateContainerRequest, LinuxContainerResources};
+
+use super::{
+    super::{
+        behaviour::{self, Behaviour, Exit, KILLED},
+        exec::Inside,
+        files,
+        persist::proto,
+    },
+    Nanos, Reference, Refusal, State,
+};
+
+/// A container; its behaviour is read from its sandbox's annotations whenever it matters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Container {
+    pub(super) id: String,
+    pub(super) sandbox_id: String,
+    #[serde(with = "proto")]
+    pub(super) config: ContainerConfig,
+    pub(super) image: Reference,
+    pub(super) log_path: Option<PathBuf>,
+    pub(super) created_at: Nanos,
+    pub(super) phase: Phase,
+}
+
+/// Where a container is in its life. Removal is possible everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Phase {
+    /// Next: `Running` by StartContainer, `Exited` when the start fails.
+    Created,
+    /// Next: `Exited`, when `end` has come, or its sandbox stops. Without `end` it runs until asked to stop.
+    Running { started_at: Nanos, end: Option<End> },
+    /// The last one: a restart is a new container. `started_at` is 0 when it never ran.
+    Exited { started_at: Nanos, finished_at: Nanos, exit: Exit },
+}
+
+/// When and how a running container will end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct End {
+    pub(super) at: Nanos,
+    pub(super) exit: Exit,
+}
+
+impl Phase {
+    pub(super) fn end(&self) -> Option<&End> {
+        match self {
+            Self::Running { end, .. } => end.as_ref(),
+            Self::Created | Self::Exited { .. } => None,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Created => "CONTAINER_CREATED",
+            Self::Running { .. } => "CONTAINER_RUNNING",
+            Self::Exited { .. } => "CONTAINER_EXITED",
+        }
+    }
+}
+
+/// How a container ends that is asked to: by itself when it is quick enough, else by being killed.
+fn end_when_asked(behaviour: &Behaviour, grace: Duration, now: Nanos) -> End {
+    match behaviour.stop_time {
+        Some(time) if !grace.is_zero() && time <= grace => {
+            End { at: later(now, time), exit: Exit::code(behaviour.stop_code) }
+        }
+        _ => End { at: later(now, grace), exit: Exit::code(KILLED) },
+    }
+}
+
+fn later(now: Nanos, wait: Duration) -> Nanos {
+    now.saturating_add(Nanos::try_from(wait.as_nanos()).unwrap_or(Nanos::MAX))
+}
+
+impl Container {
+    pub(crate) fn log_path(&self) -> Option<&PathBuf> {
+        self.log_path.as_ref()
+    }
+
+    /// What the container executes, as far as its client has said: the rest is in the image.
+    pub(crate) fn command_line(&self) -> String {
+        let words: Vec<&str> =
+            self.config.command.iter().chain(&self.config.args).map(String::as_str).collect();
+        if words.is_empty() { format!("the entrypoint of {}", self.image) } else { words.join(" ") }
+    }
+
+    fn wrong_state(&self) -> Refusal {
+        Refusal::WrongState { kind: "container", id: self.id.clone(), state: self.phase.name() }
+    }
+}
+
+impl State {
+    pub(crate) fn create_container(
+        &mut self,
+        id: String,
+        request: CreateContainerRequest,
+        now: Nanos,
+    ) -> Result<(), Refusal> {
+        let sandbox = self.sandbox(&request.pod_sandbox_id)?;
+        if !sandbox.ready {
+            let id = sandbox.id.clone();
+            return Err(Refusal::WrongState { kind: "sandbox", id, state: "SANDBOX_NOTREADY" });
+        }
+        let config = request.config.unwrap_or_default();
+        let Some(metadata) = config.metadata.as_ref().filter(|metadata| !metadata.name.is_empty()) else {
+            return Err(Refusal::Invalid("config.metadata needs a name".into()));
+        };
+        let siblings = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
+        if let Some(owner) = siblings.into_iter().find(|c| c.config.metadata.as_ref() == Some(metadata)) {
+            let name = format!("{}_{}", metadata.name, metadata.attempt);
+            return Err(Refusal::NameTaken { kind: "container", name, owner: owner.id.clone() });
+        }
+        behaviour::parse(&sandbox.config.annotations, &metadata.name, metadata.attempt)?;
+        let wanted = config.image.as_ref().map_or("", |image| &image.image);
+        let image = self.find_image(wanted).cloned().ok_or_else(|| Refusal::NoImage(wanted.into()))?;
+        let log_path = files::log_path(&sandbox.config.log_directory, &config.log_path)
+            .map_err(|fault| Refusal::Invalid(fault.into()))?;
+        let sandbox_id = request.pod_sandbox_id;
+        if let Some(sandbox) = self.sandboxes.get_mut(&sandbox_id) {
+            sandbox.containers.insert(id.clone());
+        }
+        let container = Container {
+            id: id.clone(),
+            sandbox_id: sandbox_id.clone(),
+            config,
+            image,
+            log_path,
+            created_at: now,
+            phase: Phase::Created,
+        };
+        self.containers.insert(id.clone(), container);
+        self.changes.containers.insert(id.clone());
+        self.event(ContainerEventType::ContainerCreatedEvent, &id, &sandbox_id, now);
+        Ok(())
+    }
+
+    /// What the container is to do, when it may be started.
+    pub(crate) fn startable(&self, id: &str) -> Result<Behaviour, Refusal> {
+        let container = self.container(id)?;
+        if container.phase != Phase::Created {
+            return Err(container.wrong_state());
+        }
+        // A sandbox that stops leaves its created containers behind.
+        if !self.sandbox(&container.sandbox_id)?.ready {
+            let id = container.sandbox_id.clone();
+            return Err(Refusal::WrongState { kind: "sandbox", id, state: "SANDBOX_NOTREADY" });
+        }
+        self.behaviour_of(container)
+    }
+
+    pub(crate) fn start_container(&mut self, id: &str, now: Nanos) -> Result<(), Refusal> {
+        let behaviour = self.startable(id)?;
+        let end = behaviour.exit.map(|(after, exit)| End { at: later(now, after), exit });
+        self.enter(
+            id,
+            Phase::Running { started_at: now, end },
+            ContainerEventType::ContainerStartedEvent,
+            now,
+        );
+        self.advance(now);
+        Ok(())
+    }
+
+    /// The start has failed: as in containerd, the container has exited without having run.
+    pub(crate) fn fail_start(&mut self, id: &str, message: &str, now: Nanos) {
+        if self.startable(id).is_ok() {
+            let phase = Phase::Exited { started_at: 0, finished_at: now, exit: Exit::start_error(message) };
+            self.enter(id, phase, ContainerEventType::ContainerStoppedEvent, now);
+        }
+    }
+
+    /// Asks a running container to end; of two requests, the earlier end counts. What does not run needs nothing.
+    pub(crate) fn stop_container(&mut self, id: &str, grace: Duration, now: Nanos) -> Result<(), Refusal> {
+        let Some(container) = self.containers.get(id) else { return Ok(()) };
+        if matches!(container.phase, Phase::Running { .. }) {
+            self.end_at(id, end_when_asked(&self.behaviour_of(container)?, grace, now));
+            self.advance(now);
+        }
+        Ok(())
+    }
+
+    /// Ends a running container as if by itself; false when it does not run.
+    pub(crate) fn crash(&mut self, id: &str, code: i32, now: Nanos) -> bool {
+        let running = self.is_running(id);
+        if running {
+            self.end_at(id, End { at: now, exit: Exit::code(code) });
+            self.advance(now);
+        }
+        running
+    }
+
+    pub(super) fn kill(&mut self, id: &str, now: Nanos) {
+        self.crash(id, KILLED, now);
+    }
+
+    pub(crate) fn remove_container(&mut self, id: &str, now: Nanos) {
+        self.kill(id, now);
+        let Some(container) = self.containers.remove(id) else { return };
+        if let Some(sandbox) = self.sandboxes.get_mut(&container.sandbox_id) {
+            sandbox.containers.remove(id);
+        }
+        self.changes.containers.insert(id.into());
+        self.event(ContainerEventType::ContainerDeletedEvent, id, &container.sandbox_id, now);
+    }
+
+    pub(crate) fn update_resources(
+        &mut self,
+        id: &str,
+        resources: LinuxContainerResources,
+    ) -> Result<(), Refusal> {
+        self.container(id)?;
+        if let Some(container) = self.containers.get_mut(id) {
+            container.config.linux.get_or_insert_default().resources = Some(resources);
+            self.changes.containers.insert(id.into());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_running(&self, id: &str) -> bool {
+        self.containers.get(id).is_some_and(|container| matches!(container.phase, Phase::Running { .. }))
+    }
+
+    /// What a command sees in the container, which must run.
+    pub(crate) fn inside(&self, id: &str) -> Result<Inside, Refusal> {
+        let container = self.container(id)?;
+        if !self.is_running(id) {
+            return Err(container.wrong_state());
+        }
+        Ok(Inside {
+            config: container.config.clone(),
+            hostname: self.sandbox(&container.sandbox_id)?.config.hostname.clone(),
+            behaviour: self.behaviour_of(container)?,
+        })
+    }
+
+    /// Ends all containers whose time has come.
+    pub(crate) fn advance(&mut self, now: Nanos) {
+        while self.next_deadline().is_some_and(|at| at <= now) {
+            let Some((at, id)) = self.deadlines.pop_first() else { return };
+            let Some(Phase::Running { started_at, end: Some(end) }) =
+                self.containers.get(&id).map(|container| container.phase.clone())
+            else {
+                continue;
+            };
+            let phase = Phase::Exited { started_at, finished_at: at, exit: end.exit };
+            self.enter(&id, phase, ContainerEventType::ContainerStoppedEvent, now);
+        }
+    }
+
+    fn behaviour_of(&self, container: &Container) -> Result<Behaviour, Refusal> {
+        let annotations = &self.sandbox(&container.sandbox_id)?.config.annotations;
+        let metadata = container.config.metadata.clone().unwrap_or_default();
+        Ok(behaviour::parse(annotations, &metadata.name, metadata.attempt)?)
+    }
+
+    /// Moves a running container's end forward, never back.
+    fn end_at(&mut self, id: &str, new: End) {
+        let Some(Phase::Running { end, .. }) = self.containers.get_mut(id).map(|c| &mut c.phase) else {
+            return;
+        };
+        if let Some(old) = end {
+            if old.at <= new.at {
+                return;
+            }
+            self.deadlines.remove(&(old.at, id.to_owned()));
+        }
+        self.deadlines.insert((new.at, id.into()));
+        *end = Some(new);
+        self.changes.containers.insert(id.into());
+    }
+
+    fn enter(&mut self, id: &str, phase: Phase, kind: ContainerEventType, now: Nanos) {
+        let Some(container) = self.containers.get_mut(id) else { return };
+        if let Some(end) = container.phase.end() {
+            self.deadlines.remove(&(end.at, id.to_owned()));
+        }
+        if let Some(end) = phase.end() {
+            self.deadlines.insert((end.at, id.into()));
+        }
+        container.phase = phase;
+        let sandbox_id = container.sandbox_id.clone();
+        self.changes.containers.insert(id.into());
+        self.event(kind, id, &sandbox_id, now);
+    }
+}

@@ -1,0 +1,173 @@
+//! Image references, and the images made up from them.
+
+use std::{fmt, time::Duration};
+
+use rustls::{SupportedCipherSuite, crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256};
+use serde::{Deserialize, Serialize};
+use wire::cri::{Image, ImageSpec, Int64Value};
+
+use super::super::behaviour;
+
+/// The longest reference that the distribution specification allows is about this long.
+const MAX_LENGTH: usize = 1024;
+/// What every image is said to take on disk.
+pub(crate) const IMAGE_BYTES: u64 = 1 << 20;
+
+/// A complete image name: `nginx` has become `docker.io/library/nginx:latest`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Reference {
+    host: String,
+    repository: String,
+    version: Version,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Version {
+    Tag(String),
+    /// `sha256:…`
+    Digest(String),
+}
+
+/// How the registry of an image answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registry {
+    Serves { after: Duration },
+    Absent,
+    Denied,
+}
+
+impl Reference {
+    /// Completes a name as containerd does.
+    pub(crate) fn parse(name: &str) -> Result<Self, String> {
+        let invalid = |why: &str| format!("invalid reference {name:?}: {why}");
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "./:@_-".contains(c);
+        if name.is_empty() || name.len() > MAX_LENGTH || !name.chars().all(allowed) {
+            return Err(invalid("it must be an image name"));
+        }
+        let (path, digest) = name.split_once('@').map_or((name, None), |(path, digest)| (path, Some(digest)));
+        let (host, path) = match path.split_once('/') {
+            Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (host, rest),
+            _ => ("docker.io", path),
+        };
+        let (repository, tag) = path.split_once(':').map_or((path, None), |(path, tag)| (path, Some(tag)));
+        if repository.split('/').any(str::is_empty) || tag.is_some_and(|tag| tag.contains([':', '/'])) {
+            return Err(invalid("it must be [host/]path[:tag][@digest]"));
+        }
+        if repository.contains(|c: char| c.is_ascii_uppercase()) {
+            return Err(invalid("repository name must be lowercase"));
+        }
+        let version = match digest {
+            Some(digest) if is_digest(digest) => Version::Digest(digest.into()),
+            Some(_) => return Err(invalid("its digest must be sha256: and 64 hexadecimal digits")),
+            None => Version::Tag(tag.filter(|tag| !tag.is_empty()).unwrap_or("latest").into()),
+        };
+        let library = if host == "docker.io" && !repository.contains('/') { "library/" } else { "" };
+        Ok(Self { host: host.into(), repository: format!("{library}{repository}"), version })
+    }
+
+    /// What PullImage returns.
+    pub(crate) fn id(&self) -> String {
+        format!("sha256:{}", self.bare_id())
+    }
+
+    pub(super) fn bare_id(&self) -> String {
+        match &self.version {
+            Version::Digest(digest) => digest.trim_start_matches("sha256:").into(),
+            Version::Tag(_) => sha256(&self.to_string()),
+        }
+    }
+
+    /// The image by digest.
+    pub(super) fn by_digest(&self) -> String {
+        format!("{}/{}@{}", self.host, self.repository, self.id())
+    }
+
+    /// By the name of its host.
+    pub(crate) fn registry(&self) -> Registry {
+        match self.host.strip_suffix(".sim") {
+            Some("absent") => Registry::Absent,
+            Some("denied") => Registry::Denied,
+            Some(host) => {
+                let delay = host.strip_prefix("slow-").and_then(|delay| behaviour::duration(delay).ok());
+                Registry::Serves { after: delay.unwrap_or_default() }
+            }
+            None => Registry::Serves { after: Duration::ZERO },
+        }
+    }
+
+    pub(crate) fn image(&self) -> Image {
+        Image {
+            id: self.id(),
+            repo_tags: match &self.version {
+                Version::Tag(_) => vec![self.to_string()],
+                Version::Digest(_) => Vec::new(),
+            },
+            repo_digests: vec![self.by_digest()],
+            size: IMAGE_BYTES,
+            uid: Some(Int64Value { value: 0 }),
+            spec: Some(ImageSpec { image: self.to_string(), ..Default::default() }),
+            ..Default::default()
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.host, self.repository)?;
+        match &self.version {
+            Version::Tag(tag) => write!(f, ":{tag}"),
+            Version::Digest(digest) => write!(f, "@{digest}"),
+        }
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    text.strip_prefix("sha256:")
+        .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// In hexadecimal digits. The hash of a TLS suite is the SHA-256 that this program has anyway.
+fn sha256(text: &str) -> String {
+    let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else { return String::new() };
+    let hash = suite.common.hash_provider.hash(text.as_bytes());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_completed_as_containerd_does() {
+        let hex = "0123456789abcdef".repeat(4);
+        for (name, complete) in [
+            ("nginx", "docker.io/library/nginx:latest".to_owned()),
+            ("nginx:1.27", "docker.io/library/nginx:1.27".into()),
+            ("kubeedge/mapper:v1", "docker.io/kubeedge/mapper:v1".into()),
+            ("localhost/a", "localhost/a:latest".into()),
+            ("registry.example:5000/a/b:c", "registry.example:5000/a/b:c".into()),
+            (&format!("quay.io/a:v1@sha256:{hex}"), format!("quay.io/a@sha256:{hex}")),
+        ] {
+            assert_eq!(Reference::parse(name).unwrap().to_string(), complete);
+        }
+        for name in ["", "Nginx", "a b", "a//b", "quay.io/", "a:b:c", "a@sha256:12", &"a".repeat(2000)] {
+            assert!(Reference::parse(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_the_names_sha256_or_the_given_one() {
+        assert_eq!(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        let given = Reference::parse(&format!("a@sha256:{}", "1".repeat(64))).unwrap();
+        assert_eq!(given.id(), format!("sha256:{}", "1".repeat(64)));
+    }
+
+    #[test]
+    fn some_registries_misbehave() {
+        let registry = |name| Reference::parse(name).unwrap().registry();
+        assert_eq!(registry("absent.sim/a"), Registry::Absent);
+        assert_eq!(registry("denied.sim/a"), Registry::Denied);
+        assert_eq!(registry("slow-20ms.sim/a"), Registry::Serves { after: Duration::from_millis(20) });
+        assert_eq!(registry("quay.io/absent.sim/a"), Registry::Serves { after: Duration::ZERO });
+    }
+}

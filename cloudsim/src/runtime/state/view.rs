@@ -1,0 +1,221 @@
+//! The state as CRI shows it.
+
+use std::collections::BTreeMap;
+
+use wire::cri::{self, ContainerState, PodSandboxState};
+
+use super::{Container, Nanos, Sandbox, State, container::Phase};
+
+/// What a running container is said to use.
+const MEMORY_BYTES: u64 = 4 << 20;
+/// A hundredth of a core.
+const NANO_CORES: u64 = 10_000_000;
+
+impl Sandbox {
+    fn state(&self) -> PodSandboxState {
+        if self.ready { PodSandboxState::SandboxReady } else { PodSandboxState::SandboxNotready }
+    }
+
+    pub(crate) fn status(&self) -> cri::PodSandboxStatus {
+        let ip = self.ip.map(|ip| ip.to_string()).unwrap_or_default();
+        cri::PodSandboxStatus {
+            id: self.id.clone(),
+            metadata: Some(self.metadata()),
+            state: self.state().into(),
+            created_at: self.created_at,
+            network: Some(cri::PodSandboxNetworkStatus { ip, additional_ips: Vec::new() }),
+            linux: Some(cri::LinuxPodSandboxStatus {
+                namespaces: Some(cri::Namespace { options: Some(self.namespaces()) }),
+            }),
+            labels: self.config.labels.clone(),
+            annotations: self.config.annotations.clone(),
+            runtime_handler: self.runtime_handler.clone(),
+        }
+    }
+
+    fn listed(&self) -> cri::PodSandbox {
+        cri::PodSandbox {
+            id: self.id.clone(),
+            metadata: Some(self.metadata()),
+            state: self.state().into(),
+            created_at: self.created_at,
+            labels: self.config.labels.clone(),
+            annotations: self.config.annotations.clone(),
+            runtime_handler: self.runtime_handler.clone(),
+        }
+    }
+
+    fn matches(&self, filter: &cri::PodSandboxFilter) -> bool {
+        is_or_any(&filter.id, &self.id)
+            && filter.state.as_ref().is_none_or(|wanted| wanted.state() == self.state())
+            && has_labels(&self.config.labels, &filter.label_selector)
+    }
+}
+
+impl Container {
+    fn state(&self) -> ContainerState {
+        match self.phase {
+            Phase::Created => ContainerState::ContainerCreated,
+            Phase::Running { .. } => ContainerState::ContainerRunning,
+            Phase::Exited { .. } => ContainerState::ContainerExited,
+        }
+    }
+
+    fn image_spec(&self) -> cri::ImageSpec {
+        let asked = self.config.image.clone().unwrap_or_default();
+        cri::ImageSpec { image: self.image.to_string(), ..asked }
+    }
+
+    pub(crate) fn status(&self) -> cri::ContainerStatus {
+        let resources = self.config.linux.as_ref().and_then(|linux| linux.resources.clone());
+        let mut status = cri::ContainerStatus {
+            id: self.id.clone(),
+            metadata: self.config.metadata.clone(),
+            state: self.state().into(),
+            created_at: self.created_at,
+            image: Some(self.image_spec()),
+            image_ref: self.image.by_digest(),
+            image_id: self.image.id(),
+            labels: self.config.labels.clone(),
+            annotations: self.config.annotations.clone(),
+            mounts: self.config.mounts.clone(),
+            log_path: self.log_path.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+            resources: Some(cri::ContainerResources { linux: resources }),
+            ..Default::default()
+        };
+        match &self.phase {
+            Phase::Created => {}
+            Phase::Running { started_at, .. } => status.started_at = *started_at,
+            Phase::Exited { started_at, finished_at, exit } => {
+                status.started_at = *started_at;
+                status.finished_at = *finished_at;
+                status.exit_code = exit.code;
+                status.reason = exit.reason.clone();
+                status.message = exit.message.clone();
+            }
+        }
+        status
+    }
+
+    fn listed(&self) -> cri::Container {
+        cri::Container {
+            id: self.id.clone(),
+            pod_sandbox_id: self.sandbox_id.clone(),
+            metadata: self.config.metadata.clone(),
+            image: Some(self.image_spec()),
+            image_ref: self.image.by_digest(),
+            image_id: self.image.id(),
+            state: self.state().into(),
+            created_at: self.created_at,
+            labels: self.config.labels.clone(),
+            annotations: self.config.annotations.clone(),
+        }
+    }
+
+    fn matches(&self, filter: &cri::ContainerFilter) -> bool {
+        is_or_any(&filter.id, &self.id)
+            && is_or_any(&filter.pod_sandbox_id, &self.sandbox_id)
+            && filter.state.as_ref().is_none_or(|wanted| wanted.state() == self.state())
+            && has_labels(&self.config.labels, &filter.label_selector)
+    }
+
+    /// Small fixed numbers; nothing when it does not run.
+    pub(crate) fn stats(&self, now: Nanos) -> cri::ContainerStats {
+        let running = match self.phase {
+            Phase::Running { started_at, .. } => Some(now.saturating_sub(started_at)),
+            Phase::Created | Phase::Exited { .. } => None,
+        };
+        let value = |value| Some(cri::UInt64Value { value });
+        cri::ContainerStats {
+            attributes: Some(cri::ContainerAttributes {
+                id: self.id.clone(),
+                metadata: self.config.metadata.clone(),
+                labels: self.config.labels.clone(),
+                annotations: self.config.annotations.clone(),
+            }),
+            cpu: running.map(|time| cri::CpuUsage {
+                timestamp: now,
+                usage_core_nano_seconds: value(u64::try_from(time).unwrap_or(0) / 1_000_000_000 * NANO_CORES),
+                usage_nano_cores: value(NANO_CORES),
+                psi: None,
+            }),
+            memory: running.map(|_| cri::MemoryUsage {
+                timestamp: now,
+                working_set_bytes: value(MEMORY_BYTES),
+                usage_bytes: value(MEMORY_BYTES),
+                rss_bytes: value(MEMORY_BYTES),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn list_sandboxes(&self, filter: &cri::PodSandboxFilter) -> Vec<cri::PodSandbox> {
+        self.sandboxes.values().filter(|s| s.matches(filter)).map(Sandbox::listed).collect()
+    }
+
+    pub(crate) fn list_containers(&self, filter: &cri::ContainerFilter) -> Vec<cri::Container> {
+        self.containers.values().filter(|c| c.matches(filter)).map(Container::listed).collect()
+    }
+
+    pub(crate) fn container_ids_of(&self, pod_uid: &str) -> Vec<String> {
+        let sandboxes = self.sandboxes.values().filter(|sandbox| sandbox.uid() == pod_uid);
+        sandboxes.flat_map(|sandbox| sandbox.containers.iter().cloned()).collect()
+    }
+
+    pub(crate) fn statuses_in(&self, sandbox: &Sandbox) -> Vec<cri::ContainerStatus> {
+        sandbox.containers.iter().filter_map(|id| self.containers.get(id)).map(Container::status).collect()
+    }
+
+    pub(crate) fn container_stats(
+        &self,
+        filter: &cri::ContainerStatsFilter,
+        now: Nanos,
+    ) -> Vec<cri::ContainerStats> {
+        let filter = cri::ContainerFilter {
+            id: filter.id.clone(),
+            pod_sandbox_id: filter.pod_sandbox_id.clone(),
+            label_selector: filter.label_selector.clone(),
+            state: None,
+        };
+        self.containers.values().filter(|c| c.matches(&filter)).map(|c| c.stats(now)).collect()
+    }
+
+    pub(crate) fn sandbox_stats(
+        &self,
+        filter: &cri::PodSandboxStatsFilter,
+        now: Nanos,
+    ) -> Vec<cri::PodSandboxStats> {
+        let matches = |sandbox: &&Sandbox| {
+            is_or_any(&filter.id, &sandbox.id) && has_labels(&sandbox.config.labels, &filter.label_selector)
+        };
+        self.sandboxes.values().filter(matches).map(|sandbox| self.stats_of(sandbox, now)).collect()
+    }
+
+    pub(crate) fn stats_of(&self, sandbox: &Sandbox, now: Nanos) -> cri::PodSandboxStats {
+        let containers: Vec<_> = sandbox.containers.iter().filter_map(|id| self.containers.get(id)).collect();
+        cri::PodSandboxStats {
+            attributes: Some(cri::PodSandboxAttributes {
+                id: sandbox.id.clone(),
+                metadata: Some(sandbox.metadata()),
+                labels: sandbox.config.labels.clone(),
+                annotations: sandbox.config.annotations.clone(),
+            }),
+            linux: Some(cri::LinuxPodSandboxStats {
+                containers: containers.into_iter().map(|container| container.stats(now)).collect(),
+                ..Default::default()
+            }),
+        }
+    }
+}
+
+/// An empty wish is fulfilled by everything.
+fn is_or_any(wanted: &str, is: &str) -> bool {
+    wanted.is_empty() || wanted == is
+}
+
+fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
