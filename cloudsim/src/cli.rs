@@ -25,13 +25,21 @@ Examples:
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cloudsim", version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas
-    #[arg(long, global = true, value_name = "FILTER", default_value = "warn", env = "CLOUDSIM_LOG", hide_env_values = true)]
-    pub log_filter: String,
+    /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas. Default: warn; nothing for the demo
+    #[arg(long, global = true, value_name = "FILTER", env = "CLOUDSIM_LOG", hide_env_values = true)]
+    pub log_filter: Option<String>,
 
     /// What to do
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The filter for the log: what was asked for, else what suits the command.
+    pub fn log_filter(&self) -> &str {
+        let quiet = matches!(self.command, Command::Demo { .. });
+        self.log_filter.as_deref().unwrap_or(if quiet { "off" } else { "warn" })
+    }
 }
 
 /// What to do.

@@ -36,7 +36,7 @@ const NODES: &str = "system:nodes";
 
 /// The endpoints as a service; cheap to clone.
 #[derive(Clone)]
-pub struct Enrolment {
+pub(crate) struct Enrolment {
     ca: Arc<Ca>,
     client: Client,
 }
@@ -46,7 +46,7 @@ type Refusal = (StatusCode, String);
 
 impl Enrolment {
     /// Certificates of `ca`; nodes are looked up through `client`.
-    pub fn new(ca: Arc<Ca>, client: Client) -> Self {
+    pub(crate) fn new(ca: Arc<Ca>, client: Client) -> Self {
         Self { ca, client }
     }
 

@@ -1,23 +1,14 @@
 //! Hollow nodes: the real agent on the simulated runtime, any number of them in this process.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, path::PathBuf, time::Duration};
 
-use agent::{
-    app::{self, App, Parts},
-    config,
-};
-use kubeapi::store::{SqliteStore, StoreError};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::error;
+use agent::{app, config};
+use kubeapi::store::StoreError;
 
-use crate::{
-    Addresses,
-    runtime::{self, SimRuntime},
-};
+pub use self::node::{HollowNode, edgecore_yaml};
+use crate::{Addresses, runtime};
+
+mod node;
 
 /// What a fleet is like.
 #[derive(Clone, Debug)]
@@ -30,12 +21,20 @@ pub struct Options {
     pub directory: PathBuf,
     /// Messages that a node may send in a second; 0 for no limit.
     pub qps: u32,
+    /// How long a node's lease lasts, whole seconds; it is renewed four times as often.
+    pub lease: Duration,
 }
 
 impl Options {
-    /// So many nodes called `edge-…` below `directory`, at EdgeCore's rate.
+    /// So many nodes called `edge-…` below `directory`, at EdgeCore's rates.
     pub fn new(nodes: usize, directory: impl Into<PathBuf>) -> Self {
-        Self { nodes, prefix: "edge".to_owned(), directory: directory.into(), qps: 30 }
+        Self {
+            nodes,
+            prefix: "edge".to_owned(),
+            directory: directory.into(),
+            qps: 30,
+            lease: Duration::from_secs(40),
+        }
     }
 }
 
@@ -59,64 +58,27 @@ pub enum Error {
     /// Its store cannot be opened.
     #[error("a hollow node's store cannot be opened")]
     Store(#[from] StoreError),
-    /// Its agent does not start.
-    #[error("a hollow node's agent does not start")]
+    /// Its agent does not start, or gave up.
+    #[error("a hollow node's agent does not run")]
     Agent(#[from] app::Error),
-}
-
-/// One node.
-pub struct HollowNode {
-    /// Its name.
-    pub name: String,
-    /// Its runtime.
-    pub runtime: SimRuntime,
 }
 
 /// Nodes that run.
 pub struct Fleet {
     nodes: Vec<HollowNode>,
-    tasks: TaskTracker,
-    shutdown: CancellationToken,
 }
 
 impl Fleet {
     /// Starts the nodes; they join the cloud at `addresses` with `token`.
     pub async fn start(addresses: Addresses, token: &str, options: &Options) -> Result<Self, Error> {
-        let mut fleet = Self { nodes: Vec::new(), tasks: TaskTracker::new(), shutdown: CancellationToken::new() };
+        let mut nodes = Vec::new();
         for number in 1..=options.nodes {
             let name = format!("{}-{number}", options.prefix);
-            let directory = options.directory.join(&name);
-            let runtime = fleet.start_node(&name, &directory, addresses, token, options.qps).await?;
-            fleet.nodes.push(HollowNode { name, runtime });
+            let mut node = HollowNode::prepare(&name, addresses, token, options).await?;
+            node.start().await?;
+            nodes.push(node);
         }
-        fleet.tasks.close();
-        Ok(fleet)
-    }
-
-    async fn start_node(
-        &self,
-        name: &str,
-        directory: &Path,
-        addresses: Addresses,
-        token: &str,
-        qps: u32,
-    ) -> Result<SimRuntime, Error> {
-        let failed = |source| Error::Directory { path: directory.to_owned(), source };
-        tokio::fs::create_dir_all(directory).await.map_err(failed)?;
-        let file = directory.join("edgecore.yaml");
-        tokio::fs::write(&file, edgecore_yaml(name, directory, addresses, token, qps)).await.map_err(failed)?;
-        let (config, _) = config::load(&file)?;
-        let root = Some(directory.join("runtime"));
-        let runtime = SimRuntime::new(runtime::Options { root, ..runtime::Options::default() })?;
-        let store = SqliteStore::open(&directory.join("agent.db")).await?;
-        let app = App::start(&config, Parts { runtime: runtime.channel(), store }, self.shutdown.clone())?;
-        let node = name.to_owned();
-        self.tasks.spawn(async move {
-            if let Err(error) = app.run().await {
-                error!(node, error = &error as &dyn std::error::Error, "a hollow node has ended");
-            }
-        });
-        Ok(runtime)
+        Ok(Self { nodes })
     }
 
     /// Its nodes.
@@ -125,47 +87,8 @@ impl Fleet {
     }
 
     /// Ends the agents; what runs on their runtimes is left as it is.
-    pub async fn stop(self) {
-        self.shutdown.cancel();
-        // an agent that hangs in its last call must not keep the program
-        let _ = tokio::time::timeout(Duration::from_secs(5), self.tasks.wait()).await;
+    pub async fn stop(mut self) {
+        // all at once, since each may take its time
+        futures::future::join_all(self.nodes.iter_mut().map(HollowNode::stop)).await;
     }
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        self.shutdown.cancel();
-    }
-}
-
-/// A file as a person would write it for a machine. Paths and names go in as JSON strings, which YAML reads too.
-pub fn edgecore_yaml(name: &str, directory: &Path, addresses: Addresses, token: &str, qps: u32) -> String {
-    let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
-    let document = serde_json::json!({
-        "apiVersion": "edgecore.config.kubeedge.io/v1alpha2",
-        "kind": "EdgeCore",
-        "database": {"dataSource": path("edgecore.db")},
-        "modules": {
-            "edgeHub": {
-                "httpServer": format!("https://{}", addresses.https),
-                "websocket": {"enable": true, "server": addresses.websocket.to_string()},
-                "token": token,
-                "messageQPS": qps,
-                "messageBurst": 2 * qps,
-                "tlsCaFile": path("ca.crt"),
-                "tlsCertFile": path("node.crt"),
-                "tlsPrivateKeyFile": path("node.key"),
-            },
-            "edged": {
-                "hostnameOverride": name,
-                "nodeIP": addresses.websocket.ip().to_string(),
-                "rootDirectory": path("kubelet"),
-                "tailoredKubeletConfig": {
-                    "containerRuntimeEndpoint": format!("unix://{}", directory.join("runtime.sock").display()),
-                    "podLogsDir": path("logs"),
-                },
-            },
-        },
-    });
-    format!("{document:#}\n")
 }

@@ -22,7 +22,7 @@ pub struct WriteError {
 }
 
 /// The text of a kubeconfig; certificates and key in DER, the key in SEC1.
-pub fn text(server: &str, ca: &[u8], certificate: &[u8], key: &[u8]) -> String {
+pub(crate) fn text(server: &str, ca: &[u8], certificate: &[u8], key: &[u8]) -> String {
     let base64 = |pem: String| STANDARD.encode(pem);
     let (ca, certificate, key) =
         (base64(pem_certificate(ca)), base64(pem_certificate(certificate)), base64(pem_ec_private_key(key)));
@@ -40,7 +40,7 @@ pub fn text(server: &str, ca: &[u8], certificate: &[u8], key: &[u8]) -> String {
 }
 
 /// Writes `text` for its owner only, atomically: kubectl never sees half of it.
-pub fn write(path: &Path, text: &str) -> Result<(), WriteError> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
     let failed = |source| WriteError { path: path.to_owned(), source };
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         fs::create_dir_all(directory).map_err(failed)?;

@@ -30,7 +30,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    let filter = EnvFilter::try_new(&cli.log_filter).context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+    let filter = EnvFilter::try_new(cli.log_filter()).context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     if let Command::Completions { shell } = cli.command {
         // into memory first: the generator panics on a closed pipe

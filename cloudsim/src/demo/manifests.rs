@@ -50,7 +50,7 @@ fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
     let mut objects = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if !path.extension().is_some_and(|extension| extension == "yaml") {
+        if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
         if std::fs::metadata(&path)?.len() > LIMIT {

@@ -23,36 +23,36 @@ use crate::fleet::HollowNode;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to walk through.
-pub struct Steps<'a> {
+pub(crate) struct Steps<'a> {
     /// The cloud's API.
-    pub client: Client,
+    pub(crate) client: Client,
     /// The node.
-    pub node: &'a HollowNode,
+    pub(crate) node: &'a HollowNode,
     /// The directory of the manifests.
-    pub manifests: &'a Path,
+    pub(crate) manifests: &'a Path,
     /// Is told each step when it is done.
-    pub progress: &'a dyn Fn(&str),
+    pub(crate) progress: &'a dyn Fn(&str),
 }
 
 /// What was seen, and when.
-pub struct Seen {
+pub(crate) struct Seen {
     /// The node.
-    pub node: String,
+    pub(crate) node: String,
     /// When it was Ready.
-    pub node_ready: Instant,
+    pub(crate) node_ready: Instant,
     /// The pod.
-    pub pod: String,
+    pub(crate) pod: String,
     /// When it was Running.
-    pub pod_running: Instant,
+    pub(crate) pod_running: Instant,
     /// When the container was asked.
-    pub looked_inside: Instant,
+    pub(crate) looked_inside: Instant,
     /// What the container sees: what it is, and its value.
-    pub inside: Vec<(String, String)>,
+    pub(crate) inside: Vec<(String, String)>,
 }
 
 impl Steps<'_> {
     /// All steps, or the first that did not come true.
-    pub async fn walk(&self) -> anyhow::Result<Seen> {
+    pub(crate) async fn walk(&self) -> anyhow::Result<Seen> {
         let node = &self.node.name;
         self.wait::<Node>(Api::all(self.client.clone()), node, "Ready", is_ready).await?;
         let node_ready = Instant::now();

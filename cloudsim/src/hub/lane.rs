@@ -56,7 +56,7 @@ struct Flight {
 #[derive(Debug)]
 pub enum Step {
     /// Write this message.
-    Send(Message),
+    Send(Box<Message>),
     /// Nothing before this instant.
     Wait(Instant),
     /// Nothing until something is offered.
@@ -102,7 +102,7 @@ impl AckLane {
             if flight.attempts < ATTEMPTS {
                 flight.attempts += 1;
                 flight.sent = now;
-                return Step::Send(flight.parcel.message.clone());
+                return Step::Send(Box::new(flight.parcel.message.clone()));
             }
             if let Some(flight) = self.flight.take() {
                 self.requeue(flight.parcel);
@@ -112,7 +112,7 @@ impl AckLane {
             if let Some(parcel) = self.pending.remove(&key) {
                 let message = parcel.message.clone();
                 self.flight = Some(Flight { parcel, sent: now, attempts: 1 });
-                return Step::Send(message);
+                return Step::Send(Box::new(message));
             }
         }
         Step::Idle

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use wire::enroll::EcKey;
 
 /// The issuer and the audience of requests that name none; a real cluster's default.
-pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Kubernetes' limits of `expirationSeconds`.
 const SHORTEST: i64 = 600;

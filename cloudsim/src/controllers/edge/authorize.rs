@@ -1,6 +1,5 @@
 //! Who may do what: a node touches its own Node, Lease and pods, what those pods reference, and nothing else. Pure.
 
-use serde_json::Value;
 use wire::{ResourceType, Upstream};
 
 use super::{index::Index, upstream::Request};
@@ -37,7 +36,7 @@ pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Res
 }
 
 /// The UID of the pod that a TokenRequest is bound to.
-fn bound_pod<'a>(body: &'a Upstream) -> Option<&'a str> {
+fn bound_pod(body: &Upstream) -> Option<&str> {
     match body {
         Upstream::Query { content, .. } => content["spec"]["boundObjectRef"]["uid"].as_str(),
         _ => None,
@@ -55,7 +54,7 @@ fn event_is_own(node: &str, body: &Upstream, index: &Index) -> bool {
     match involved["kind"].as_str() {
         Some("Node") => text("name") == node,
         Some("Pod") => index.pod_on(node, text("namespace"), text("name")),
-        _ => Value::from(node) == event["source"]["host"],
+        _ => event["source"]["host"] == node,
     }
 }
 

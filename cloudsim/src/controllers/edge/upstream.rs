@@ -138,9 +138,8 @@ impl Edge {
                 Ok(Outcome::Answer(Answer::Found(token), None))
             }
             (ResourceType::Event, Upstream::Object { change: Change::Insert, object, .. }) => {
-                match self.of::<Event>(namespace).create(&post, &parse(object)?).await {
-                    Err(error) => debug!(error = &error as &dyn std::error::Error, "an event was not taken"),
-                    Ok(_) => {}
+                if let Err(error) = self.of::<Event>(namespace).create(&post, &parse(object)?).await {
+                    debug!(error = &error as &dyn std::error::Error, "an event was not taken");
                 }
                 Ok(Outcome::Nothing)
             }

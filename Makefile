@@ -1,0 +1,41 @@
+# The recipes of this repository; CI runs the same ones.
+
+# cargo-nextest runs each test in a process of its own, and shows which one hangs.
+NEXTEST := cargo nextest run --locked --no-fail-fast
+
+.PHONY: help demo test needs lint doc unit world e2e bench crds
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
+
+demo: ## Build, run a cloud with one node, apply examples/ and watch a pod run (ONCE=1: end when all was seen)
+	cargo build --release --locked --package cloudsim
+	$(or $(CARGO_TARGET_DIR),target)/release/cloudsim demo $(if $(ONCE),--once)
+
+test: needs lint doc ## Everything that CI runs
+	cargo build --locked --package cloudsim --package agent
+	$(NEXTEST) --workspace
+	cargo test --locked --workspace --doc
+
+needs: ## Install what the tests use and this machine lacks (Debian, as root)
+	@command -v kubectl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends kubernetes-client; }
+	@command -v openssl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openssl; }
+	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
+	@rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt
+
+lint: ## Format and lints, without a single warning
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+doc: ## The documentation, without a broken link
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
+
+unit: ## The tests of one crate: make unit CRATE=wire
+	$(NEXTEST) --package $(CRATE)
+
+bench: ## One JSON object a line; BENCH=name runs one alone
+	cargo build --release --locked --package cloudsim --package agent --package bench
+	$(or $(CARGO_TARGET_DIR),target)/release/bench $(BENCH)
+
+crds: ## Write the YAML of the custom resource definitions anew
+	UPDATE_YAML=1 cargo test --locked --package crds

@@ -1,0 +1,65 @@
+//! The whole loop: a cloud and nodes in one process, the nodes on the simulated runtime with a store on disk each.
+
+use std::time::Instant;
+
+use anyhow::Context;
+use cloudsim::{
+    Cloud, Options,
+    fleet::{self, Fleet},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+use crate::{
+    Figure,
+    processes::{is_ready, is_running, resident},
+    wait::until,
+};
+
+const NODES: usize = 10;
+const PODS: usize = 1_000;
+/// Creations under way at a time.
+const AT_ONCE: usize = 16;
+
+/// From the first creation until every pod is Running in the API.
+pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
+    let directory = tempfile::tempdir()?;
+    let cloud = Cloud::start(Options::default().any_ports()).await?;
+    // EdgeCore's 30 messages a second would be what is measured
+    let options = fleet::Options { qps: 0, ..fleet::Options::new(NODES, directory.path()) };
+    let fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
+    until(Api::<Node>::all(cloud.client()), NODES, is_ready).await?;
+    let pods = Api::<Pod>::default_namespaced(cloud.client());
+    let begun = Instant::now();
+    let running = until(pods.clone(), PODS, is_running);
+    let create = async {
+        stream::iter(0..PODS)
+            .map(|number| {
+                let pods = pods.clone();
+                async move { pods.create(&PostParams::default(), &pod(number)?).await.context("a pod was refused") }
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_for_each(|_| async { Ok(()) })
+            .await
+    };
+    tokio::try_join!(create, running)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let megabytes = resident(std::process::id())?;
+    fleet.stop().await;
+    cloud.stop().await;
+    Ok(vec![
+        Figure { name: "fleet.1000-pods-10-nodes", value: seconds, unit: "s" },
+        Figure { name: "fleet.1000-pods-10-nodes.rate", value: PODS as f64 / seconds, unit: "pods/s" },
+        Figure { name: "fleet.1000-pods-10-nodes.resident", value: megabytes, unit: "MB" },
+    ])
+}
+
+fn pod(number: usize) -> anyhow::Result<Pod> {
+    let pod = json!({
+        "metadata": {"name": format!("pod-{number}")},
+        "spec": {"containers": [{"name": "main", "image": "busybox:1.36"}], "automountServiceAccountToken": false},
+    });
+    Ok(serde_json::from_value(pod)?)
+}

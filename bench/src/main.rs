@@ -1,0 +1,74 @@
+//! Benchmarks. Prints one JSON object a line: `{"name":…,"value":…,"unit":…}`. Names given as arguments run those alone; a
+//! name that ends with `.` runs all that begin with it.
+
+mod api;
+mod fleet;
+mod processes;
+mod wait;
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use futures::future::LocalBoxFuture;
+use serde_json::json;
+
+/// One figure.
+struct Figure {
+    name: &'static str,
+    value: f64,
+    unit: &'static str,
+}
+
+/// A benchmark: a name, and what measures it. One run may give several figures.
+type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
+
+const BENCHES: [Bench; 4] = [
+    ("api.creates", || Box::pin(api::creates())),
+    ("api.fanout", || Box::pin(api::fanout())),
+    ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
+    ("processes", || Box::pin(processes::start())),
+];
+
+fn main() -> ExitCode {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::new)
+        .and_then(|runtime| runtime.block_on(run(&wanted)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&format!("bench: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(wanted: &[String]) -> anyhow::Result<()> {
+    let chosen = |name: &str| {
+        wanted.is_empty() || wanted.iter().any(|want| name == want || (want.ends_with('.') && name.starts_with(want)))
+    };
+    let benches: Vec<_> = BENCHES.iter().filter(|(name, _)| chosen(name)).collect();
+    if benches.is_empty() {
+        let names: Vec<_> = BENCHES.iter().map(|(name, _)| *name).collect();
+        bail!("there is no such benchmark; there are {}", names.join(", "));
+    }
+    for (_, measure) in benches {
+        for Figure { name, value, unit } in measure().await? {
+            print(&json!({"name": name, "value": value, "unit": unit}).to_string());
+        }
+    }
+    Ok(())
+}
+
+#[allow(clippy::print_stdout)]
+fn print(line: &str) {
+    println!("{line}");
+}
+
+#[allow(clippy::print_stderr)]
+fn report(line: &str) {
+    eprintln!("{line}");
+}

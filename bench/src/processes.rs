@@ -1,0 +1,155 @@
+//! The built programs as processes of their own: how long they take to start, and how much memory they keep.
+
+use std::{path::PathBuf, process::Stdio, time::Instant};
+
+use anyhow::{Context, ensure};
+use cloudsim::{Addresses, fleet::edgecore_yaml};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Client, Config,
+    api::{Api, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::{Figure, wait::until};
+
+/// How often the sequence is run; the median counts.
+const ROUNDS: usize = 5;
+
+/// One run of cloud, runtime and agent.
+struct Round {
+    cloud_ready: f64,
+    node_ready: f64,
+    pod_running: f64,
+    cloud_resident: f64,
+    agent_resident: f64,
+}
+
+/// Medians over several rounds.
+pub(crate) async fn start() -> anyhow::Result<Vec<Figure>> {
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        rounds.push(round().await?);
+    }
+    let figure = |name, unit, of: fn(&Round) -> f64| Figure { name, unit, value: median(rounds.iter().map(of).collect()) };
+    Ok(vec![
+        figure("processes.cloudsim-ready", "s", |round| round.cloud_ready),
+        figure("processes.node-ready", "s", |round| round.node_ready),
+        figure("processes.pod-running", "s", |round| round.pod_running),
+        figure("processes.cloudsim-resident", "MB", |round| round.cloud_resident),
+        figure("processes.agent-resident", "MB", |round| round.agent_resident),
+    ])
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// Times count from the start of the cloud; the agent starts when the cloud is ready, the pod is created when the node is.
+async fn round() -> anyhow::Result<Round> {
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    let node = directory.path().join("node");
+    std::fs::create_dir(&node)?;
+    let socket = node.join("runtime.sock");
+    let mut runtime = program("cloudsim")?;
+    runtime.arg("runtime").arg("--socket").arg(&socket);
+    let (_runtime, _) = spawn(&mut runtime, "the simulated runtime serves").await?;
+
+    let begun = Instant::now();
+    let mut cloud = program("cloudsim")?;
+    cloud.args(["up", "--api-port", "0", "--https-port", "0", "--ws-port", "0", "--kubeconfig"]).arg(&kubeconfig);
+    let (cloud, said) = spawn(&mut cloud, "  nodes ").await?;
+    let cloud_ready = begun.elapsed().as_secs_f64();
+    let client = client(&kubeconfig).await?;
+    let token = Command::new(program_path("cloudsim")?).arg("token").arg("--kubeconfig").arg(&kubeconfig).output().await?;
+    ensure!(token.status.success(), "cloudsim token failed");
+    let token = String::from_utf8(token.stdout)?;
+    let yaml = node.join("edgecore.yaml");
+    std::fs::write(&yaml, edgecore_yaml("edge-1", &node, addresses(&said)?, token.trim(), 30))?;
+
+    let agent = program("edge-agent")?.arg("--config").arg(&yaml).spawn()?;
+    until(Api::<Node>::all(client.clone()), 1, is_ready).await?;
+    let node_ready = begun.elapsed().as_secs_f64();
+    let pods = Api::<Pod>::default_namespaced(client);
+    let pod = json!({"metadata": {"name": "one"}, "spec": {"containers": [{"name": "main", "image": "busybox:1.36"}]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+    until(pods, 1, is_running).await?;
+    let pod_running = begun.elapsed().as_secs_f64();
+    Ok(Round {
+        cloud_ready,
+        node_ready,
+        pod_running,
+        cloud_resident: resident(cloud.id().context("cloudsim has ended")?)?,
+        agent_resident: resident(agent.id().context("edge-agent has ended")?)?,
+    })
+}
+
+/// The programs stand beside this one.
+fn program_path(name: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    ensure!(path.exists(), "{} is not built; run `make bench`", path.display());
+    Ok(path)
+}
+
+fn program(name: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new(program_path(name)?);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    Ok(command)
+}
+
+/// Starts a program and reads what it says up to the line that begins with `last`.
+async fn spawn(command: &mut Command, last: &str) -> anyhow::Result<(Child, Vec<String>)> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+    let mut said = Vec::new();
+    while let Some(line) = lines.next_line().await? {
+        let is_last = line.starts_with(last);
+        said.push(line);
+        if is_last {
+            return Ok((child, said));
+        }
+    }
+    anyhow::bail!("a program has ended and said: {said:?}")
+}
+
+fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
+    let of = |label: &str, scheme: &str| {
+        let line = said.iter().find(|line| line.trim_start().starts_with(label)).context("an address is missing")?;
+        let address = line.split(scheme).nth(1).context("an address is missing")?;
+        anyhow::Ok(address.trim().parse()?)
+    };
+    Ok(Addresses {
+        api: of("API", "https://")?,
+        https: of("enrolment", "https://")?,
+        websocket: of("CloudHub", "wss://")?,
+    })
+}
+
+async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
+}
+
+/// The resident memory of a process, in megabytes of 1,000,000 bytes.
+pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kibibytes * 1024.0 / 1e6)
+}
+
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+pub(crate) fn is_running(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+}

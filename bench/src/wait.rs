@@ -1,0 +1,33 @@
+//! Waiting for a state of the API, by its watches.
+
+use std::{collections::HashMap, fmt::Debug, pin::pin, time::Duration};
+
+use anyhow::Context;
+use futures::TryStreamExt;
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{WatchStreamExt, watcher},
+};
+use serde::de::DeserializeOwned;
+
+/// Longer than any benchmark takes on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Waits until `count` objects are as wanted.
+pub(crate) async fn until<K>(api: Api<K>, count: usize, wanted: fn(&K) -> bool) -> anyhow::Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let counting = async {
+        let mut objects = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff().applied_objects());
+        let mut seen: HashMap<String, bool> = HashMap::new();
+        while let Some(object) = objects.try_next().await? {
+            seen.insert(object.name_any(), wanted(&object));
+            if seen.values().filter(|wanted| **wanted).count() >= count {
+                break;
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(PATIENCE, counting).await.with_context(|| format!("not reached within {PATIENCE:?}"))?
+}

@@ -1,0 +1,184 @@
+//! One hollow node: a directory and a runtime that stay, and an agent on them that may come and go.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use agent::{
+    app::{self, App, Parts},
+    config::{self, Config},
+    edgehub::Link,
+};
+use kubeapi::store::{SqliteStore, Store};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, yield_now},
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::error;
+
+use super::{Error, Options};
+use crate::{
+    Addresses,
+    runtime::{self, SimRuntime},
+};
+
+/// An agent that hangs in its last call must not keep the program.
+const LAST_CALL: Duration = Duration::from_secs(5);
+
+/// One node. Its agent ends with it; what runs on its runtime is left as it is.
+pub struct HollowNode {
+    /// Its name.
+    pub name: String,
+    /// Its runtime.
+    pub runtime: SimRuntime,
+    directory: PathBuf,
+    config: Config,
+    agent: Option<Agent>,
+}
+
+struct Agent {
+    running: JoinHandle<Result<(), app::Error>>,
+    link: watch::Receiver<Link>,
+    /// The node's own store; nothing while the agent stands on somebody else's.
+    store: Option<Weak<SqliteStore>>,
+    shutdown: CancellationToken,
+    _ends_with_the_node: DropGuard,
+}
+
+impl HollowNode {
+    /// A node in the directory of its name that will join the cloud at `addresses` with `token`. What an earlier node left in
+    /// the directory is its own: certificate, store, volumes, containers.
+    pub async fn prepare(name: &str, addresses: Addresses, token: &str, options: &Options) -> Result<Self, Error> {
+        let directory = options.directory.join(name);
+        let failed = |source| Error::Directory { path: directory.clone(), source };
+        tokio::fs::create_dir_all(&directory).await.map_err(failed)?;
+        let file = directory.join("edgecore.yaml");
+        let text = edgecore_yaml(name, &directory, addresses, token, options);
+        tokio::fs::write(&file, text).await.map_err(failed)?;
+        let (config, _) = config::load(&file)?;
+        let root = Some(directory.join("runtime"));
+        let runtime = SimRuntime::new(runtime::Options { root, ..runtime::Options::default() })?;
+        Ok(Self { name: name.to_owned(), runtime, directory, config, agent: None })
+    }
+
+    /// Where everything of this node is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Starts the agent on the node's own store; one that runs is stopped first.
+    pub async fn start(&mut self) -> Result<(), Error> {
+        self.stop().await;
+        let store = SqliteStore::open(&self.directory.join("agent.db")).await?;
+        let own = Arc::downgrade(&store);
+        self.run(store, Some(own))
+    }
+
+    /// Starts the agent on `store`; one that runs is stopped first.
+    pub async fn start_on(&mut self, store: Arc<dyn Store>) -> Result<(), Error> {
+        self.stop().await;
+        self.run(store, None)
+    }
+
+    fn run(&mut self, store: Arc<dyn Store>, own: Option<Weak<SqliteStore>>) -> Result<(), Error> {
+        let shutdown = CancellationToken::new();
+        let parts = Parts { runtime: self.runtime.channel(), store };
+        let app = App::start(&self.config, parts, shutdown.clone())?;
+        let (link, node) = (app.link(), self.name.clone());
+        let running = tokio::spawn(async move {
+            app.run().await.inspect_err(|error| {
+                error!(node, error = error as &dyn std::error::Error, "a hollow node has ended");
+            })
+        });
+        let _ends_with_the_node = shutdown.clone().drop_guard();
+        self.agent = Some(Agent { running, link, store: own, shutdown, _ends_with_the_node });
+        Ok(())
+    }
+
+    /// The state of the agent's connection; `None` while there is no agent.
+    pub fn link(&self) -> Option<watch::Receiver<Link>> {
+        self.agent.as_ref().map(|agent| agent.link.clone())
+    }
+
+    /// Waits until the agent ends on its own: the reason why it gave up.
+    pub async fn ended(&mut self) -> Result<(), Error> {
+        let Some(agent) = &mut self.agent else { return Ok(()) };
+        let ended = (&mut agent.running).await;
+        self.agent = None;
+        Ok(ended.unwrap_or(Ok(()))?)
+    }
+
+    /// Ends the agent as a signal does.
+    pub async fn stop(&mut self) {
+        let Some(mut agent) = self.agent.take() else { return };
+        agent.shutdown.cancel();
+        if timeout(LAST_CALL, &mut agent.running).await.is_err() {
+            agent.running.abort();
+        }
+        released(agent.store).await;
+    }
+
+    /// Ends the agent where it stands, as a power cut does: nothing is finished, nobody is told.
+    pub async fn kill(&mut self) {
+        let Some(agent) = self.agent.take() else { return };
+        agent.running.abort();
+        let _ = agent.running.await;
+        // what runs beside the rooms, as pulls
+        agent.shutdown.cancel();
+        released(agent.store).await;
+    }
+}
+
+/// Waits until nobody uses the store any more: a new agent on it must be the only one.
+async fn released(store: Option<Weak<SqliteStore>>) {
+    let Some(store) = store else { return };
+    let unused = async {
+        while store.strong_count() > 0 {
+            yield_now().await;
+        }
+    };
+    let _ = timeout(LAST_CALL, unused).await;
+}
+
+/// A file as a person would write it for a machine. Paths and names go in as JSON strings, which YAML reads too.
+pub fn edgecore_yaml(
+    name: &str,
+    directory: &Path,
+    addresses: Addresses,
+    token: &str,
+    options: &Options,
+) -> String {
+    let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
+    let document = serde_json::json!({
+        "apiVersion": "edgecore.config.kubeedge.io/v1alpha2",
+        "kind": "EdgeCore",
+        "database": {"dataSource": path("edgecore.db")},
+        "modules": {
+            "edgeHub": {
+                "httpServer": format!("https://{}", addresses.https),
+                "websocket": {"enable": true, "server": addresses.websocket.to_string()},
+                "token": token,
+                "messageQPS": options.qps,
+                "messageBurst": 2 * options.qps,
+                "tlsCaFile": path("ca.crt"),
+                "tlsCertFile": path("node.crt"),
+                "tlsPrivateKeyFile": path("node.key"),
+            },
+            "edged": {
+                "hostnameOverride": name,
+                "nodeIP": addresses.websocket.ip().to_string(),
+                "rootDirectory": path("kubelet"),
+                "tailoredKubeletConfig": {
+                    "containerRuntimeEndpoint": format!("unix://{}", directory.join("runtime.sock").display()),
+                    "podLogsDir": path("logs"),
+                    "nodeLeaseDurationSeconds": options.lease.as_secs(),
+                },
+            },
+        },
+    });
+    format!("{document:#}\n")
+}
