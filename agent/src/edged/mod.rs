@@ -6,13 +6,13 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`plan`], [`status`], [`convert`], [`env`], [`downward`], [`quantity`] | decisions, pure |
-//! | [`pods`] | the controller: observe, plan, act, report, one pod at a time |
-//! | [`volumes`] | files of pods |
-//! | [`runtime`] | calls to the container runtime |
-//! | [`pleg`] | what happens in the runtime, as triggers of the controller |
-//! | [`node`] | registration, status, lease |
-//! | [`orphans`] | what pods that are gone left behind |
+//! | `plan`, `status`, `convert`, `env`, `downward`, `quantity` | decisions, pure |
+//! | `pods` | the controller: observe, plan, act, report, one pod at a time |
+//! | `volumes` | files of pods |
+//! | `runtime` | calls to the container runtime |
+//! | `pleg` | what happens in the runtime, as triggers of the controller |
+//! | `node` | registration, status, lease |
+//! | `orphans` | what pods that are gone left behind |
 
 mod convert;
 mod downward;
