@@ -55,11 +55,16 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
     match (left, is_unknown(&node)) {
         (None, false) => {
             info!(node = %name, "the node's lease ran out: NotReady");
+            // the change that this makes leads back here, for the taint
             mark_unknown(&node, &context.client, now).await?;
-            set_taint(&node, &context.client, true, now).await?;
             Ok(Action::await_change())
         }
-        (None, true) => Ok(Action::await_change()),
+        (None, true) => {
+            if !is_tainted(&node) {
+                set_taint(&node, &context.client, true, now).await?;
+            }
+            Ok(Action::await_change())
+        }
         (Some(left), unknown) => {
             if !unknown && is_tainted(&node) {
                 set_taint(&node, &context.client, false, now).await?;

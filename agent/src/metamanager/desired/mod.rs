@@ -1,5 +1,6 @@
 //! The objects of this node in the store, each with its record; the one place where what the cloud says is written.
 
+mod agree;
 mod place;
 
 use std::sync::Arc;

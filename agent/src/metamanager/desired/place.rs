@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use wire::Change;
 
-use super::{Entry, Record};
-use crate::metamanager::report::agrees;
+use super::{Entry, Record, agree::agrees};
 
 /// What becomes of something stored.
 #[derive(Debug, Default, PartialEq, Eq)]

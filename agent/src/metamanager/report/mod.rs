@@ -1,7 +1,6 @@
 //! Reports: what this node's objects are, told to the cloud until the cloud confirms it. Level-triggered: what is told is the
 //! newest state in the store, so nothing waits in memory and nothing is lost with the connection.
 
-mod agree;
 mod node;
 mod pods;
 
@@ -13,7 +12,6 @@ use tokio::sync::watch;
 use tracing::{error, warn};
 use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
 
-pub(super) use self::agree::agrees;
 use super::{
     desired::{Desired, resource},
     now_ms,

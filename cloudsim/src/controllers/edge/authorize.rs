@@ -2,7 +2,7 @@
 
 use wire::{ResourceType, Upstream};
 
-use super::{index::Index, upstream::Request};
+use super::{index::Index, request::Request};
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 /// Why a request is refused.

@@ -8,6 +8,7 @@ mod authorize;
 mod index;
 mod objects;
 mod references;
+mod request;
 mod status;
 mod upstream;
 mod watch;

@@ -15,7 +15,9 @@ use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourcePath, Resour
 use super::{
     Edge,
     authorize::{Denied, authorize},
-    now_ms, objects, status,
+    now_ms, objects,
+    request::Request,
+    status,
 };
 use crate::{
     controllers::sync::Subject,
@@ -30,27 +32,6 @@ pub enum Reply {
     Direct(Message),
     /// In the acknowledged lane.
     Acknowledged(Parcel),
-}
-
-/// A request about one object, its path taken apart.
-#[derive(Debug)]
-pub(super) struct Request<'a> {
-    pub(super) kind: ResourceType,
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
-    pub(super) body: &'a Upstream,
-}
-
-impl<'a> Request<'a> {
-    /// `None` where the message is no request about one object.
-    pub(super) fn of(body: &'a Upstream) -> Option<Self> {
-        let path: &ResourcePath = match body {
-            Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => path,
-            _ => return None,
-        };
-        let object = path.as_object()?;
-        Some(Self { kind: object.kind, namespace: object.namespace.unwrap_or_default(), name: object.name?, body })
-    }
 }
 
 /// The outcome of a request: what to answer, and the revision that the answer's header carries.
@@ -92,6 +73,10 @@ impl Edge {
     async fn request(&self, node: &str, request: &Request<'_>) -> Outcome {
         let allowed = authorize(node, request, &self.index.read());
         if let Err(Denied(reason)) = allowed {
+            if self.is_gone(request).await {
+                let message = format!("pods \"{}\" not found", request.name);
+                return refuse(request, status::failure(404, "NotFound", &message));
+            }
             warn!(node, reason, "refused");
             return refuse(request, status::failure(403, "Forbidden", &reason));
         }
@@ -99,6 +84,13 @@ impl Edge {
             Ok(outcome) => outcome,
             Err(error) => refuse(request, status::of(&error)),
         }
+    }
+
+    /// Whether the request is about a pod that nobody has: a report that crossed with the pod's deletion is no trespass.
+    async fn is_gone(&self, request: &Request<'_>) -> bool {
+        let is_pod = matches!(request.kind, ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus);
+        let path = ObjectPath::new(ObjectKind::Pod, request.namespace, request.name);
+        is_pod && matches!(objects::get(&self.client, &path).await, Ok(None))
     }
 
     async fn carry_out(&self, request: &Request<'_>) -> Result<Outcome, kube::Error> {

@@ -1,0 +1,189 @@
+//! The objects of one kind as the API last told them, with this process's own writes at once: a reconciliation that has just
+//! created pods finds them here before the watch tells of them, so it does not create them again. Pure.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use kube::{
+    Resource, ResourceExt,
+    runtime::watcher::Event,
+};
+
+/// Namespace and name.
+type Key = (String, String);
+
+/// What a watch event changed.
+#[derive(Debug)]
+pub(crate) struct Change<K> {
+    /// The object as it was known before, if it was.
+    pub(crate) before: Option<Arc<K>>,
+    /// The object as it is, or was last.
+    pub(crate) object: Arc<K>,
+    /// Whether it is no more.
+    pub(crate) gone: bool,
+}
+
+impl<K> Clone for Change<K> {
+    fn clone(&self) -> Self {
+        Self { before: self.before.clone(), object: Arc::clone(&self.object), gone: self.gone }
+    }
+}
+
+impl<K> Change<K> {
+    /// Both states, the older one first.
+    pub(crate) fn states(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.before.iter().chain([&self.object])
+    }
+}
+
+/// The objects, found by name, by controller and by namespace.
+#[derive(Debug)]
+pub(super) struct Cache<K> {
+    objects: HashMap<Key, Arc<K>>,
+    /// By the uid of the controlling owner; under an empty one, those that have none.
+    by_controller: HashMap<String, HashSet<Key>>,
+    by_namespace: HashMap<String, HashSet<Key>>,
+    /// Uids of objects that this process deleted and the watch may still tell of.
+    deleted: HashSet<String>,
+    /// During a list: what it had so far, and what this process wrote meanwhile.
+    listed: Option<HashSet<Key>>,
+}
+
+impl<K> Default for Cache<K> {
+    fn default() -> Self {
+        Self {
+            objects: HashMap::new(),
+            by_controller: HashMap::new(),
+            by_namespace: HashMap::new(),
+            deleted: HashSet::new(),
+            listed: None,
+        }
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Cache<K> {
+    pub(super) fn all(&self) -> Vec<Arc<K>> {
+        self.objects.values().cloned().collect()
+    }
+
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.objects.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    pub(super) fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
+        self.found(self.by_controller.get(uid))
+    }
+
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        self.found(self.by_namespace.get(namespace))
+    }
+
+    fn found(&self, keys: Option<&HashSet<Key>>) -> Vec<Arc<K>> {
+        keys.into_iter().flatten().filter_map(|key| self.objects.get(key).cloned()).collect()
+    }
+
+    /// Takes an event in; what it changed is for those who listen.
+    pub(super) fn observe(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        match event {
+            Event::Init => {
+                self.listed = Some(HashSet::new());
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                let key = key(&object);
+                if let Some(listed) = &mut self.listed {
+                    listed.insert(key);
+                }
+                self.apply(object).into_iter().collect()
+            }
+            Event::InitDone => self.end_list(),
+            Event::Apply(object) => self.apply(object).into_iter().collect(),
+            Event::Delete(object) => {
+                self.deleted.remove(object.uid().as_deref().unwrap_or_default());
+                let same = self.objects.get(&key(&object)).is_some_and(|known| known.uid() == object.uid());
+                let before = if same { self.take(&key(&object)) } else { None };
+                vec![Change { before, object: Arc::new(object), gone: true }]
+            }
+        }
+    }
+
+    /// What this process wrote, as the API answered it.
+    pub(super) fn wrote(&mut self, object: K) {
+        if let Some(listed) = &mut self.listed {
+            listed.insert(key(&object));
+        }
+        self.apply(object);
+    }
+
+    /// What this process deleted and is gone.
+    pub(super) fn removed(&mut self, object: &K) {
+        let known = self.objects.get(&key(object)).is_some_and(|known| known.uid() == object.uid());
+        if known {
+            self.take(&key(object));
+            self.deleted.extend(object.uid());
+        }
+    }
+
+    /// The watch always tells, also of what is known already: others listen to the same events.
+    fn apply(&mut self, object: K) -> Option<Change<K>> {
+        if object.uid().is_some_and(|uid| self.deleted.contains(&uid)) {
+            return None;
+        }
+        let key = key(&object);
+        let before = self.objects.get(&key).cloned();
+        let newer_known = before.as_ref().filter(|known| known.uid() == object.uid() && version(known) > version(&object));
+        if let Some(known) = newer_known {
+            return Some(Change { before: before.clone(), object: Arc::clone(known), gone: false });
+        }
+        self.take(&key);
+        let object = Arc::new(object);
+        self.by_controller.entry(controller_uid(&*object).to_owned()).or_default().insert(key.clone());
+        self.by_namespace.entry(key.0.clone()).or_default().insert(key.clone());
+        self.objects.insert(key, Arc::clone(&object));
+        Some(Change { before, object, gone: false })
+    }
+
+    fn end_list(&mut self) -> Vec<Change<K>> {
+        let listed = self.listed.take().unwrap_or_default();
+        // what it deleted before the list is not in it, and later deletions are told
+        self.deleted.clear();
+        let absent: Vec<_> = self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+        let gone = |object: Arc<K>| Change { before: Some(Arc::clone(&object)), object, gone: true };
+        absent.iter().filter_map(|key| self.take(key)).map(gone).collect()
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Arc<K>> {
+        let object = self.objects.remove(key)?;
+        drop_key(&mut self.by_controller, controller_uid(&*object), key);
+        drop_key(&mut self.by_namespace, &key.0, key);
+        Some(object)
+    }
+}
+
+fn drop_key(index: &mut HashMap<String, HashSet<Key>>, name: &str, key: &Key) {
+    if let Some(keys) = index.get_mut(name) {
+        keys.remove(key);
+        if keys.is_empty() {
+            index.remove(name);
+        }
+    }
+}
+
+fn key<K: Resource>(object: &K) -> Key {
+    (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
+}
+
+/// Versions of one collection are numbers that only grow.
+fn version<K: Resource>(object: &K) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+fn controller_uid<K: Resource>(object: &K) -> &str {
+    let owners = object.meta().owner_references.as_deref().unwrap_or_default();
+    owners.iter().find(|owner| owner.controller == Some(true)).map_or("", |owner| owner.uid.as_str())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! One watch of each kind for all controllers of this process, and the loop that they run in.
+//!
+//! What comes in: watch events, and the controllers' own writes. What goes out: objects by name, owner and namespace, and
+//! changes for those who listen. Every listener's channel is bounded; a full one holds the watch back, a closed one is dropped.
+
+use std::{fmt, fmt::Debug, pin::pin, sync::Arc};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource,
+    runtime::{WatchStreamExt, watcher},
+};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+mod cache;
+mod work;
+
+pub(crate) use cache::Change;
+pub(crate) use work::{Failure, Triggers, work};
+
+/// How many changes may wait for one listener: the queue behind it merges those of one object, so it is soon emptied.
+const WAITING_CHANGES: usize = 1024;
+
+/// The objects of one kind. Cheap to clone.
+pub(crate) struct Informer<K>(Arc<Inner<K>>);
+
+struct Inner<K> {
+    cache: Mutex<cache::Cache<K>>,
+    listeners: Mutex<Vec<mpsc::Sender<Change<K>>>>,
+    /// Whether everything was listed once.
+    complete: watch::Sender<bool>,
+}
+
+impl<K> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> Default for Informer<K> {
+    fn default() -> Self {
+        let (complete, _) = watch::channel(false);
+        Self(Arc::new(Inner { cache: Mutex::default(), listeners: Mutex::default(), complete }))
+    }
+}
+
+impl<K> Debug for Informer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer").finish_non_exhaustive()
+    }
+}
+
+impl<K> Informer<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Watches until `shutdown`.
+    pub(crate) async fn run(self, client: Client, shutdown: CancellationToken) {
+        let events = watcher::watcher(Api::<K>::all(client), watcher::Config::default())
+            .default_backoff()
+            .take_until(shutdown.cancelled_owned());
+        let mut events = pin!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.observe(event).await,
+                Err(error) => {
+                    tracing::debug!(kind = %K::kind(&()), error = &error as &dyn std::error::Error, "a watch began anew");
+                }
+            }
+        }
+    }
+
+    async fn observe(&self, mut event: watcher::Event<K>) {
+        if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event {
+            // nobody asks for them, and they are half of a small object
+            object.meta_mut().managed_fields = None;
+        }
+        let is_complete = matches!(event, watcher::Event::InitDone);
+        let changes = self.0.cache.lock().observe(event);
+        if is_complete {
+            self.0.complete.send_replace(true);
+        }
+        // the first list is read as a whole by those who waited for it
+        if !*self.0.complete.borrow() {
+            return;
+        }
+        for change in changes {
+            self.tell(change).await;
+        }
+    }
+
+    async fn tell(&self, change: Change<K>) {
+        let listeners = self.0.listeners.lock().clone();
+        let mut closed = false;
+        for listener in &listeners {
+            closed |= listener.send(change.clone()).await.is_err();
+        }
+        if closed {
+            self.0.listeners.lock().retain(|listener| !listener.is_closed());
+        }
+    }
+
+    /// The changes from now on; what there was before is in [`Informer::all`] once that is [complete](Informer::completed).
+    pub(crate) fn listen(&self) -> mpsc::Receiver<Change<K>> {
+        let (sender, receiver) = mpsc::channel(WAITING_CHANGES);
+        self.0.listeners.lock().push(sender);
+        receiver
+    }
+
+    /// Returns when everything was listed once.
+    pub(crate) async fn completed(&self) {
+        let mut complete = self.0.complete.subscribe();
+        // fails only when the sender is gone, which `self` has
+        let _ = complete.wait_for(|complete| *complete).await;
+    }
+
+    /// Every object.
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
+        self.0.cache.lock().all()
+    }
+
+    /// One object; the namespace is empty for kinds without.
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.0.cache.lock().get(namespace, name)
+    }
+
+    /// The objects whose controller has this uid.
+    pub(crate) fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
+        self.0.cache.lock().controlled_by(uid)
+    }
+
+    /// The objects of a namespace that no controller has.
+    pub(crate) fn orphans(&self, namespace: &str) -> Vec<Arc<K>> {
+        let mut orphans = self.0.cache.lock().controlled_by("");
+        orphans.retain(|object| object.meta().namespace.as_deref() == Some(namespace));
+        orphans
+    }
+
+    /// The objects of a namespace.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        self.0.cache.lock().in_namespace(namespace)
+    }
+
+    /// Takes in what this process wrote, as the API answered it.
+    pub(crate) fn wrote(&self, mut object: K) {
+        object.meta_mut().managed_fields = None;
+        self.0.cache.lock().wrote(object);
+    }
+
+    /// Forgets what this process deleted.
+    pub(crate) fn removed(&self, object: &K) {
+        self.0.cache.lock().removed(object);
+    }
+}

@@ -1,0 +1,160 @@
+//! The loop of a controller: a queue of objects to look at, and a reconciliation for each.
+
+use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt, stream};
+use kube::{
+    Resource,
+    runtime::{
+        applier,
+        controller::{Action, Config},
+        reflector::{self, ObjectRef},
+        watcher::Event,
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::{Change, Informer};
+
+/// After a failed call; the API is in this process or near it.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// After somebody else was faster: what they wrote is on its way here.
+const AFTER_CONFLICT: Duration = Duration::from_millis(50);
+
+/// Why an object could not be brought to where it should be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The API refused, or did not answer.
+    #[error("the API did not do what it was asked")]
+    Api(#[from] kube::Error),
+    /// The object cannot be understood.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Failure {
+    fn is_race(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if matches!(status.code, 404 | 409))
+    }
+}
+
+/// What else makes a controller look at its objects.
+pub(crate) struct Triggers<K: Resource> {
+    streams: Vec<Pin<Box<dyn Stream<Item = ObjectRef<K>> + Send>>>,
+    complete: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
+    /// Nothing but the objects themselves.
+    pub(crate) fn none() -> Self {
+        Self { streams: Vec::new(), complete: Vec::new() }
+    }
+
+    /// Also changes of `informer`'s objects, for the objects that `concerned` names.
+    pub(crate) fn and<Other, I>(
+        mut self,
+        informer: &Informer<Other>,
+        concerned: impl Fn(&Change<Other>) -> I + Send + 'static,
+    ) -> Self
+    where
+        Other: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        let changes = ReceiverStream::new(informer.listen());
+        let refs = changes.flat_map(move |change| {
+            let refs: Vec<_> = concerned(&change).into_iter().collect();
+            stream::iter(refs)
+        });
+        self.streams.push(Box::pin(refs));
+        let informer = informer.clone();
+        self.complete.push(Box::pin(async move { informer.completed().await }));
+        self
+    }
+
+    /// Also changes of objects that one of these controls.
+    pub(crate) fn and_owned<Other>(self, informer: &Informer<Other>) -> Self
+    where
+        Other: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.and(informer, |change| {
+            let controllers = change.states().flat_map(|object| {
+                let namespace = object.meta().namespace.clone().unwrap_or_default();
+                let owners = object.meta().owner_references.clone().unwrap_or_default().into_iter();
+                let mine = owners.filter(|owner| owner.controller == Some(true) && owner.kind == K::kind(&()));
+                mine.map(move |owner| ObjectRef::new(&owner.name).within(&namespace)).collect::<Vec<_>>()
+            });
+            let mut refs: Vec<ObjectRef<K>> = controllers.collect();
+            refs.dedup();
+            refs
+        })
+    }
+}
+
+/// Looks at every object of `main` once, and again whenever it or something of `triggers` changes, until `shutdown`.
+pub(crate) async fn work<K, C, F>(
+    main: Informer<K>,
+    triggers: Triggers<K>,
+    context: C,
+    reconcile: impl Fn(Arc<K>, Arc<C>) -> F + Send + 'static,
+    shutdown: CancellationToken,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    C: Send + Sync + 'static,
+    F: Future<Output = Result<Action, Failure>> + Send + 'static,
+{
+    let changes = main.listen();
+    let complete = async {
+        main.completed().await;
+        for informer in triggers.complete {
+            informer.await;
+        }
+    };
+    if shutdown.run_until_cancelled(complete).await.is_none() {
+        return;
+    }
+    let (store, queue) = own_queue(&main, changes);
+    let queue = stream::select(queue, stream::select_all(triggers.streams)).map(Ok::<_, Failure>);
+    let queue = queue.take_until(shutdown.cancelled_owned());
+    let reconcile = move |object, context| Box::pin(reconcile(object, context));
+    applier(reconcile, |_, failure: &Failure, _| again(failure), Arc::new(context), store, queue, Config::default())
+        .for_each(|_| async {})
+        .await;
+}
+
+fn again(failure: &Failure) -> Action {
+    if failure.is_race() {
+        debug!(error = failure as &dyn std::error::Error, "somebody else was faster");
+        return Action::requeue(AFTER_CONFLICT);
+    }
+    warn!(error = failure as &dyn std::error::Error, "an object could not be brought to where it should be");
+    Action::requeue(AFTER_ERROR)
+}
+
+/// The main objects as the applier reads them, and the queue of those that changed.
+fn own_queue<K>(
+    main: &Informer<K>,
+    changes: mpsc::Receiver<Change<K>>,
+) -> (reflector::Store<K>, impl Stream<Item = ObjectRef<K>> + use<K>)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (store, mut writer) = reflector::store::<K>();
+    let first = main.all();
+    writer.apply_watcher_event(&Event::Init);
+    for object in &first {
+        writer.apply_watcher_event(&Event::InitApply((**object).clone()));
+    }
+    writer.apply_watcher_event(&Event::InitDone);
+    let first: Vec<_> = first.iter().map(|object| ObjectRef::from_obj(&**object)).collect();
+    let later = ReceiverStream::new(changes).filter_map(move |change: Change<K>| {
+        let object = (*change.object).clone();
+        let reference = (!change.gone).then(|| ObjectRef::from_obj(&object));
+        writer.apply_watcher_event(&if change.gone { Event::Delete(object) } else { Event::Apply(object) });
+        async move { reference }
+    });
+    (store, stream::iter(first).chain(later))
+}

@@ -1,0 +1,225 @@
+//! What the controllers of workloads share: a client, what is known of the cluster, and the few writes that they all do.
+
+use std::{fmt::Debug, sync::Arc};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
+        batch::v1::{CronJob, Job},
+        core::v1::{Node, PersistentVolumeClaim, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::{Selector, SelectorExt},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::pods::{controller_of, controller_reference};
+use crate::controllers::informers::{Failure, Informer};
+
+/// How many pods one reconciliation makes or deletes at the same time.
+const AT_ONCE: usize = 16;
+
+/// What the controllers know and write. Cheap to clone.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) pods: Informer<Pod>,
+    pub(crate) nodes: Informer<Node>,
+    pub(crate) claims: Informer<PersistentVolumeClaim>,
+    pub(crate) deployments: Informer<Deployment>,
+    pub(crate) replica_sets: Informer<ReplicaSet>,
+    pub(crate) daemon_sets: Informer<DaemonSet>,
+    pub(crate) stateful_sets: Informer<StatefulSet>,
+    pub(crate) revisions: Informer<ControllerRevision>,
+    pub(crate) jobs: Informer<Job>,
+    pub(crate) cron_jobs: Informer<CronJob>,
+}
+
+/// An object in a namespace.
+pub(crate) trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+impl Cluster {
+    /// Nothing known yet.
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            pods: Informer::default(),
+            nodes: Informer::default(),
+            claims: Informer::default(),
+            deployments: Informer::default(),
+            replica_sets: Informer::default(),
+            daemon_sets: Informer::default(),
+            stateful_sets: Informer::default(),
+            revisions: Informer::default(),
+            jobs: Informer::default(),
+            cron_jobs: Informer::default(),
+        }
+    }
+
+    /// Watches until `stop`.
+    pub(crate) fn spawn(&self, tasks: &TaskTracker, stop: &CancellationToken) {
+        macro_rules! watch {
+            ($($informer:ident),*) => {
+                $(tasks.spawn(self.$informer.clone().run(self.client.clone(), stop.child_token()));)*
+            };
+        }
+        watch!(pods, nodes, claims, deployments, replica_sets, daemon_sets, stateful_sets, revisions, jobs, cron_jobs);
+    }
+
+    /// The API of the objects beside `object`.
+    pub(crate) fn beside<K: Namespaced>(&self, object: &impl ResourceExt) -> Api<K> {
+        Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
+    }
+
+    /// The objects that `owner` controls. Before that, it takes those that match its selector and that nobody controls, and
+    /// lets go of those that no longer match.
+    pub(crate) async fn claimed<K, O>(
+        &self,
+        informer: &Informer<K>,
+        owner: &O,
+        selector: &LabelSelector,
+    ) -> Result<Vec<Arc<K>>, Failure>
+    where
+        K: Namespaced,
+        O: Namespaced,
+    {
+        let selector = Selector::try_from(selector.clone()).map_err(|error| Failure::Invalid(error.to_string()))?;
+        let uid = owner.meta().uid.as_deref().unwrap_or_default();
+        let namespace = owner.namespace().unwrap_or_default();
+        let mut changed = false;
+        if owner.meta().deletion_timestamp.is_none() && !selector.selects_all() {
+            for orphan in informer.orphans(&namespace) {
+                if orphan.meta().deletion_timestamp.is_none() && selector.matches(orphan.labels()) {
+                    self.adopt(informer, owner, &*orphan).await?;
+                    changed = true;
+                }
+            }
+        }
+        let owned = informer.controlled_by(uid);
+        for object in owned.iter().filter(|object| !selector.matches(object.labels())) {
+            self.release(informer, uid, &**object).await?;
+            changed = true;
+        }
+        Ok(if changed { informer.controlled_by(uid) } else { owned })
+    }
+
+    async fn adopt<K: Namespaced, O: Namespaced>(&self, informer: &Informer<K>, owner: &O, orphan: &K) -> Result<(), Failure> {
+        // the live owner: one that was deleted and made anew must not get the pods of the old one
+        let live = self.beside::<O>(owner).get_opt(&owner.name_any()).await?;
+        let is_same = live.is_some_and(|live| live.uid() == owner.uid() && live.meta().deletion_timestamp.is_none());
+        if !is_same || controller_of(orphan).is_some() {
+            return Ok(());
+        }
+        let mut owners = orphan.owner_references().to_vec();
+        owners.push(controller_reference(owner));
+        let patch = json!({"metadata": {"uid": orphan.uid(), "resourceVersion": orphan.resource_version(), "ownerReferences": owners}});
+        self.patch(informer, orphan, &patch).await
+    }
+
+    async fn release<K: Namespaced>(&self, informer: &Informer<K>, uid: &str, object: &K) -> Result<(), Failure> {
+        let mut owners = object.owner_references().to_vec();
+        owners.retain(|owner| owner.uid != uid);
+        let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(), "ownerReferences": owners}});
+        self.patch(informer, object, &patch).await
+    }
+
+    /// Changes an object by a merge patch. One that is gone is forgotten.
+    pub(crate) async fn patch<K: Namespaced>(&self, informer: &Informer<K>, object: &K, patch: &Value) -> Result<(), Failure> {
+        let api = self.beside::<K>(object);
+        match api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(written) => informer.wrote(written),
+            Err(kube::Error::Api(status)) if status.code == 404 => informer.removed(object),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Makes an object.
+    pub(crate) async fn create<K: Namespaced>(&self, informer: &Informer<K>, object: &K) -> Result<K, kube::Error> {
+        let written = self.beside::<K>(object).create(&PostParams::default(), object).await?;
+        informer.wrote(written.clone());
+        Ok(written)
+    }
+
+    /// Makes objects, several at the same time. Answers the first failure, after all were tried.
+    pub(crate) async fn create_all<K: Namespaced>(&self, informer: &Informer<K>, objects: Vec<K>) -> Result<(), kube::Error> {
+        let made = stream::iter(objects).map(|object| async move { self.create(informer, &object).await.map(drop) });
+        let results: Vec<_> = made.buffer_unordered(AT_ONCE).collect().await;
+        results.into_iter().collect()
+    }
+
+    /// Deletes an object, and what it owns after it.
+    pub(crate) async fn delete<K: Namespaced>(&self, informer: &Informer<K>, object: &K) -> Result<(), Failure> {
+        let preconditions = kube::api::Preconditions { uid: object.uid(), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        match self.beside::<K>(object).delete(&object.name_any(), &params).await {
+            Ok(either::Either::Left(left)) if left.meta().deletion_timestamp.is_some() => informer.wrote(left),
+            Ok(_) => informer.removed(object),
+            // gone, or another one of this name
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => informer.removed(object),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Deletes objects, several at the same time.
+    pub(crate) async fn delete_all<K: Namespaced>(&self, informer: &Informer<K>, objects: Vec<Arc<K>>) -> Result<(), Failure> {
+        let deleted = stream::iter(objects).map(|object| async move { self.delete(informer, &*object).await });
+        let results: Vec<_> = deleted.buffer_unordered(AT_ONCE).collect().await;
+        results.into_iter().collect()
+    }
+
+    /// Writes a status where it differs from the one that is known.
+    pub(crate) async fn write_status<K: Namespaced, S: Serialize>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+        old: &Option<S>,
+        new: &S,
+    ) -> Result<(), Failure> {
+        let value = |status: &dyn erased::Json| status.json();
+        let (old, new) = (old.as_ref().map(|old| value(old)).unwrap_or_default(), value(new));
+        if old == new {
+            return Ok(());
+        }
+        let patch = json!({"status": cleared(&old, new)});
+        let api = self.beside::<K>(object);
+        match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(written) => informer.wrote(written),
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
