@@ -38,13 +38,17 @@ const DATABASE: &str = "outrigger.db";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// QUIC is asked for.
-    #[error("modules.edgeHub.quic is enabled, and this version speaks WebSocket only; enable modules.edgeHub.websocket instead")]
+    #[error(
+        "modules.edgeHub.quic is enabled, and this version speaks WebSocket only; enable modules.edgeHub.websocket instead"
+    )]
     Quic,
     /// The runtime's endpoint is none.
     #[error("{0} is no endpoint of a container runtime; write unix:///path/to/socket")]
     RuntimeEndpoint(String),
     /// The directory of the database cannot be made.
-    #[error("{path} cannot be made; run the agent as a user who may write there, or change modules.metaManager / database.dataSource")]
+    #[error(
+        "{path} cannot be made; run the agent as a user who may write there, or change modules.metaManager / database.dataSource"
+    )]
     Directory {
         /// Which.
         path: PathBuf,

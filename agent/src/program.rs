@@ -1,6 +1,6 @@
 //! The program around the agent: configuration, log, signals, exit code.
 
-use std::{error::Error as _, path::Path, process::ExitCode};
+use std::{error::Error as _, io::IsTerminal, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,9 +22,15 @@ const THREADS: usize = 2;
 pub fn run(cli: &Cli) -> ExitCode {
     let filter = match EnvFilter::try_new(cli.log_filter()) {
         Ok(filter) => filter,
-        Err(error) => return failed(&anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL")),
+        Err(error) => {
+            return failed(
+                &anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL"),
+            );
+        }
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // colours are for people, not for journals and files
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
     match start(&cli.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),

@@ -32,10 +32,13 @@ pub(crate) async fn creates() -> anyhow::Result<Vec<Figure>> {
     let api = Api::<Pod>::default_namespaced(client().await?);
     let pods = (0..CREATES).map(pod).collect::<Result<Vec<_>, _>>()?;
     let begun = Instant::now();
-    let created = stream::iter(pods).map(|pod| {
-        let api = api.clone();
-        async move { tokio::spawn(async move { api.create(&PostParams::default(), &pod).await.map(drop) }).await }
-    });
+    let created =
+        stream::iter(pods).map(|pod| {
+            let api = api.clone();
+            async move {
+                tokio::spawn(async move { api.create(&PostParams::default(), &pod).await.map(drop) }).await
+            }
+        });
     let outcomes: Vec<_> = created.buffer_unordered(AT_ONCE).collect().await;
     for outcome in outcomes {
         outcome??;

@@ -38,7 +38,9 @@ pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
         stream::iter(0..PODS)
             .map(|number| {
                 let pods = pods.clone();
-                async move { pods.create(&PostParams::default(), &pod(number)?).await.context("a pod was refused") }
+                async move {
+                    pods.create(&PostParams::default(), &pod(number)?).await.context("a pod was refused")
+                }
             })
             .buffer_unordered(AT_ONCE)
             .try_for_each(|_| async { Ok(()) })

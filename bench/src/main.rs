@@ -48,7 +48,8 @@ fn main() -> ExitCode {
 
 async fn run(wanted: &[String]) -> anyhow::Result<()> {
     let chosen = |name: &str| {
-        wanted.is_empty() || wanted.iter().any(|want| name == want || (want.ends_with('.') && name.starts_with(want)))
+        wanted.is_empty()
+            || wanted.iter().any(|want| name == want || (want.ends_with('.') && name.starts_with(want)))
     };
     let benches: Vec<_> = BENCHES.iter().filter(|(name, _)| chosen(name)).collect();
     if benches.is_empty() {

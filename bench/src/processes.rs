@@ -36,7 +36,11 @@ pub(crate) async fn start() -> anyhow::Result<Vec<Figure>> {
     for _ in 0..ROUNDS {
         rounds.push(round().await?);
     }
-    let figure = |name, unit, of: fn(&Round) -> f64| Figure { name, unit, value: median(rounds.iter().map(of).collect()) };
+    let figure = |name, unit, of: fn(&Round) -> f64| Figure {
+        name,
+        unit,
+        value: median(rounds.iter().map(of).collect()),
+    };
     Ok(vec![
         figure("processes.cloudsim-ready", "s", |round| round.cloud_ready),
         figure("processes.node-ready", "s", |round| round.node_ready),
@@ -64,11 +68,18 @@ async fn round() -> anyhow::Result<Round> {
 
     let begun = Instant::now();
     let mut cloud = program("cloudsim")?;
-    cloud.args(["up", "--api-port", "0", "--https-port", "0", "--ws-port", "0", "--kubeconfig"]).arg(&kubeconfig);
+    cloud
+        .args(["up", "--api-port", "0", "--https-port", "0", "--ws-port", "0", "--kubeconfig"])
+        .arg(&kubeconfig);
     let (cloud, said) = spawn(&mut cloud, "  nodes ").await?;
     let cloud_ready = begun.elapsed().as_secs_f64();
     let client = client(&kubeconfig).await?;
-    let token = Command::new(program_path("cloudsim")?).arg("token").arg("--kubeconfig").arg(&kubeconfig).output().await?;
+    let token = Command::new(program_path("cloudsim")?)
+        .arg("token")
+        .arg("--kubeconfig")
+        .arg(&kubeconfig)
+        .output()
+        .await?;
     ensure!(token.status.success(), "cloudsim token failed");
     let token = String::from_utf8(token.stdout)?;
     let yaml = node.join("edgecore.yaml");
@@ -121,7 +132,8 @@ async fn spawn(command: &mut Command, last: &str) -> anyhow::Result<(Child, Vec<
 
 fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
     let of = |label: &str, scheme: &str| {
-        let line = said.iter().find(|line| line.trim_start().starts_with(label)).context("an address is missing")?;
+        let line =
+            said.iter().find(|line| line.trim_start().starts_with(label)).context("an address is missing")?;
         let address = line.split(scheme).nth(1).context("an address is missing")?;
         anyhow::Ok(address.trim().parse()?)
     };

@@ -19,7 +19,8 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let counting = async {
-        let mut objects = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff().applied_objects());
+        let mut objects =
+            pin!(watcher::watcher(api, watcher::Config::default()).default_backoff().applied_objects());
         let mut seen: HashMap<String, bool> = HashMap::new();
         while let Some(object) = objects.try_next().await? {
             seen.insert(object.name_any(), wanted(&object));
@@ -29,5 +30,7 @@ where
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(PATIENCE, counting).await.with_context(|| format!("not reached within {PATIENCE:?}"))?
+    tokio::time::timeout(PATIENCE, counting)
+        .await
+        .with_context(|| format!("not reached within {PATIENCE:?}"))?
 }

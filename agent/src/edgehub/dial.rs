@@ -28,7 +28,9 @@ pub enum DialError {
     #[error("cannot connect to {0}; check that the cloud runs and modules.edgeHub.websocket.server names it")]
     Connect(String, #[source] std::io::Error),
     /// The two ends do not trust each other.
-    #[error("TLS with {0} failed; check that tlsCaFile is the cloud's CA and that this node's certificate is in its validity")]
+    #[error(
+        "TLS with {0} failed; check that tlsCaFile is the cloud's CA and that this node's certificate is in its validity"
+    )]
     Tls(String, #[source] std::io::Error),
     /// The server refused the upgrade.
     #[error("{0} refused this node: {1}")]
@@ -54,7 +56,8 @@ async fn connect(config: &Config, tls: Arc<ClientConfig>) -> Result<Socket, Dial
     let address = &config.websocket;
     let host = host_of(address).ok_or_else(|| DialError::Address(address.clone()))?;
     let name = ServerName::try_from(host.to_owned()).map_err(|_| DialError::Address(address.clone()))?;
-    let tcp = TcpStream::connect(address).await.map_err(|error| DialError::Connect(address.clone(), error))?;
+    let tcp =
+        TcpStream::connect(address).await.map_err(|error| DialError::Connect(address.clone(), error))?;
     tcp.set_nodelay(true).map_err(|error| DialError::Connect(address.clone(), error))?;
     let stream = TlsConnector::from(tls)
         .connect(name, tcp)

@@ -17,8 +17,8 @@ use std::{path::PathBuf, time::Duration};
 use tokio::sync::{mpsc, watch};
 use wire::Message;
 
-pub use self::{dial::DialError, enroll::EnrollError, task::Task};
 use self::waiters::Waiters;
+pub use self::{dial::DialError, enroll::EnrollError, task::Task};
 use crate::config::Secret;
 
 /// Messages of this node that wait for the socket. A full queue makes senders wait: nothing is dropped while connected.

@@ -44,7 +44,12 @@ pub(super) enum Ended {
 type Writer = SplitSink<Socket, tungstenite::Message>;
 
 /// Runs the connection until it ends.
-pub(super) async fn run(config: &Config, socket: Socket, ends: &mut Ends, shutdown: &CancellationToken) -> Ended {
+pub(super) async fn run(
+    config: &Config,
+    socket: Socket,
+    ends: &mut Ends,
+    shutdown: &CancellationToken,
+) -> Ended {
     let (mut writer, mut reader) = socket.split();
     let mut liveness = Liveness::new(Instant::now());
     let mut rate = Rate::new(config.qps, config.burst, Instant::now());
@@ -55,7 +60,9 @@ pub(super) async fn run(config: &Config, socket: Socket, ends: &mut Ends, shutdo
             Pulse::Wait(until) => until,
             Pulse::Dead => return Ended::Silent,
             Pulse::Ask => {
-                if let Err(ended) = write(config, &mut writer, tungstenite::Message::Ping(Default::default())).await {
+                if let Err(ended) =
+                    write(config, &mut writer, tungstenite::Message::Ping(Default::default())).await
+                {
                     return ended;
                 }
                 continue;
@@ -101,7 +108,9 @@ async fn received(
     let text = match frame {
         None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
         Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
-        Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => frame.into_data(),
+        Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
+            frame.into_data()
+        }
         // pings are answered by the library; pongs have done their work by arriving
         Some(Ok(_)) => return Ok(()),
     };

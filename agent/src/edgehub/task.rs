@@ -45,7 +45,9 @@ impl Task {
                     sessions += 1;
                     self.serve(socket, sessions, &mut backoff, &shutdown).await;
                 }
-                Err(error) => warn!(error = &error as &dyn std::error::Error, "no connection to the cloud yet"),
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "no connection to the cloud yet")
+                }
             }
             wait(&mut backoff, &shutdown).await;
         }
@@ -75,7 +77,13 @@ impl Task {
         Ok(cached.clone())
     }
 
-    async fn serve(&mut self, socket: dial::Socket, number: u64, backoff: &mut Backoff, shutdown: &CancellationToken) {
+    async fn serve(
+        &mut self,
+        socket: dial::Socket,
+        number: u64,
+        backoff: &mut Backoff,
+        shutdown: &CancellationToken,
+    ) {
         info!(cloud = %self.config.websocket, "connected");
         let begun = tokio::time::Instant::now();
         // what was queued for an older connection is stale: whoever sent it sends its newest state anew

@@ -48,7 +48,9 @@ impl Task {
 
 async fn receive(desired: &Desired, hub: &EdgeHub, message: Message) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
-    if store(desired, message).await && let Some(acknowledgement) = acknowledgement {
+    if store(desired, message).await
+        && let Some(acknowledgement) = acknowledgement
+    {
         // offline by now: the cloud sends the message again, and this one is known then
         let _ = hub.send(acknowledgement).await;
     }
@@ -80,7 +82,10 @@ async fn store(desired: &Desired, message: Message) -> bool {
             true
         }
         Err(refused) => {
-            error!(error = &refused as &dyn std::error::Error, "not stored and not acknowledged; the cloud sends it again");
+            error!(
+                error = &refused as &dyn std::error::Error,
+                "not stored and not acknowledged; the cloud sends it again"
+            );
             false
         }
     }

@@ -45,7 +45,11 @@ impl Supervisor {
     }
 
     /// Starts `task` under `name`.
-    pub(crate) fn spawn(&mut self, name: &'static str, task: impl Future<Output = Result<(), Error>> + Send + 'static) {
+    pub(crate) fn spawn(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = Result<(), Error>> + Send + 'static,
+    ) {
         let handle = self.tasks.spawn(async move { (name, task.await) });
         self.names.push((handle.id(), name));
     }

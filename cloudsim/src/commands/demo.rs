@@ -18,7 +18,8 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyh
     let cloud = Cloud::start(options).await?;
     let progress = |text: &str| say(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
     progress("cloudsim is ready");
-    let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
+    let fleet =
+        Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
     let node = fleet.nodes().first().context("the demo has no node")?;
     let steps = Steps { client: cloud.client(), node, manifests, progress: &progress };
     let outcome = steps.walk().await;

@@ -5,7 +5,10 @@ mod runtime;
 mod token;
 mod up;
 
-use std::{io::Write, process::ExitCode};
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 use clap::CommandFactory;
@@ -30,8 +33,11 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    let filter = EnvFilter::try_new(cli.log_filter()).context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let filter = EnvFilter::try_new(cli.log_filter())
+        .context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+    // colours are for people, not for journals and files
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
     if let Command::Completions { shell } = cli.command {
         // into memory first: the generator panics on a closed pipe
         let mut script = Vec::new();
@@ -46,7 +52,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Token { kubeconfig } => token::run(&kubeconfig).await.map(|()| ExitCode::SUCCESS),
-            Command::Runtime { socket, root } => runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS),
+            Command::Runtime { socket, root } => {
+                runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS)
+            }
             Command::Demo { once, manifests, kubeconfig } => demo::run(once, &manifests, &kubeconfig).await,
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }

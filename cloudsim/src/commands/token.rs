@@ -12,8 +12,12 @@ use super::say;
 use crate::pki::JoinToken;
 
 pub(super) async fn run(kubeconfig: &Path) -> anyhow::Result<()> {
-    let read = Kubeconfig::read_from(kubeconfig)
-        .with_context(|| format!("{} is no kubeconfig; give the one that `cloudsim up` wrote with --kubeconfig", kubeconfig.display()))?;
+    let read = Kubeconfig::read_from(kubeconfig).with_context(|| {
+        format!(
+            "{} is no kubeconfig; give the one that `cloudsim up` wrote with --kubeconfig",
+            kubeconfig.display()
+        )
+    })?;
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
     let server = config.cluster_url.clone();
     let token = JoinToken::read(&Client::try_from(config)?)

@@ -5,7 +5,12 @@ use std::{path::Path, time::Instant};
 use anyhow::Context;
 
 use super::{say, until_told};
-use crate::{Cloud, Options, cli::Up, fleet::{self, Fleet}, hub::Limits};
+use crate::{
+    Cloud, Options,
+    cli::Up,
+    fleet::{self, Fleet},
+    hub::Limits,
+};
 
 pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let begun = Instant::now();
@@ -18,7 +23,8 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     say(&format!("  kubectl    export KUBECONFIG={}", absolute(&up.kubeconfig).display()));
     say(&format!("  nodes      cloudsim token --kubeconfig {}", absolute(&up.kubeconfig).display()));
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-    let directory = up.data_dir.as_ref().map_or_else(|| temporary.path().to_owned(), |directory| directory.join("nodes"));
+    let directory =
+        up.data_dir.as_ref().map_or_else(|| temporary.path().to_owned(), |directory| directory.join("nodes"));
     let fleet = match up.nodes {
         0 => None,
         count => Some(Fleet::start(addresses, cloud.token(), &fleet::Options::new(count, directory)).await?),

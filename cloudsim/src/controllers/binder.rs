@@ -46,10 +46,14 @@ pub async fn run(client: Client, shutdown: CancellationToken) {
     controller
         .reconcile_all_on(node_events)
         .graceful_shutdown_on(shutdown.cancelled_owned())
-        .run(reconcile, |_, error, _| {
-            warn!(error = error as &dyn std::error::Error, "a pod could not be bound");
-            Action::requeue(AFTER_ERROR)
-        }, context)
+        .run(
+            reconcile,
+            |_, error, _| {
+                warn!(error = error as &dyn std::error::Error, "a pod could not be bound");
+                Action::requeue(AFTER_ERROR)
+            },
+            context,
+        )
         .for_each(|_| async {})
         .await;
 }
@@ -71,9 +75,16 @@ async fn bind(pod: &Pod, node: &str, client: &Client) -> Result<Action, kube::Er
     let name = pod.name_any();
     let binding = Binding {
         metadata: ObjectMeta { name: Some(name.clone()), uid: pod.uid(), ..ObjectMeta::default() },
-        target: ObjectReference { kind: Some("Node".into()), name: Some(node.to_owned()), ..ObjectReference::default() },
+        target: ObjectReference {
+            kind: Some("Node".into()),
+            name: Some(node.to_owned()),
+            ..ObjectReference::default()
+        },
     };
-    match api.create_subresource::<_, serde_json::Value>("binding", &name, &PostParams::default(), &binding).await {
+    match api
+        .create_subresource::<_, serde_json::Value>("binding", &name, &PostParams::default(), &binding)
+        .await
+    {
         // bound by somebody else, or gone: the next event tells
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
         Err(error) => Err(error),
@@ -84,7 +95,9 @@ async fn bind(pod: &Pod, node: &str, client: &Client) -> Result<Action, kube::Er
 /// Says in the pod's conditions why it has no node yet, as the scheduler does.
 async fn unschedulable(pod: &Pod, reason: &str, client: &Client) -> Result<Action, kube::Error> {
     let known = pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(|condition| {
-        condition.type_ == "PodScheduled" && condition.status == "False" && condition.message.as_deref() == Some(reason)
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.message.as_deref() == Some(reason)
     });
     if !known {
         let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());

@@ -35,10 +35,14 @@ pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
 pub async fn run(client: Client, ca_pem: String, shutdown: CancellationToken) {
     Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
         .graceful_shutdown_on(shutdown.cancelled_owned())
-        .run(reconcile, |_, error, _| {
-            warn!(error = error as &dyn std::error::Error, "a namespace could not be completed");
-            Action::requeue(AFTER_ERROR)
-        }, Arc::new((client, ca_pem)))
+        .run(
+            reconcile,
+            |_, error, _| {
+                warn!(error = error as &dyn std::error::Error, "a namespace could not be completed");
+                Action::requeue(AFTER_ERROR)
+            },
+            Arc::new((client, ca_pem)),
+        )
         .for_each(|_| async {})
         .await;
 }

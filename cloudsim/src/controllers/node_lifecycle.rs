@@ -39,10 +39,14 @@ pub async fn run(client: Client, grace: Duration, shutdown: CancellationToken) {
     Controller::new(Api::<Node>::all(client), watcher::Config::default())
         .watches(leases, watcher::Config::default(), |lease| [ObjectRef::<Node>::new(&lease.name_any())])
         .graceful_shutdown_on(shutdown.cancelled_owned())
-        .run(reconcile, |_, error, _| {
-            warn!(error = error as &dyn std::error::Error, "a node's state could not be written");
-            Action::requeue(AFTER_ERROR)
-        }, context)
+        .run(
+            reconcile,
+            |_, error, _| {
+                warn!(error = error as &dyn std::error::Error, "a node's state could not be written");
+                Action::requeue(AFTER_ERROR)
+            },
+            context,
+        )
         .for_each(|_| async {})
         .await;
 }
@@ -76,7 +80,12 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
 
 /// How long the node's last sign of life still counts; `None`: it is overdue. A node gets the whole grace period after a start
 /// of this program, which could not hear it before.
-fn remaining(node: &Node, lease: Option<&Lease>, context: &Context, now: jiff::Timestamp) -> Option<Duration> {
+fn remaining(
+    node: &Node,
+    lease: Option<&Lease>,
+    context: &Context,
+    now: jiff::Timestamp,
+) -> Option<Duration> {
     let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
     let created = node.creation_timestamp().map(|time| time.0);
     let heard = [renewed, created, Some(context.started)].into_iter().flatten().max()?;
@@ -103,7 +112,10 @@ async fn mark_unknown(node: &Node, client: &Client, now: jiff::Timestamp) -> Res
         })
         .collect();
     let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
-    Api::<Node>::all(client.clone()).patch_status(&node.name_any(), &PatchParams::default(), &patch).await.map(drop)
+    Api::<Node>::all(client.clone())
+        .patch_status(&node.name_any(), &PatchParams::default(), &patch)
+        .await
+        .map(drop)
 }
 
 async fn set_taint(node: &Node, client: &Client, on: bool, now: jiff::Timestamp) -> Result<(), kube::Error> {

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use crds::reliablesyncs::{
-    ClusterObjectSync, ClusterObjectSyncSpec, ClusterObjectSyncStatus, ObjectSync, ObjectSyncSpec, ObjectSyncStatus,
+    ClusterObjectSync, ClusterObjectSyncSpec, ClusterObjectSyncStatus, ObjectSync, ObjectSyncSpec,
+    ObjectSyncStatus,
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -57,7 +58,14 @@ impl SyncRecords {
         for sync in Api::<ObjectSync>::all(self.client.clone()).list(&ListParams::default()).await? {
             let revision = sync.status.as_ref().and_then(|status| status.object_resource_version.as_deref());
             let namespace = sync.namespace().unwrap_or_default();
-            note(&mut synced, &prefix, &sync.name_any(), &sync.spec.object_kind, (namespace, &sync.spec.object_name), revision);
+            note(
+                &mut synced,
+                &prefix,
+                &sync.name_any(),
+                &sync.spec.object_kind,
+                (namespace, &sync.spec.object_name),
+                revision,
+            );
         }
         for sync in Api::<ClusterObjectSync>::all(self.client.clone()).list(&ListParams::default()).await? {
             let revision = sync.status.as_ref().and_then(|status| status.object_resource_version.as_deref());
@@ -114,7 +122,10 @@ impl SyncRecords {
         let deleted = if subject.path.namespace.is_empty() {
             Api::<ClusterObjectSync>::all(client).delete(&name, &parameters).await.map(|_| ())
         } else {
-            Api::<ObjectSync>::namespaced(client, &subject.path.namespace).delete(&name, &parameters).await.map(|_| ())
+            Api::<ObjectSync>::namespaced(client, &subject.path.namespace)
+                .delete(&name, &parameters)
+                .await
+                .map(|_| ())
         };
         match deleted {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

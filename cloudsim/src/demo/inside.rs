@@ -13,14 +13,22 @@ use crate::runtime::SimRuntime;
 const PATIENCE: i64 = 10;
 
 /// Compares what the container sees with what the API holds: each variable and file that comes from a ConfigMap or Secret.
-pub(super) async fn look(client: &Client, runtime: &SimRuntime, pod: &Pod) -> anyhow::Result<Vec<(String, String)>> {
+pub(super) async fn look(
+    client: &Client,
+    runtime: &SimRuntime,
+    pod: &Pod,
+) -> anyhow::Result<Vec<(String, String)>> {
     let uid = pod.uid().context("the pod has no UID")?;
-    let container = runtime.container_ids_of(&uid).pop().context("the runtime has no container of the pod")?;
+    let container =
+        runtime.container_ids_of(&uid).pop().context("the runtime has no container of the pod")?;
     let expected = Expected::read(client, pod).await?;
     let environment = exec(runtime, &container, &["env"]).await?;
     let mut seen = Vec::new();
     for (name, value) in &expected.environment {
-        ensure!(environment.lines().any(|line| line == format!("{name}={value}")), "variable {name} is not as it should be");
+        ensure!(
+            environment.lines().any(|line| line == format!("{name}={value}")),
+            "variable {name} is not as it should be"
+        );
     }
     for (path, content) in &expected.files {
         let found = exec(runtime, &container, &["cat", path]).await?;
@@ -66,12 +74,19 @@ impl Expected {
             let volume = spec.volumes.iter().flatten().find(|volume| volume.name == mount.name);
             let data = match volume.map(|volume| (&volume.config_map, &volume.secret)) {
                 Some((Some(map), _)) => source.config_map(&map.name).await?,
-                Some((_, Some(secret))) => source.secret(secret.secret_name.as_deref().unwrap_or_default()).await?,
+                Some((_, Some(secret))) => {
+                    source.secret(secret.secret_name.as_deref().unwrap_or_default()).await?
+                }
                 _ => continue,
             };
-            expected.files.extend(data.into_iter().map(|(key, value)| (format!("{}/{key}", mount.mount_path), value)));
+            expected
+                .files
+                .extend(data.into_iter().map(|(key, value)| (format!("{}/{key}", mount.mount_path), value)));
         }
-        ensure!(!expected.environment.is_empty() && !expected.files.is_empty(), "the pod uses no ConfigMap and no Secret");
+        ensure!(
+            !expected.environment.is_empty() && !expected.files.is_empty(),
+            "the pod uses no ConfigMap and no Secret"
+        );
         Ok(expected)
     }
 

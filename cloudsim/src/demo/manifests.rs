@@ -30,9 +30,11 @@ pub(super) async fn apply(client: &Client, directory: &Path, progress: &dyn Fn(&
             .with_context(|| format!("the API serves no {} of {}", types.kind, types.api_version))?;
         let api: Api<DynamicObject> = match capabilities.scope {
             Scope::Cluster => Api::all_with(client.clone(), &resource),
-            Scope::Namespaced => {
-                Api::namespaced_with(client.clone(), object.namespace().as_deref().unwrap_or("default"), &resource)
-            }
+            Scope::Namespaced => Api::namespaced_with(
+                client.clone(),
+                object.namespace().as_deref().unwrap_or("default"),
+                &resource,
+            ),
         };
         let applied = api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await;
         let applied = applied.with_context(|| format!("{} {name} was not taken", types.kind))?;
@@ -45,8 +47,12 @@ pub(super) async fn apply(client: &Client, directory: &Path, progress: &dyn Fn(&
 }
 
 fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
-    let entries = std::fs::read_dir(directory)
-        .with_context(|| format!("{} cannot be read; name the directory of the manifests with --manifests", directory.display()))?;
+    let entries = std::fs::read_dir(directory).with_context(|| {
+        format!(
+            "{} cannot be read; name the directory of the manifests with --manifests",
+            directory.display()
+        )
+    })?;
     let mut objects = Vec::new();
     for entry in entries {
         let path = entry?.path();
@@ -57,7 +63,8 @@ fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
             bail!("{} is larger than {LIMIT} bytes", path.display());
         }
         let text = std::fs::read_to_string(&path)?;
-        let object = serde_saphyr::from_str(&text).with_context(|| format!("{} is not a manifest", path.display()))?;
+        let object =
+            serde_saphyr::from_str(&text).with_context(|| format!("{} is not a manifest", path.display()))?;
         objects.push(object);
     }
     Ok(objects)

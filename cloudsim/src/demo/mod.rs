@@ -66,8 +66,17 @@ impl Steps<'_> {
         (self.progress)(&format!("pod {name} is Running"));
 
         let inside = inside::look(&self.client, &self.node.runtime, &running).await?;
-        (self.progress)(&format!("pod {name} sees its ConfigMap and its Secret, as environment and as files"));
-        Ok(Seen { node: node.clone(), node_ready, pod: name, pod_running, looked_inside: Instant::now(), inside })
+        (self.progress)(&format!(
+            "pod {name} sees its ConfigMap and its Secret, as environment and as files"
+        ));
+        Ok(Seen {
+            node: node.clone(),
+            node_ready,
+            pod: name,
+            pod_running,
+            looked_inside: Instant::now(),
+            inside,
+        })
     }
 
     /// Waits until the object called `name` is as wanted.
@@ -88,7 +97,9 @@ impl Steps<'_> {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, found).await.with_context(|| format!("{name} was not {what} within {PATIENCE:?}"))?
+        tokio::time::timeout(PATIENCE, found)
+            .await
+            .with_context(|| format!("{name} was not {what} within {PATIENCE:?}"))?
     }
 }
 
@@ -100,5 +111,6 @@ fn is_ready(node: &Node) -> bool {
 fn is_running(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     status.and_then(|status| status.phase.as_deref()) == Some("Running")
-        && status.is_some_and(|status| status.container_statuses.iter().flatten().all(|container| container.ready))
+        && status
+            .is_some_and(|status| status.container_statuses.iter().flatten().all(|container| container.ready))
 }

@@ -84,7 +84,8 @@ impl AckLane {
 
     fn superseded(&self, parcel: &Parcel) -> bool {
         let waiting = self.pending.get(&parcel.key);
-        let flying = self.flight.as_ref().map(|flight| &flight.parcel).filter(|flying| flying.key == parcel.key);
+        let flying =
+            self.flight.as_ref().map(|flight| &flight.parcel).filter(|flying| flying.key == parcel.key);
         waiting.into_iter().chain(flying).any(|other| match (other.is_delete(), parcel.is_delete()) {
             (true, _) => true,
             (false, true) => false,
@@ -127,7 +128,9 @@ impl AckLane {
 
     /// The edge acknowledged `msg_id`: the parcel if it was the one on the wire; duplicates and late ones are nothing.
     pub fn acknowledged(&mut self, msg_id: &str) -> Option<Parcel> {
-        self.flight.take_if(|flight| flight.parcel.message.header.msg_id == msg_id).map(|flight| flight.parcel)
+        self.flight
+            .take_if(|flight| flight.parcel.message.header.msg_id == msg_id)
+            .map(|flight| flight.parcel)
     }
 
     #[cfg(test)]

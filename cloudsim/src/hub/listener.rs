@@ -18,7 +18,9 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The port is taken, or not allowed.
-    #[error("CloudHub cannot listen on {address}: {source}; end the program that has the port, or choose another with --ws-port (0 picks a free one)")]
+    #[error(
+        "CloudHub cannot listen on {address}: {source}; end the program that has the port, or choose another with --ws-port (0 picks a free one)"
+    )]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -49,7 +51,12 @@ impl Hub {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let tls = TlsAcceptor::from(Arc::new(tls));
-        Ok(Self { listener, address, tls, shared: Shared { edge, records, mailboxes, limits, sessions: Sessions::default() } })
+        Ok(Self {
+            listener,
+            address,
+            tls,
+            shared: Shared { edge, records, mailboxes, limits, sessions: Sessions::default() },
+        })
     }
 
     /// Where it listens.
@@ -68,10 +75,13 @@ impl Hub {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let serving = serve(stream, peer, self.tls.clone(), self.shared.clone(), shutdown.clone());
+                    let serving =
+                        serve(stream, peer, self.tls.clone(), self.shared.clone(), shutdown.clone());
                     sessions.spawn(serving);
                 }
-                Err(error) => warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted"),
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted")
+                }
             }
         }
         sessions.close();
@@ -79,7 +89,13 @@ impl Hub {
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, tls: TlsAcceptor, shared: Shared, shutdown: CancellationToken) {
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: TlsAcceptor,
+    shared: Shared,
+    shutdown: CancellationToken,
+) {
     let limit = shared.limits.handshake;
     let upgraded = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
@@ -88,7 +104,9 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: TlsAcceptor, shared: Sh
     };
     let (node, socket) = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
-        Ok(Err(error)) => return warn!(%peer, error = &error as &dyn std::error::Error, "a connection was refused"),
+        Ok(Err(error)) => {
+            return warn!(%peer, error = &error as &dyn std::error::Error, "a connection was refused");
+        }
         Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
     };
     let Some(token) = shared.sessions.begin(&node, shared.limits.nodes, &shutdown) else {

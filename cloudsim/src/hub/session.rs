@@ -85,8 +85,17 @@ async fn serve(
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
     let (writer, reader) = socket.split();
     let todo = shared.edge.everything(node, &synced);
-    let session =
-        Session { node, shared, writer, lane: AckLane::default(), synced, todo, retry: None, heard: Instant::now(), records };
+    let session = Session {
+        node,
+        shared,
+        writer,
+        lane: AckLane::default(),
+        synced,
+        todo,
+        retry: None,
+        heard: Instant::now(),
+        records,
+    };
     let ended = session.run(reader, mailbox, &requests, replies, token).await;
     // requests that arrived are still carried out, acknowledgements still written down
     drop(requests);
@@ -191,7 +200,12 @@ impl Session<'_> {
             match self.shared.edge.parcels(self.node, &path, &self.synced).await {
                 Ok(parcels) => parcels.into_iter().for_each(|parcel| self.lane.offer(parcel)),
                 Err(error) => {
-                    warn!(node = self.node, ?path, error = &error as &dyn std::error::Error, "an object could not be read");
+                    warn!(
+                        node = self.node,
+                        ?path,
+                        error = &error as &dyn std::error::Error,
+                        "an object could not be read"
+                    );
                     self.todo.insert(path);
                     self.retry = Some(Instant::now() + RETRY);
                 }
@@ -207,7 +221,9 @@ impl Session<'_> {
         let text = match frame {
             None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
             Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
-            Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => frame.into_data(),
+            Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
+                frame.into_data()
+            }
             // pings are answered by the library
             Some(Ok(_)) => Default::default(),
         };
@@ -263,12 +279,18 @@ impl Session<'_> {
     async fn farewell(&mut self, code: CloseCode, reason: &str) {
         // a control frame holds 125 bytes, two of them the code
         let reason: String = reason.chars().filter(char::is_ascii).take(120).collect();
-        let _ = self.write(tungstenite::Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+        let _ =
+            self.write(tungstenite::Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
     }
 }
 
 /// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
-async fn carry_out(node: String, edge: Edge, mut requests: mpsc::Receiver<Message>, answers: mpsc::Sender<Reply>) {
+async fn carry_out(
+    node: String,
+    edge: Edge,
+    mut requests: mpsc::Receiver<Message>,
+    answers: mpsc::Sender<Reply>,
+) {
     while let Some(request) = requests.recv().await {
         if let Some(reply) = edge.handle(&node, request).await {
             // nobody reads answers of a session that has ended; the node asks again
@@ -281,7 +303,12 @@ async fn carry_out(node: String, edge: Edge, mut requests: mpsc::Receiver<Messag
 async fn write_down(node: String, records: SyncRecords, mut acknowledged: mpsc::Receiver<Record>) {
     while let Some(record) = acknowledged.recv().await {
         if let Err(error) = records.write(&node, &record).await {
-            warn!(node, ?record, error = &error as &dyn std::error::Error, "an acknowledgement could not be written down");
+            warn!(
+                node,
+                ?record,
+                error = &error as &dyn std::error::Error,
+                "an acknowledgement could not be written down"
+            );
         }
     }
 }

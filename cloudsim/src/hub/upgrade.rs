@@ -71,7 +71,9 @@ impl Callback for Check<'_> {
     // the type is the library's; a refusal happens once a connection
     #[allow(clippy::result_large_err)]
     fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let header = |name: &str| {
+            request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+        };
         let claimed = header("node_id");
         let reason = match self.identity {
             Err(reason) => reason.clone(),

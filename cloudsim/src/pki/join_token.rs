@@ -54,7 +54,10 @@ impl JoinToken {
                 _ = ticks.tick() => {}
             }
             if let Err(error) = Self::renew(&client, &ca).await {
-                warn!(error = &error as &dyn std::error::Error, "the join token could not be renewed; the old one is good for 12 hours more");
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the join token could not be renewed; the old one is good for 12 hours more"
+                );
             }
         }
     }

@@ -14,12 +14,12 @@ use kube::Client;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
 
+use self::secrets::Secrets;
 pub use self::{
     join_token::JoinToken,
     service_accounts::ServiceAccountTokens,
     tls::{api_tls, enrolment_tls, hub_tls},
 };
-use self::secrets::Secrets;
 
 const CA: (&str, &str, &str) = ("casecret", "cadata", "cakeydata");
 const SERVER: (&str, &str, &str) = ("cloudcoresecret", "cloudcoredata", "cloudcorekeydata");
@@ -33,7 +33,9 @@ pub enum PkiError {
     #[error("the Secrets with the cloud's keys cannot be read or written in namespace kubeedge")]
     Api(#[from] kube::Error),
     /// A Secret holds something else.
-    #[error("Secret kubeedge/{secret} is unusable: {why}; delete it, and a new one is made (nodes must then enrol anew)")]
+    #[error(
+        "Secret kubeedge/{secret} is unusable: {why}; delete it, and a new one is made (nodes must then enrol anew)"
+    )]
     Secret {
         /// Which.
         secret: &'static str,
@@ -111,7 +113,8 @@ pub async fn ensure_accounts_key(client: &Client) -> Result<EcKey, PkiError> {
     let secrets = Secrets::new(client);
     let made = EcKey::generate()?;
     let data = secrets.ensure(secret, BTreeMap::from([(field, made.sec1_der().to_vec())])).await?;
-    EcKey::from_sec1_der(data.field(field)?).map_err(|error| PkiError::Secret { secret, why: error.to_string() })
+    EcKey::from_sec1_der(data.field(field)?)
+        .map_err(|error| PkiError::Secret { secret, why: error.to_string() })
 }
 
 async fn ensure_ca(secrets: &Secrets) -> Result<Ca, PkiError> {

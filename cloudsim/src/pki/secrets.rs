@@ -55,7 +55,8 @@ impl Secrets {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             result => drop(result?),
         }
-        let missing = || PkiError::Secret { secret: name, why: "it was deleted as soon as it was made".to_owned() };
+        let missing =
+            || PkiError::Secret { secret: name, why: "it was deleted as soon as it was made".to_owned() };
         self.get(name).await?.ok_or_else(missing)
     }
 

@@ -46,7 +46,8 @@ impl TokenIssuer for ServiceAccountTokens {
         uid: &str,
         spec: &TokenRequestSpec,
     ) -> Result<TokenRequestStatus, TokenError> {
-        let key = self.0.get().ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))?;
+        let key =
+            self.0.get().ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))?;
         let seconds = spec.expiration_seconds.unwrap_or(DEFAULT);
         if !(SHORTEST..=LONGEST).contains(&seconds) {
             return Err(TokenError::Refused(format!(
@@ -59,7 +60,8 @@ impl TokenIssuer for ServiceAccountTokens {
         let expiry = now + lifetime;
         let claims = claims(namespace, name, uid, spec, (now, expiry));
         let token = key.sign_es256(&claims).map_err(|error| TokenError::Failed(error.to_string()))?;
-        let expiry = jiff::Timestamp::try_from(expiry).map_err(|error| TokenError::Failed(error.to_string()))?;
+        let expiry =
+            jiff::Timestamp::try_from(expiry).map_err(|error| TokenError::Failed(error.to_string()))?;
         Ok(TokenRequestStatus { token, expiration_timestamp: Time(expiry) })
     }
 }
@@ -120,7 +122,10 @@ mod tests {
         assert!(matches!(issuer.issue("ns", "a", "u", &spec(None)).await, Err(TokenError::Failed(_))));
         issuer.set_key(EcKey::generate().unwrap());
         for seconds in [-1, 0, 599, LONGEST + 1] {
-            assert!(matches!(issuer.issue("ns", "a", "u", &spec(Some(seconds))).await, Err(TokenError::Refused(_))));
+            assert!(matches!(
+                issuer.issue("ns", "a", "u", &spec(Some(seconds))).await,
+                Err(TokenError::Refused(_))
+            ));
         }
     }
 }

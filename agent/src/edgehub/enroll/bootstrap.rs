@@ -51,7 +51,10 @@ impl<'a> Target<'a> {
 pub(super) async fn fetch_ca(base: &str, token: &Token) -> Result<Vec<u8>, EnrollError> {
     let target = Target::new(base, CA_PATH)?;
     let deferred = deferred::Deferred::new();
-    let tls = ClientConfig::builder().dangerous().with_custom_certificate_verifier(deferred.clone()).with_no_client_auth();
+    let tls = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(deferred.clone())
+        .with_no_client_auth();
     let ca = exchange(&target, tls, Request::get(CA_PATH), Bytes::new()).await?;
     let wrong = |why: String| EnrollError::WrongCloud { url: target.url.clone(), why };
     token.check_ca(&ca).map_err(|error| wrong(error.to_string()))?;
@@ -107,8 +110,9 @@ async fn send(
         .connect(target.host.clone(), tcp)
         .await
         .map_err(|error| target.failed(error))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| target.failed(error))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| target.failed(error))?;
     let request = request
         .header(http::header::HOST, target.authority)
         .body(Full::new(body))

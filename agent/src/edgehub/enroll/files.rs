@@ -34,7 +34,10 @@ impl Credentials {
         let crypto = |error: rustls::Error| EnrollError::Crypto(error.to_string());
         let mut roots = RootCertStore::empty();
         roots.add(self.ca).map_err(crypto)?;
-        ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(vec![self.cert], self.key).map_err(crypto)
+        ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![self.cert], self.key)
+            .map_err(crypto)
     }
 }
 
@@ -65,7 +68,10 @@ pub(super) fn save(config: &Config, credentials: &Credentials) -> Result<(), Enr
 }
 
 fn not_pem(path: &Path, error: &dyn std::fmt::Display) -> EnrollError {
-    EnrollError::File { path: path.to_owned(), why: format!("no PEM as expected ({error}); delete it to enrol anew") }
+    EnrollError::File {
+        path: path.to_owned(),
+        why: format!("no PEM as expected ({error}); delete it to enrol anew"),
+    }
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, EnrollError> {

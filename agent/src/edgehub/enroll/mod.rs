@@ -18,7 +18,9 @@ use super::Config;
 #[derive(Debug, thiserror::Error)]
 pub enum EnrollError {
     /// No certificate, and no token to get one.
-    #[error("there is no certificate at {0} and no token: put the cloud's join token into modules.edgeHub.token")]
+    #[error(
+        "there is no certificate at {0} and no token: put the cloud's join token into modules.edgeHub.token"
+    )]
     NoToken(PathBuf),
     /// The token is not one.
     #[error("modules.edgeHub.token is unusable")]
@@ -35,7 +37,9 @@ pub enum EnrollError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The CA that the server offers is not the token's, or did not sign the server's certificate.
-    #[error("the cloud at {url} is not the one that the token was made for: {why}; get a new token from this cloud")]
+    #[error(
+        "the cloud at {url} is not the one that the token was made for: {why}; get a new token from this cloud"
+    )]
     WrongCloud {
         /// What was asked.
         url: String,
@@ -43,7 +47,9 @@ pub enum EnrollError {
         why: String,
     },
     /// The server answered with a refusal.
-    #[error("{url} refused: {status} {said}; the token may have expired (get a new one), or belong to another cloud")]
+    #[error(
+        "{url} refused: {status} {said}; the token may have expired (get a new one), or belong to another cloud"
+    )]
     Refused {
         /// What was asked.
         url: String,

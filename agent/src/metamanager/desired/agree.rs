@@ -13,7 +13,8 @@ pub(super) fn agrees(ours: &Value, clouds: &Value) -> bool {
     };
     let containers = |status: &Value| -> Vec<(Value, Value, Value)> {
         let list = status.get("containerStatuses").and_then(Value::as_array).into_iter().flatten();
-        list.map(|status| (status["name"].clone(), status["ready"].clone(), status["containerID"].clone())).collect()
+        list.map(|status| (status["name"].clone(), status["ready"].clone(), status["containerID"].clone()))
+            .collect()
     };
     let theirs = conditions(clouds);
     same("phase")
@@ -41,12 +42,20 @@ mod tests {
             clouds
         };
         assert!(agrees(&ours, &ours));
-        assert!(agrees(&ours, &with("conditions", json!([{"type": "Ready", "status": "True"}, {"type": "Foreign", "status": "False"}]))));
+        assert!(agrees(
+            &ours,
+            &with(
+                "conditions",
+                json!([{"type": "Ready", "status": "True"}, {"type": "Foreign", "status": "False"}])
+            )
+        ));
         assert!(agrees(&ours, &with("qosClass", json!("Burstable"))));
         assert!(!agrees(&ours, &with("phase", json!("Pending"))));
         assert!(!agrees(&ours, &with("conditions", json!([{"type": "Ready", "status": "False"}]))));
         assert!(!agrees(&ours, &with("containerStatuses", json!([]))));
         assert!(!agrees(&ours, &Value::Null));
-        assert!(agrees(&Value::Null, &ours.clone()) == ours["containerStatuses"].as_array().unwrap().is_empty());
+        assert!(
+            agrees(&Value::Null, &ours.clone()) == ours["containerStatuses"].as_array().unwrap().is_empty()
+        );
     }
 }

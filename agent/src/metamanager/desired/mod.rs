@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use wire::{Change, Header, ResourcePath, ResourceType};
 
-use self::place::{Status, place};
 pub(super) use self::place::{Next, Placement};
+use self::place::{Status, place};
 use super::record::{Record, record_key};
 
 /// An object of the cloud, to be stored.
@@ -38,8 +38,14 @@ pub(super) enum Refused {
 
 impl Put {
     /// What a message says about the object at `path`.
-    pub(super) fn new(change: Change, path: &ResourcePath, object: Value, header: &Header) -> Result<Self, Refused> {
-        let malformed = |why: &str| Refused::Malformed(format!("message {} about {path}: {why}", header.msg_id));
+    pub(super) fn new(
+        change: Change,
+        path: &ResourcePath,
+        object: Value,
+        header: &Header,
+    ) -> Result<Self, Refused> {
+        let malformed =
+            |why: &str| Refused::Malformed(format!("message {} about {path}: {why}", header.msg_id));
         let place = path.as_object().ok_or_else(|| malformed("its resource names no object"))?;
         let name = place.name.ok_or_else(|| malformed("its resource names no object"))?;
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

@@ -33,15 +33,20 @@ fn a_new_pod_is_stored_without_managed_fields() {
 #[test]
 fn a_repetition_changes_nothing() {
     for revision in [4, 5] {
-        let placement = placed(Change::Update, &pod("u1", "b", json!({})), ("u1", revision), &stored("u1", "a", 5));
+        let placement =
+            placed(Change::Update, &pod("u1", "b", json!({})), ("u1", revision), &stored("u1", "a", 5));
         assert_eq!(placement, Placement::default());
     }
 }
 
 #[test]
 fn a_change_keeps_the_status_of_this_node() {
-    let placement =
-        placed(Change::Update, &pod("u1", "b", json!({"phase": "Running"})), ("u1", 6), &stored("u1", "a", 5));
+    let placement = placed(
+        Change::Update,
+        &pod("u1", "b", json!({"phase": "Running"})),
+        ("u1", 6),
+        &stored("u1", "a", 5),
+    );
     let Next::Set(object) = placement.object else { panic!("{placement:?}") };
     assert_eq!(object["spec"]["containers"][0]["image"], "b");
     assert_eq!(object["status"], json!({"phase": "Running"}));
@@ -51,8 +56,12 @@ fn a_change_keeps_the_status_of_this_node() {
 
 #[test]
 fn the_echo_of_an_own_report_moves_the_revision_and_nothing_else() {
-    let placement =
-        placed(Change::Update, &pod("u1", "a", json!({"phase": "Running"})), ("u1", 6), &stored("u1", "a", 5));
+    let placement = placed(
+        Change::Update,
+        &pod("u1", "a", json!({"phase": "Running"})),
+        ("u1", 6),
+        &stored("u1", "a", 5),
+    );
     assert_eq!(placement.object, Next::Keep);
 }
 

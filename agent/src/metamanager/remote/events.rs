@@ -15,7 +15,10 @@ impl Remote {
             return Err(Refusal::bad_request("an event needs metadata.name"));
         }
         let told = Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone());
-        self.hub.send(told.into_message(now_ms())).await.map_err(|error| Refusal::unavailable(&error.to_string()))?;
+        self.hub
+            .send(told.into_message(now_ms()))
+            .await
+            .map_err(|error| Refusal::unavailable(&error.to_string()))?;
         Ok(found(&Method::POST, &event))
     }
 }

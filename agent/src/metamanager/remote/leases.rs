@@ -11,7 +11,12 @@ const NAMESPACE: &str = "kube-node-lease";
 
 impl Remote {
     /// Reads, creates or replaces a lease in the cloud.
-    pub(super) async fn lease(&self, method: &Method, name: &str, mut lease: Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn lease(
+        &self,
+        method: &Method,
+        name: &str,
+        mut lease: Value,
+    ) -> Result<Response<Body>, Refusal> {
         let given = lease.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(name).to_owned();
         if let Some(map) = lease.as_object_mut() {
             // EdgeCore sends none of them
@@ -28,7 +33,9 @@ impl Remote {
             Answer::Response(response) => response.into_result().map_err(Refusal::of)?,
             Answer::Failed(status) => return Err(Refusal::of(status)),
             Answer::Found(lease) => lease,
-            Answer::Done => return Err(Refusal::bad_gateway("the cloud answered a lease request without a lease")),
+            Answer::Done => {
+                return Err(Refusal::bad_gateway("the cloud answered a lease request without a lease"));
+            }
         };
         if let Some(map) = lease.as_object_mut() {
             map.insert("kind".into(), json!("Lease"));

@@ -44,7 +44,9 @@ impl Remote {
                     let _ = self.hub.send(message.acknowledgement(now_ms())).await;
                 }
                 Ok(()) => {}
-                Err(error) => warn!(error = &error as &dyn std::error::Error, "an answer of the cloud was not stored"),
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "an answer of the cloud was not stored")
+                }
             },
             Err(error) => return Err(Refusal::bad_gateway(&error.to_string())),
         }

@@ -87,7 +87,8 @@ async fn body(request: Request<ClientBody>) -> Result<Value, Refusal> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(&bytes).map_err(|error| Refusal::bad_request(&format!("the body is not JSON: {error}")))
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Refusal::bad_request(&format!("the body is not JSON: {error}")))
 }
 
 impl Service<Request<ClientBody>> for Remote {

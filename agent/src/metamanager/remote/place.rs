@@ -36,9 +36,15 @@ pub(super) fn place(method: &Method, uri: &Uri) -> Option<Place> {
         _ => return None,
     };
     match (method.as_str(), rest) {
-        ("GET", ["configmaps", name]) => Some(Place::Lookup(ResourceType::ConfigMap, namespace, (*name).to_owned())),
-        ("GET", ["secrets", name]) => Some(Place::Lookup(ResourceType::Secret, namespace, (*name).to_owned())),
-        ("POST", ["serviceaccounts", account, "token"]) => Some(Place::Token(namespace, (*account).to_owned())),
+        ("GET", ["configmaps", name]) => {
+            Some(Place::Lookup(ResourceType::ConfigMap, namespace, (*name).to_owned()))
+        }
+        ("GET", ["secrets", name]) => {
+            Some(Place::Lookup(ResourceType::Secret, namespace, (*name).to_owned()))
+        }
+        ("POST", ["serviceaccounts", account, "token"]) => {
+            Some(Place::Token(namespace, (*account).to_owned()))
+        }
         ("POST", ["events"]) => Some(Place::Event(namespace)),
         ("DELETE", ["pods", name]) => Some(Place::PodEnd(namespace, (*name).to_owned())),
         _ => None,
@@ -53,16 +59,36 @@ mod tests {
     fn what_concerns_the_cloud_is_told_from_what_does_not() {
         let text = str::to_owned;
         let rows = [
-            ("GET", "/api/v1/namespaces/ns/configmaps/c", Some(Place::Lookup(ResourceType::ConfigMap, text("ns"), text("c")))),
-            ("GET", "/api/v1/namespaces/ns/secrets/s?x=y", Some(Place::Lookup(ResourceType::Secret, text("ns"), text("s")))),
+            (
+                "GET",
+                "/api/v1/namespaces/ns/configmaps/c",
+                Some(Place::Lookup(ResourceType::ConfigMap, text("ns"), text("c"))),
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/ns/secrets/s?x=y",
+                Some(Place::Lookup(ResourceType::Secret, text("ns"), text("s"))),
+            ),
             ("GET", "/api/v1/namespaces/ns/configmaps", None),
             ("GET", "/api/v1/namespaces/ns/pods/p", None),
             ("DELETE", "/api/v1/namespaces/ns/pods/p", Some(Place::PodEnd(text("ns"), text("p")))),
             ("PATCH", "/api/v1/namespaces/ns/pods/p/status", None),
-            ("POST", "/api/v1/namespaces/ns/serviceaccounts/a/token", Some(Place::Token(text("ns"), text("a")))),
+            (
+                "POST",
+                "/api/v1/namespaces/ns/serviceaccounts/a/token",
+                Some(Place::Token(text("ns"), text("a"))),
+            ),
             ("POST", "/api/v1/namespaces/ns/events", Some(Place::Event(text("ns")))),
-            ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n", Some(Place::Lease(text("n")))),
-            ("POST", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", Some(Place::Lease(text("")))),
+            (
+                "PUT",
+                "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n",
+                Some(Place::Lease(text("n"))),
+            ),
+            (
+                "POST",
+                "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+                Some(Place::Lease(text(""))),
+            ),
             ("GET", "/apis/coordination.k8s.io/v1/namespaces/other/leases/n", None),
             ("POST", "/api/v1/nodes", None),
         ];

@@ -41,7 +41,8 @@ impl Remote {
 }
 
 fn ended(entry: &Entry, uid: &str) -> Placement {
-    let Some(pod) = entry.object.as_ref().filter(|pod| pod.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid))
+    let Some(pod) =
+        entry.object.as_ref().filter(|pod| pod.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid))
     else {
         return Placement::default();
     };

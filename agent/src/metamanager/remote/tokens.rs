@@ -21,7 +21,12 @@ const OLDEST: SignedDuration = SignedDuration::from_hours(24);
 
 impl Remote {
     /// A token for the account: a kept one that is fresh, else a new one, else the last known.
-    pub(super) async fn token(&self, namespace: &str, account: &str, request: Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn token(
+        &self,
+        namespace: &str,
+        account: &str,
+        request: Value,
+    ) -> Result<Response<Body>, Refusal> {
         let key = key(namespace, account, &request);
         let kept = self.desired.get(&key).await?;
         if let Some(kept) = kept.as_ref().filter(|kept| is_fresh(kept, Timestamp::now())) {
@@ -31,7 +36,9 @@ impl Remote {
             Ok((Answer::Found(token), _)) => Ok(token),
             Ok((Answer::Failed(status), _)) => return Err(Refusal::of(status)),
             Ok((Answer::Response(response), _)) => response.into_result().map_err(Refusal::of),
-            Ok((Answer::Done, _)) => Err(Refusal::bad_gateway("the cloud answered a token request without a token")),
+            Ok((Answer::Done, _)) => {
+                Err(Refusal::bad_gateway("the cloud answered a token request without a token"))
+            }
             Err(refusal) => Err(refusal),
         };
         let token = match (asked, kept) {
@@ -78,8 +85,12 @@ fn key(namespace: &str, account: &str, request: &Value) -> Key {
 }
 
 fn is_fresh(kept: &Value, now: Timestamp) -> bool {
-    let time = |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
-    let (Some(issued), Some(expiry)) = (time("/issued"), time("/token/status/expirationTimestamp")) else { return false };
+    let time = |pointer: &str| {
+        kept.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok())
+    };
+    let (Some(issued), Some(expiry)) = (time("/issued"), time("/token/status/expirationTimestamp")) else {
+        return false;
+    };
     let (life, age) = (expiry.duration_since(issued), now.duration_since(issued));
     // a clock that was set back shows a token from the future
     age >= SignedDuration::ZERO && age < OLDEST && age.as_secs() * 100 < life.as_secs() * FRESH_PERCENT

@@ -66,7 +66,10 @@ impl Reporter {
     pub(super) async fn run(self) {
         loop {
             if let Err(error) = self.follow().await {
-                error!(error = &error as &dyn std::error::Error, "reports stop for a moment: the store cannot be read");
+                error!(
+                    error = &error as &dyn std::error::Error,
+                    "reports stop for a moment: the store cannot be read"
+                );
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -136,7 +139,11 @@ impl Reporter {
     }
 
     async fn tell(&self, key: Key) -> Told {
-        let told = if key.resource == resource(&ResourceType::Pod) { self.pod(&key).await } else { self.node(&key).await };
+        let told = if key.resource == resource(&ResourceType::Pod) {
+            self.pod(&key).await
+        } else {
+            self.node(&key).await
+        };
         match told {
             Ok(told) => told,
             Err(Failed::Unreachable(Unreachable::Offline)) => Told::Offline,

@@ -45,7 +45,10 @@ impl Reporter {
                 if record.reported.as_deref() == Some(&fresh) {
                     return Placement::default();
                 }
-                Placement { object: Next::Keep, record: Next::Set(Record { reported: Some(fresh.clone()), ..record }) }
+                Placement {
+                    object: Next::Keep,
+                    record: Next::Set(Record { reported: Some(fresh.clone()), ..record }),
+                }
             })
             .await?;
         Ok(Told::Done)

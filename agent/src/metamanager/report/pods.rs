@@ -25,7 +25,9 @@ impl Reporter {
         }
         let status = entry.object.as_ref().and_then(|pod| pod.get("status"));
         // nothing was observed yet: what stands there is the cloud's own
-        let Some(status) = status.filter(|status| status.get("startTime").is_some()) else { return Ok(Told::Done) };
+        let Some(status) = status.filter(|status| status.get("startTime").is_some()) else {
+            return Ok(Told::Done);
+        };
         if record.reported.as_deref() == Some(fingerprint(status).as_str()) {
             return Ok(Told::Done);
         }
@@ -51,7 +53,8 @@ impl Reporter {
         let (uid, confirmed) = (record.uid.clone(), fingerprint(status));
         let noted = self.desired.change(key, |entry| match &entry.record {
             Some(record) if record.uid == uid && record.finished => {
-                let record = Record { reported: Some(confirmed.clone()), last_status: None, ..record.clone() };
+                let record =
+                    Record { reported: Some(confirmed.clone()), last_status: None, ..record.clone() };
                 Placement { object: Next::Keep, record: Next::Set(record) }
             }
             Some(record) if record.uid == uid && record.reported.as_deref() != Some(&confirmed) => {

@@ -29,10 +29,13 @@ pub(super) fn choose(pod: &Pod, nodes: &[Arc<Node>], pods: &[Arc<Pod>]) -> Resul
         }
     }
     let load = |node: &String| {
-        pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref() == Some(node))).count()
+        pods.iter()
+            .filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref() == Some(node)))
+            .count()
     };
     fitting.into_iter().min_by_key(|node| (load(node), node.clone())).ok_or_else(|| {
-        let reasons: Vec<String> = reasons.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let reasons: Vec<String> =
+            reasons.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         match reasons.is_empty() {
             true => "0/0 nodes are available: no nodes available to schedule pods".to_owned(),
             false => format!("0/{} nodes are available: {}.", nodes.len(), reasons.join(", ")),
@@ -97,7 +100,8 @@ mod tests {
     }
 
     fn pod(spec: Value) -> Pod {
-        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default"}, "spec": spec})).unwrap()
+        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default"}, "spec": spec}))
+            .unwrap()
     }
 
     #[test]
@@ -114,14 +118,18 @@ mod tests {
             node("cloud", |node| node["metadata"]["labels"] = json!({})),
             node("off", |node| node["status"]["conditions"][0]["status"] = json!("Unknown")),
             node("cordoned", |node| node["spec"]["unschedulable"] = json!(true)),
-            node("tainted", |node| node["spec"]["taints"] = json!([{"key": "gpu", "value": "x", "effect": "NoSchedule"}])),
+            node("tainted", |node| {
+                node["spec"]["taints"] = json!([{"key": "gpu", "value": "x", "effect": "NoSchedule"}])
+            }),
         ];
         insta::assert_snapshot!(choose(&pod(json!({"containers": []})), &nodes, &[]).unwrap_err(), @"0/4 nodes are available: 1 node(s) didn't have the label node-role.kubernetes.io/edge, 1 node(s) had untolerated taint {gpu: x}, 1 node(s) were not ready, 1 node(s) were unschedulable.");
     }
 
     #[test]
     fn selectors_and_tolerations_decide() {
-        let nodes = [node("tainted", |node| node["spec"]["taints"] = json!([{"key": "gpu", "value": "x", "effect": "NoSchedule"}]))];
+        let nodes = [node("tainted", |node| {
+            node["spec"]["taints"] = json!([{"key": "gpu", "value": "x", "effect": "NoSchedule"}])
+        })];
         for (toleration, fits) in [
             (json!({"operator": "Exists"}), true),
             (json!({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}), true),

@@ -13,14 +13,20 @@ pub(super) struct Denied(pub(super) String);
 pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Result<(), Denied> {
     let Request { kind, namespace, name, body } = request;
     let allowed = match kind {
-        ResourceType::Node | ResourceType::NodePatch | ResourceType::NodeStatus | ResourceType::Lease => *name == node,
+        ResourceType::Node | ResourceType::NodePatch | ResourceType::NodeStatus | ResourceType::Lease => {
+            *name == node
+        }
         ResourceType::Pod => match body {
             // a mirror pod names its node itself
-            Upstream::Object { change: wire::Change::Insert, object, .. } => object["spec"]["nodeName"] == node,
+            Upstream::Object { change: wire::Change::Insert, object, .. } => {
+                object["spec"]["nodeName"] == node
+            }
             _ => index.pod_on(node, namespace, name),
         },
         ResourceType::PodPatch | ResourceType::PodStatus => index.pod_on(node, namespace, name),
-        ResourceType::ConfigMap => index.concerns(node, &ObjectPath::new(ObjectKind::ConfigMap, *namespace, *name)),
+        ResourceType::ConfigMap => {
+            index.concerns(node, &ObjectPath::new(ObjectKind::ConfigMap, *namespace, *name))
+        }
         ResourceType::Secret => index.concerns(node, &ObjectPath::new(ObjectKind::Secret, *namespace, *name)),
         ResourceType::ServiceAccountToken => index.account_on(node, namespace, name, bound_pod(body)),
         ResourceType::Event => event_is_own(node, body, index),
@@ -86,20 +92,53 @@ mod tests {
         let event = |pod: &str| json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}});
         let mirror = |node: &str| json!({"spec": {"nodeName": node}});
         let rows: Vec<(Upstream, Upstream)> = vec![
-            (Upstream::put(Change::Insert, "", &T::Node, "edge-1", json!({})), Upstream::put(Change::Insert, "", &T::Node, "edge-2", json!({}))),
-            (Upstream::put(Change::Update, "", &T::Node, "edge-1", json!({})), Upstream::put(Change::Update, "", &T::Node, "edge-2", json!({}))),
+            (
+                Upstream::put(Change::Insert, "", &T::Node, "edge-1", json!({})),
+                Upstream::put(Change::Insert, "", &T::Node, "edge-2", json!({})),
+            ),
+            (
+                Upstream::put(Change::Update, "", &T::Node, "edge-1", json!({})),
+                Upstream::put(Change::Update, "", &T::Node, "edge-2", json!({})),
+            ),
             (Upstream::query("", &T::Node, "edge-1"), Upstream::query("", &T::Node, "edge-2")),
             (Upstream::node_patch("edge-1", "{}".into()), Upstream::node_patch("edge-2", "{}".into())),
-            (Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-1", json!({})), Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-2", json!({}))),
-            (Upstream::query("kube-node-lease", &T::Lease, "edge-1"), Upstream::query("kube-node-lease", &T::Lease, "edge-2")),
-            (Upstream::pod_patch("ns", "mine", "{}".into()), Upstream::pod_patch("ns", "theirs", "{}".into())),
+            (
+                Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-1", json!({})),
+                Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-2", json!({})),
+            ),
+            (
+                Upstream::query("kube-node-lease", &T::Lease, "edge-1"),
+                Upstream::query("kube-node-lease", &T::Lease, "edge-2"),
+            ),
+            (
+                Upstream::pod_patch("ns", "mine", "{}".into()),
+                Upstream::pod_patch("ns", "theirs", "{}".into()),
+            ),
             (Upstream::pod_delete("ns", "mine", "u"), Upstream::pod_delete("ns", "theirs", "u")),
-            (Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-1")), Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-2"))),
-            (Upstream::query("ns", &T::ConfigMap, "config-mine"), Upstream::query("ns", &T::ConfigMap, "config-theirs")),
-            (Upstream::query("ns", &T::Secret, "secret-mine"), Upstream::query("ns", &T::Secret, "secret-theirs")),
-            (Upstream::token("ns", "sa-mine", token("uid-mine")), Upstream::token("ns", "sa-theirs", token("uid-theirs"))),
-            (Upstream::token("ns", "sa-mine", token("uid-mine")), Upstream::token("ns", "sa-mine", token("uid-theirs"))),
-            (Upstream::put(Change::Insert, "ns", &T::Event, "e", event("mine")), Upstream::put(Change::Insert, "ns", &T::Event, "e", event("theirs"))),
+            (
+                Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-1")),
+                Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-2")),
+            ),
+            (
+                Upstream::query("ns", &T::ConfigMap, "config-mine"),
+                Upstream::query("ns", &T::ConfigMap, "config-theirs"),
+            ),
+            (
+                Upstream::query("ns", &T::Secret, "secret-mine"),
+                Upstream::query("ns", &T::Secret, "secret-theirs"),
+            ),
+            (
+                Upstream::token("ns", "sa-mine", token("uid-mine")),
+                Upstream::token("ns", "sa-theirs", token("uid-theirs")),
+            ),
+            (
+                Upstream::token("ns", "sa-mine", token("uid-mine")),
+                Upstream::token("ns", "sa-mine", token("uid-theirs")),
+            ),
+            (
+                Upstream::put(Change::Insert, "ns", &T::Event, "e", event("mine")),
+                Upstream::put(Change::Insert, "ns", &T::Event, "e", event("theirs")),
+            ),
         ];
         let index = index();
         for (own, foreign) in rows {
@@ -114,6 +153,10 @@ mod tests {
     fn other_kinds_are_refused_by_name() {
         let body = Upstream::query("ns", &ResourceType::PersistentVolumeClaim, "x");
         let denied = authorize("edge-1", &Request::of(&body).unwrap(), &index()).unwrap_err();
-        assert!(denied.0.contains("persistentvolumeclaim \"x\" in namespace ns is not node edge-1's"), "{}", denied.0);
+        assert!(
+            denied.0.contains("persistentvolumeclaim \"x\" in namespace ns is not node edge-1's"),
+            "{}",
+            denied.0
+        );
     }
 }

@@ -31,9 +31,14 @@ impl Index {
         let old = self.pods.remove(&key);
         let mut nodes: BTreeSet<String> = old.map(|old| old.node).into_iter().collect();
         if let Some(node) = node {
-            let account = spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_else(|| "default".into());
-            let entry =
-                PodEntry { uid: pod.uid().unwrap_or_default(), node: node.clone(), account, references: references(pod) };
+            let account =
+                spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_else(|| "default".into());
+            let entry = PodEntry {
+                uid: pod.uid().unwrap_or_default(),
+                node: node.clone(),
+                account,
+                references: references(pod),
+            };
             self.pods.insert(key, entry);
             nodes.insert(node);
         }

@@ -52,12 +52,18 @@ impl Edge {
 
     /// The messages that bring `node` from what it has acknowledged to the newest state of the object at `path`; none where it
     /// is up to date, or where the object is none of its business.
-    pub async fn parcels(&self, node: &str, path: &ObjectPath, synced: &Synced) -> Result<Vec<Parcel>, kube::Error> {
-        let live = if self.index.read().concerns(node, path) || synced.values().any(|(known, _)| known == path) {
-            objects::get(&self.client, path).await?
-        } else {
-            return Ok(Vec::new());
-        };
+    pub async fn parcels(
+        &self,
+        node: &str,
+        path: &ObjectPath,
+        synced: &Synced,
+    ) -> Result<Vec<Parcel>, kube::Error> {
+        let live =
+            if self.index.read().concerns(node, path) || synced.values().any(|(known, _)| known == path) {
+                objects::get(&self.client, path).await?
+            } else {
+                return Ok(Vec::new());
+            };
         // a pod that was bound to another node meanwhile is gone for this one
         let mine = live.filter(|object| path.kind != ObjectKind::Pod || object["spec"]["nodeName"] == node);
         Ok(difference(path, mine, synced))
@@ -66,7 +72,8 @@ impl Edge {
 
 /// Pure: what to send, given the live object and what was acknowledged.
 fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Parcel> {
-    let uid = live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
+    let uid =
+        live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
     let mut parcels: Vec<Parcel> = synced
         .iter()
         .filter(|(known, (place, _))| place == path && **known != uid)

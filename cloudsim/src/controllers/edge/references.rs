@@ -109,7 +109,17 @@ mod tests {
         let names: Vec<String> = references(&pod).into_iter().map(|path| path.name).collect();
         assert_eq!(
             names,
-            ["cm-env", "cm-init", "cm-projected", "cm-volume", "pull", "secret-env", "secret-from", "secret-projected", "secret-volume"]
+            [
+                "cm-env",
+                "cm-init",
+                "cm-projected",
+                "cm-volume",
+                "pull",
+                "secret-env",
+                "secret-from",
+                "secret-projected",
+                "secret-volume"
+            ]
         );
     }
 }

@@ -15,10 +15,17 @@ impl<'a> Request<'a> {
     /// `None` where the message is no request about one object.
     pub(super) fn of(body: &'a Upstream) -> Option<Self> {
         let path: &ResourcePath = match body {
-            Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => path,
+            Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => {
+                path
+            }
             _ => return None,
         };
         let object = path.as_object()?;
-        Some(Self { kind: object.kind, namespace: object.namespace.unwrap_or_default(), name: object.name?, body })
+        Some(Self {
+            kind: object.kind,
+            namespace: object.namespace.unwrap_or_default(),
+            name: object.name?,
+            body,
+        })
     }
 }

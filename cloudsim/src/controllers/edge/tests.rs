@@ -29,7 +29,10 @@ fn told(parcels: Vec<Parcel>) -> Vec<String> {
 #[test]
 fn new_changed_current_and_gone() {
     assert_eq!(told(difference(&path(), Some(live("u1", "5")), &Synced::new())), ["Insert u1 at Some(5)"]);
-    assert_eq!(told(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 4))), ["Update u1 at Some(5)"]);
+    assert_eq!(
+        told(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 4))),
+        ["Update u1 at Some(5)"]
+    );
     assert!(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 5)).is_empty());
     assert_eq!(told(difference(&path(), None, &acknowledged("u1", 5))), ["Delete u1 at None"]);
     assert!(difference(&path(), None, &Synced::new()).is_empty());

@@ -64,7 +64,9 @@ impl Edge {
             },
         };
         let path = match body {
-            Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => path,
+            Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => {
+                path
+            }
             _ => return None,
         };
         reply(outcome, path, &header.msg_id)
@@ -88,9 +90,11 @@ impl Edge {
 
     /// Whether the request is about a pod that nobody has: a report that crossed with the pod's deletion is no trespass.
     async fn is_gone(&self, request: &Request<'_>) -> bool {
-        let is_pod = matches!(request.kind, ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus);
+        let is_pod =
+            matches!(request.kind, ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus);
+        let is_new = matches!(request.body, Upstream::Object { change: Change::Insert, .. });
         let path = ObjectPath::new(ObjectKind::Pod, request.namespace, request.name);
-        is_pod && matches!(objects::get(&self.client, &path).await, Ok(None))
+        is_pod && !is_new && matches!(objects::get(&self.client, &path).await, Ok(None))
     }
 
     async fn carry_out(&self, request: &Request<'_>) -> Result<Outcome, kube::Error> {
@@ -121,7 +125,9 @@ impl Edge {
             (ResourceType::Lease, Upstream::Object { change: Change::Update, object, .. }) => {
                 self.written(self.of::<Lease>(namespace).replace(name, &post, &parse(object)?).await)
             }
-            (ResourceType::ConfigMap, Upstream::Query { .. }) => self.query(ObjectKind::ConfigMap, request).await,
+            (ResourceType::ConfigMap, Upstream::Query { .. }) => {
+                self.query(ObjectKind::ConfigMap, request).await
+            }
             (ResourceType::Secret, Upstream::Query { .. }) => self.query(ObjectKind::Secret, request).await,
             (ResourceType::Node, Upstream::Query { .. }) => self.query(ObjectKind::Node, request).await,
             (ResourceType::ServiceAccountToken, Upstream::Query { content, .. }) => {
@@ -156,7 +162,12 @@ impl Edge {
     }
 
     /// A status patch: JSON text in a string, or the patch itself.
-    async fn patched(&self, api: &Api<DynamicObject>, name: &str, patch: &Value) -> Result<Outcome, kube::Error> {
+    async fn patched(
+        &self,
+        api: &Api<DynamicObject>,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Outcome, kube::Error> {
         let patch: Value = match patch {
             Value::String(text) => serde_json::from_str(text).map_err(kube::Error::SerdeError)?,
             object => object.clone(),
@@ -171,8 +182,10 @@ impl Edge {
     async fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<Outcome, kube::Error> {
         // older nodes send the bare UID
         let uid = options.as_str().or_else(|| options["preconditions"]["uid"].as_str());
-        let preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        let parameters = DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
+        let preconditions =
+            uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        let parameters =
+            DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
         match self.of::<Pod>(namespace).delete(name, &parameters).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             result => drop(result?),
@@ -200,7 +213,8 @@ fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {
 fn refuse(request: &Request<'_>, status: Value) -> Outcome {
     let answer = match (&request.kind, request.body) {
         (ResourceType::Event, _) => return Outcome::Nothing,
-        (ResourceType::Lease, _) | (_, Upstream::Object { change: Change::Insert | Change::Update, .. } | Upstream::Patch { .. }) => {
+        (ResourceType::Lease, _)
+        | (_, Upstream::Object { change: Change::Insert | Change::Update, .. } | Upstream::Patch { .. }) => {
             Answer::Response(ObjectResp::failed(status))
         }
         _ => Answer::Failed(status),

@@ -70,9 +70,17 @@ fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     lane.offer(parcel("a", Some(1)));
     lane.offer(parcel("b", Some(2)));
     for attempt in 0..ATTEMPTS {
-        assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * attempt).as_deref(), Some("a@Some(1)"), "attempt {attempt}");
+        assert_eq!(
+            sent(&mut lane, start + ACK_TIMEOUT * attempt).as_deref(),
+            Some("a@Some(1)"),
+            "attempt {attempt}"
+        );
     }
     assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
     assert!(lane.acknowledged("b@Some(2)").is_some());
-    assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
+    assert_eq!(
+        sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
+        Some("a@Some(1)"),
+        "and comes back"
+    );
 }

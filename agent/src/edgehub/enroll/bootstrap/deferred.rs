@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use rustls::{
     DigitallySignedStruct, Error, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
+    crypto::{
+        CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+    },
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
@@ -28,10 +30,10 @@ pub(super) struct Deferred {
 
 impl Deferred {
     pub(super) fn new() -> Arc<Self> {
-        let algorithms = CryptoProvider::get_default()
-            .map_or_else(|| ring::default_provider().signature_verification_algorithms, |provider| {
-                provider.signature_verification_algorithms
-            });
+        let algorithms = CryptoProvider::get_default().map_or_else(
+            || ring::default_provider().signature_verification_algorithms,
+            |provider| provider.signature_verification_algorithms,
+        );
         Arc::new(Self { shown: Mutex::new(None), algorithms })
     }
 
