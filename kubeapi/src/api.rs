@@ -1,10 +1,6 @@
 //! The API as a value: a store, kinds and rules.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::Arc,
-};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use kube::Client;
@@ -83,7 +79,10 @@ impl Api {
 
 impl fmt::Debug for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Api").field("store", &self.0.store).field("rules", &self.0.rules).finish_non_exhaustive()
+        f.debug_struct("Api")
+            .field("store", &self.0.store)
+            .field("rules", &self.0.rules)
+            .finish_non_exhaustive()
     }
 }
 
@@ -123,6 +122,9 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("store", &self.store).field("rules", &self.rules).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("store", &self.store)
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody};
 use serde_json::Value;
 
-use crate::status::StatusError;
+use crate::{proto, status::StatusError};
 
 /// What a service or body may fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -19,7 +19,7 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
 /// The media types of objects that come in.
-const ACCEPTED: &str = "application/json, application/yaml";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// All of a request's body.
 pub(crate) async fn read<B>(body: B) -> Result<Bytes, StatusError>
@@ -34,14 +34,21 @@ where
     }
 }
 
-/// An object that came in, as JSON or YAML.
+/// An object that came in, as JSON, YAML or protobuf.
 pub(crate) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Value, StatusError> {
     let value = match media_type(headers) {
         "application/json" | "" => json(body)?,
         "application/yaml" => yaml(body)?,
+        proto::MEDIA_TYPE => {
+            proto::decode(body).map_err(|error| StatusError::bad_request(error.to_string()))?
+        }
         _ => return Err(StatusError::unsupported_media_type(ACCEPTED)),
     };
-    if value.is_object() { Ok(value) } else { Err(StatusError::bad_request("the body of the request is not an object")) }
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(StatusError::bad_request("the body of the request is not an object"))
+    }
 }
 
 /// The media type of a request's body, without parameters.
@@ -52,13 +59,15 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 
 /// JSON; nesting is limited by the parser.
 pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
-    serde_json::from_slice(body).map_err(|error| StatusError::bad_request(format!("the body is not JSON: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| StatusError::bad_request(format!("the body is not JSON: {error}")))
 }
 
 /// YAML, of which JSON is a part.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
     let text = std::str::from_utf8(body).map_err(|_| StatusError::bad_request("the body is not UTF-8"))?;
-    serde_saphyr::from_str(text).map_err(|error| StatusError::bad_request(format!("the body is not YAML: {error}")))
+    serde_saphyr::from_str(text)
+        .map_err(|error| StatusError::bad_request(format!("the body is not YAML: {error}")))
 }
 
 /// A JSON answer. Each warning becomes a header that kubectl prints.
@@ -80,7 +89,9 @@ pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Resp
 /// A plain text answer, as of the health endpoints.
 pub(crate) fn text(text: &'static str) -> Response<Body> {
     let mut response = Response::new(Full::from(text).map_err(|never| match never {}).boxed_unsync());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 

@@ -15,6 +15,7 @@ mod object;
 mod openapi;
 mod patch;
 mod path;
+mod proto;
 mod query;
 mod registry;
 mod schema;

@@ -68,7 +68,8 @@ pub(crate) enum Part {
 
 /// Reads `path`.
 pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
-    let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
+    let segments: Vec<String> =
+        path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         ["healthz" | "livez" | "readyz", ..] => Place::Health,
@@ -80,7 +81,9 @@ pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
         ["apis", group, version] => Place::GroupVersion((*group).to_owned(), (*version).to_owned()),
         ["openapi", "v3"] => Place::OpenApiIndex,
         ["openapi", "v3", "api", version] => Place::OpenApi(String::new(), (*version).to_owned()),
-        ["openapi", "v3", "apis", group, version] => Place::OpenApi((*group).to_owned(), (*version).to_owned()),
+        ["openapi", "v3", "apis", group, version] => {
+            Place::OpenApi((*group).to_owned(), (*version).to_owned())
+        }
         ["api", version, rest @ ..] => objects(registry, "", version, rest),
         ["apis", group, version, rest @ ..] => objects(registry, group, version, rest),
         _ => Place::Unknown,
@@ -95,7 +98,8 @@ fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Pl
             Some(part) => Some(subresource(kind, part)?),
         };
         // a namespace in the path of a cluster-scoped kind, or an object of a namespaced kind without one
-        let fits = if kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() };
+        let fits =
+            if kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() };
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         fits.then(|| Target { kind: Arc::clone(kind), namespace, name, part })
     };

@@ -10,12 +10,21 @@ impl Query {
     /// Of a URI's query part.
     pub(crate) fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
-        Self(pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(k, v)| (decode(k), decode(v))).collect())
+        Self(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(k, v)| (decode(k), decode(v)))
+                .collect(),
+        )
     }
 
     /// The first value of `name`; an empty one reads as absent, as in Go's `url.Values`.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// Sets `name`, in place of what it was.
@@ -26,29 +35,33 @@ impl Query {
 
     /// A flag: absent, `0` and `false` are false. A flag given without value is true, as in the real server.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0.iter().find(|(key, _)| key == name).is_some_and(|(_, value)| !matches!(value.as_str(), "0" | "false"))
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .is_some_and(|(_, value)| !matches!(value.as_str(), "0" | "false"))
     }
 
-    /// A number.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, StatusError> {
+    /// Whether the flag `name` was given, whatever it says.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// A whole number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         self.get(name)
             .map(|text| {
                 text.parse().map_err(|_| {
-                    StatusError::bad_request(format!("query parameter {name}: {text:?} is not a whole number"))
+                    StatusError::bad_request(format!(
+                        "query parameter {name}: {text:?} is not a whole number"
+                    ))
                 })
             })
             .transpose()
     }
 
-    /// `dryRun=All`; anything else but absence is refused.
-    pub(crate) fn dry_run(&self) -> Result<bool, StatusError> {
-        match self.get("dryRun") {
-            None => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => {
-                Err(StatusError::bad_request(format!("dryRun: Unsupported value: {other:?}: supported values: \"All\"")))
-            }
-        }
+    /// `dryRun=All`, all stages of a write but the last.
+    pub(crate) fn dry_run(&self) -> bool {
+        self.get("dryRun").is_some()
     }
 
     /// `resourceVersion`: `None` where absent, else the number.
@@ -81,6 +94,7 @@ pub(crate) fn percent_decode(text: &str) -> String {
 
 fn hex_pair(pair: &[u8]) -> Option<u8> {
     // `from_str_radix` would take a sign
-    let text = std::str::from_utf8(pair).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let text =
+        std::str::from_utf8(pair).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     u8::from_str_radix(text, 16).ok()
 }

@@ -96,7 +96,7 @@ where
 {
     let place = path::parse(api.registry(), parts.uri.path());
     if !matches!(place, Place::Health | Place::Version) {
-        admit(&parts)?;
+        admit(&parts, &place)?;
     }
     let target = match place {
         Place::Objects(target) => target,
@@ -112,19 +112,40 @@ where
 }
 
 /// Only `system:masters` get in.
-fn admit(parts: &Parts) -> Result<(), StatusError> {
-    match parts.extensions.get::<Identity>() {
-        None => Err(StatusError::unauthorized()),
-        Some(identity) if identity.is_master() => Ok(()),
-        Some(identity) => {
-            let verb = parts.method.as_str().to_lowercase();
-            Err(StatusError::forbidden(&identity.user, &verb, parts.uri.path()))
-        }
+fn admit(parts: &Parts, place: &Place) -> Result<(), StatusError> {
+    let identity = parts.extensions.get::<Identity>().ok_or_else(StatusError::unauthorized)?;
+    if identity.is_master() {
+        return Ok(());
+    }
+    Err(match place {
+        Place::Objects(target) => StatusError::forbidden(&identity.user, verb(parts, target), target),
+        _ => StatusError::forbidden_path(
+            &identity.user,
+            &parts.method.as_str().to_lowercase(),
+            parts.uri.path(),
+        ),
+    })
+}
+
+/// The verb of a request, as access rules name it.
+fn verb(parts: &Parts, target: &Target) -> &'static str {
+    let is_named = !target.name.is_empty();
+    let watches = || Query::parse(parts.uri.query().unwrap_or_default()).flag("watch");
+    match parts.method.as_str() {
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if is_named => "delete",
+        "DELETE" => "deletecollection",
+        _ if is_named => "get",
+        _ if watches() => "watch",
+        _ => "list",
     }
 }
 
 async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Body>, StatusError> {
     let named = !call.target.name.is_empty();
+    verbs::check_options(method, call)?;
     match (method.as_str(), call.target.part, named) {
         ("GET", None, false) if call.query.flag("watch") => verbs::watch(api, call).await,
         ("GET", None, false) => verbs::list(api, call).await,
@@ -146,8 +167,12 @@ fn describe(api: &Api, place: &Place, headers: &HeaderMap) -> Result<Response<Bo
     let found: Option<Value> = match place {
         Place::Health => return Ok(body::text("ok")),
         Place::Version => Some(discovery::version()),
-        Place::CoreVersions if accept::wants_aggregated(headers) => return Ok(aggregated(&discovery::aggregated_core(registry))),
-        Place::Groups if accept::wants_aggregated(headers) => return Ok(aggregated(&discovery::aggregated(registry))),
+        Place::CoreVersions if accept::wants_aggregated(headers) => {
+            return Ok(aggregated(&discovery::aggregated_core(registry)));
+        }
+        Place::Groups if accept::wants_aggregated(headers) => {
+            return Ok(aggregated(&discovery::aggregated(registry)));
+        }
         Place::CoreVersions => Some(discovery::core_versions()),
         Place::Groups => Some(discovery::groups(registry)),
         Place::Group(group) => discovery::group(registry, group),

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::{patch::PatchError, registry::Kind, store::StoreError};
+use crate::{patch::PatchError, path::Target, registry::Kind, store::StoreError};
 
 /// A request refused.
 #[derive(Clone, Debug)]
@@ -25,18 +25,29 @@ pub(crate) struct Cause {
 impl Cause {
     /// `field: Required value: why`
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
-        let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
+        let message =
+            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
         Self { reason: "FieldValueRequired", field: field.into(), message }
     }
 
     /// `field: Invalid value: "value": why`
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
-        Self { reason: "FieldValueInvalid", field: field.into(), message: format!("Invalid value: {value}: {why}") }
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message: format!("Invalid value: {value}: {why}"),
+        }
     }
 
     /// `field: Forbidden: why`
     pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
+    }
+
+    /// An update that does not say which version it is made from; the number is written as Go writes it.
+    pub(crate) fn unversioned() -> Self {
+        let message = "Invalid value: 0x0: must be specified for an update".to_owned();
+        Self { reason: "FieldValueInvalid", field: "metadata.resourceVersion".into(), message }
     }
 
     /// `field: Duplicate value: "value"`
@@ -62,6 +73,12 @@ impl Cause {
     pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
         let message = format!("Too long: may not be more than {limit} bytes");
         Self { reason: "FieldValueTooLong", field: field.into(), message }
+    }
+
+    /// The same, of a part that stands at `path`.
+    pub(crate) fn under(mut self, path: &str) -> Self {
+        self.field = format!("{path}.{}", self.field);
+        self
     }
 
     fn text(&self) -> String {
@@ -94,7 +111,8 @@ impl StatusError {
 
     /// 404: the namespace that an object should stand in.
     pub(crate) fn no_namespace(name: &str) -> Self {
-        let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", format!("namespaces \"{name}\" not found"));
+        let mut error =
+            Self::new(StatusCode::NOT_FOUND, "NotFound", format!("namespaces \"{name}\" not found"));
         error.details.insert("name".into(), name.into());
         error.details.insert("kind".into(), "namespaces".into());
         error
@@ -113,7 +131,8 @@ impl StatusError {
 
     /// 409: written by somebody else meanwhile.
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
@@ -123,12 +142,21 @@ impl StatusError {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name)
     }
 
+    /// 409: the same for a part of an object, `pods/binding`.
+    pub(crate) fn part_conflict(kind: &Kind, part: &str, name: &str, why: &str) -> Self {
+        let resource = format!("{}/{part}", kind.resource());
+        let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
+        let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name);
+        error.details.insert("kind".into(), resource.into());
+        error
+    }
+
     /// 409: fields that other managers own, from server-side apply: (field, message) each.
     pub(crate) fn apply_conflict(message: impl Into<String>, causes: Vec<(String, String)>) -> Self {
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message);
-        let causes = causes.into_iter().map(|(field, message)| {
-            json!({"reason": "FieldManagerConflict", "message": message, "field": field})
-        });
+        let causes = causes.into_iter().map(
+            |(field, message)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}),
+        );
         error.details.insert("causes".into(), causes.collect());
         error
     }
@@ -147,9 +175,9 @@ impl StatusError {
             error.details.insert("group".into(), group.into());
         }
         error.details.insert("kind".into(), kind.into());
-        let causes = causes.into_iter().map(|Cause { reason, field, message }| {
-            json!({"reason": reason, "message": message, "field": field})
-        });
+        let causes = causes.into_iter().map(
+            |Cause { reason, field, message }| json!({"reason": reason, "message": message, "field": field}),
+        );
         error.details.insert("causes".into(), causes.collect());
         error
     }
@@ -189,7 +217,8 @@ impl StatusError {
         );
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name);
         let cause = format!("namespace {namespace} is being terminated");
-        let causes = json!([{"reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace"}]);
+        let causes =
+            json!([{"reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace"}]);
         error.details.insert("causes".into(), causes);
         error
     }
@@ -213,8 +242,9 @@ impl StatusError {
 
     /// 415.
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
-        let message =
-            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
@@ -229,16 +259,39 @@ impl StatusError {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 403.
-    pub(crate) fn forbidden(user: &str, verb: &str, path: &str) -> Self {
+    /// 403: a path that is no object's.
+    pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
         let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+
+    /// 403: a collection, an object or a part of one.
+    pub(crate) fn forbidden(user: &str, verb: &str, target: &Target) -> Self {
+        let Target { kind, namespace, name, .. } = target;
+        let named = if name.is_empty() { String::new() } else { format!(" {name:?}") };
+        let part = target.part_name();
+        let resource = if part.is_empty() { kind.plural.clone() } else { format!("{}/{part}", kind.plural) };
+        let place = match namespace.as_str() {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {namespace:?}"),
+        };
+        let message = format!(
+            "{}{named} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API group {:?} {place}",
+            kind.resource(),
+            kind.group
+        );
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
     }
 
     /// 500.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         let message = format!("Internal error occurred: {}", message.into());
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// Whether the name was taken.
+    pub(crate) fn is_already_exists(&self) -> bool {
+        self.reason == "AlreadyExists"
     }
 
     /// Whether somebody else was faster.
@@ -283,7 +336,8 @@ impl From<PatchError> for StatusError {
             PatchError::BadRequest(message) => Self::bad_request(message),
             PatchError::Missing => Self::new(StatusCode::NOT_FOUND, "NotFound", message),
             PatchError::Conflict { message, conflicts } => {
-                let causes = conflicts.into_iter().map(|conflict| (conflict.field, conflict.message)).collect();
+                let causes =
+                    conflicts.into_iter().map(|conflict| (conflict.field, conflict.message)).collect();
                 Self::apply_conflict(message, causes)
             }
             PatchError::TooLarge { .. } => {

@@ -11,9 +11,6 @@ pub(super) fn fill(container: &mut Map<String, Value>, host_network: bool) {
     let policy = if is_latest(text_at(container, "image")) { "Always" } else { "IfNotPresent" };
     default_text(container, "imagePullPolicy", policy);
     default_to(container, "resources", json!({}));
-    if let Some(resources) = map_at(container, "resources") {
-        requests(resources);
-    }
     for port in maps(container, "ports") {
         default_text(port, "protocol", "TCP");
         if host_network && let Some(number) = port.get("containerPort").and_then(Value::as_i64) {
@@ -57,7 +54,8 @@ fn fill_http(handler: &mut Map<String, Value>) {
 }
 
 /// Who limits a resource asks for as much of it.
-fn requests(resources: &mut Map<String, Value>) {
+pub(super) fn fill_requests(container: &mut Map<String, Value>) {
+    let Some(resources) = map_at(container, "resources") else { return };
     let limits = map_at(resources, "limits").map(|limits| limits.clone()).unwrap_or_default();
     if limits.is_empty() {
         return;

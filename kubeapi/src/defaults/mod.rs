@@ -7,35 +7,68 @@ use crate::{
     registry::{Builtin, Kind},
 };
 
+mod access;
+mod batch;
 mod container;
 mod network;
 mod pod;
 mod qos;
 mod secret;
+mod storage;
+mod workload;
 
 /// Fills in the defaults, at creation and at every change; a second time changes nothing.
 pub(crate) fn fill(kind: &Kind, object: &mut Value) {
-    match kind.builtin {
-        None => kind.schema().fill_defaults(object),
-        Some(Builtin::Pod) => pod::fill(child(as_map(object), "spec")),
-        Some(Builtin::Secret) => secret::fill(as_map(object)),
-        Some(Builtin::Service) => network::service(child(as_map(object), "spec")),
-        Some(Builtin::Endpoints) => network::endpoints(as_map(object)),
-        Some(Builtin::EndpointSlice) => network::slice(as_map(object)),
-        Some(Builtin::CustomResourceDefinition) => definition(child(as_map(object), "spec")),
-        Some(Builtin::Node) => node(as_map(object)),
-        Some(
-            Builtin::Namespace
-            | Builtin::ConfigMap
-            | Builtin::ServiceAccount
-            | Builtin::Event
-            | Builtin::Lease,
-        ) => {}
+    use Builtin as B;
+    let Some(builtin) = kind.builtin else { return kind.schema().fill_defaults(object) };
+    let map = as_map(object);
+    match builtin {
+        B::Pod => pod::fill(child(map, "spec")),
+        B::PodTemplate => workload::pods(child(map, "template")),
+        B::Deployment => workload::deployment(child(map, "spec")),
+        B::ReplicaSet => workload::replica_set(child(map, "spec")),
+        B::ReplicationController => workload::replication_controller(map),
+        B::DaemonSet => workload::daemon_set(child(map, "spec")),
+        B::StatefulSet => workload::stateful_set(child(map, "spec")),
+        B::Job => batch::job(child(map, "spec")),
+        B::CronJob => batch::cron_job(child(map, "spec")),
+        B::Secret => secret::fill(map),
+        B::Service => network::service(child(map, "spec")),
+        B::Endpoints => network::endpoints(map),
+        B::EndpointSlice => network::slice(map),
+        B::NetworkPolicy => network::policy(child(map, "spec")),
+        B::PersistentVolume => storage::volume(child(map, "spec")),
+        B::PersistentVolumeClaim => storage::claim(child(map, "spec")),
+        B::StorageClass => storage::class(map),
+        B::CsiDriver => storage::driver(child(map, "spec")),
+        B::RoleBinding | B::ClusterRoleBinding => access::binding(map),
+        B::PriorityClass => default_text(map, "preemptionPolicy", "PreemptLowerPriority"),
+        B::HorizontalPodAutoscaler => workload::autoscaler(child(map, "spec")),
+        B::CustomResourceDefinition => definition(child(map, "spec")),
+        B::Node => node(map),
+        B::Namespace => namespace(map),
+        B::ConfigMap
+        | B::ServiceAccount
+        | B::Event
+        | B::NewEvent
+        | B::Lease
+        | B::ResourceQuota
+        | B::LimitRange
+        | B::ControllerRevision
+        | B::PodDisruptionBudget
+        | B::CertificateSigningRequest
+        | B::Ingress
+        | B::IngressClass
+        | B::Role
+        | B::ClusterRole
+        | B::VolumeAttachment
+        | B::CsiNode => {}
     }
 }
 
 /// Sets what a new object begins with, once its defaults are filled in; what only the server may say goes.
 pub(crate) fn begin(kind: &Kind, object: &mut Value) {
+    use Builtin as B;
     if kind.counts_generations() {
         metadata(object).insert("generation".into(), 1.into());
     }
@@ -43,12 +76,36 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
         as_map(object).shift_remove("status");
     }
     let status = match kind.builtin {
-        Some(Builtin::Pod) => pod::status(object),
-        Some(Builtin::Namespace) => json!({"phase": "Active"}),
-        Some(Builtin::Service) => json!({"loadBalancer": {}}),
+        Some(B::Pod) => pod::status(object),
+        Some(B::Namespace) => json!({"phase": "Active"}),
+        Some(B::Service | B::Ingress) => json!({"loadBalancer": {}}),
+        Some(B::PersistentVolume | B::PersistentVolumeClaim) => json!({"phase": "Pending"}),
+        Some(B::ReplicaSet | B::ReplicationController) => json!({"replicas": 0}),
+        Some(B::StatefulSet) => json!({"replicas": 0, "availableReplicas": 0}),
+        Some(B::DaemonSet) => json!({
+            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+        }),
+        Some(B::PodDisruptionBudget) => {
+            json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0})
+        }
+        Some(B::HorizontalPodAutoscaler) => json!({"desiredReplicas": 0, "currentMetrics": null}),
+        Some(B::Job) => {
+            batch::select_own_pods(object);
+            json!({})
+        }
+        Some(B::Deployment | B::CronJob | B::ResourceQuota | B::CertificateSigningRequest) => json!({}),
         _ => return,
     };
     as_map(object).insert("status".into(), status);
+}
+
+/// The label by which selectors find a namespace by its name.
+fn namespace(namespace: &mut Map<String, Value>) {
+    let metadata = child(namespace, "metadata");
+    let name = text_at(metadata, "name").to_owned();
+    if !name.is_empty() {
+        child(metadata, "labels").insert("kubernetes.io/metadata.name".into(), name.into());
+    }
 }
 
 /// A node that does not say how much of it is for pods gives all.

@@ -50,3 +50,15 @@ pub(super) fn slice(slice: &mut Map<String, Value>) {
         default_text(port, "protocol", "TCP");
     }
 }
+
+pub(super) fn policy(policy: &mut Map<String, Value>) {
+    let egress = policy.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
+    let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    default_to(policy, "podSelector", json!({}));
+    default_to(policy, "policyTypes", types);
+    for direction in ["ingress", "egress"] {
+        for rule in maps(policy, direction) {
+            maps(rule, "ports").for_each(|port| default_text(port, "protocol", "TCP"));
+        }
+    }
+}

@@ -9,15 +9,28 @@ use crate::object::{default_to, text_or_empty};
 const TOLERATED_SECONDS: i64 = 300;
 const DEFAULT_MODE: i64 = 0o644;
 
+/// A pod, with what admission adds to it beyond a template's defaults.
 pub(super) fn fill(spec: &mut Map<String, Value>) {
+    template(spec);
+    default_to(spec, "enableServiceLinks", true);
+    service_account(spec);
+    priority(spec);
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        maps(spec, list).for_each(container::fill_requests);
+    }
+    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        tolerate(spec, taint);
+    }
+}
+
+/// The spec of a pod, or of the pods that a template is for.
+pub(super) fn template(spec: &mut Map<String, Value>) {
     default_text(spec, "restartPolicy", "Always");
     default_text(spec, "dnsPolicy", "ClusterFirst");
     default_text(spec, "schedulerName", "default-scheduler");
     default_to(spec, "terminationGracePeriodSeconds", 30);
     default_to(spec, "securityContext", json!({}));
-    default_to(spec, "enableServiceLinks", true);
-    service_account(spec);
-    priority(spec);
+    account_names(spec);
     let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in maps(spec, list) {
@@ -25,17 +38,23 @@ pub(super) fn fill(spec: &mut Map<String, Value>) {
         }
     }
     maps(spec, "volumes").for_each(volume);
-    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        tolerate(spec, taint);
-    }
+}
+
+fn service_account(spec: &mut Map<String, Value>) {
+    default_text(spec, "serviceAccountName", "default");
+    account_names(spec);
 }
 
 /// The account stands under two names, the first of them of old.
-fn service_account(spec: &mut Map<String, Value>) {
+fn account_names(spec: &mut Map<String, Value>) {
     let old = text_at(spec, "serviceAccount").to_owned();
-    default_text(spec, "serviceAccountName", if old.is_empty() { "default" } else { &old });
+    if !old.is_empty() {
+        default_text(spec, "serviceAccountName", &old);
+    }
     let account = text_at(spec, "serviceAccountName").to_owned();
-    spec.insert("serviceAccount".into(), account.into());
+    if !account.is_empty() {
+        spec.insert("serviceAccount".into(), account.into());
+    }
 }
 
 fn priority(spec: &mut Map<String, Value>) {

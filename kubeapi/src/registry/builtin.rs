@@ -3,7 +3,12 @@
 use std::sync::OnceLock;
 
 use k8s_openapi::{
-    api::{coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery},
+    api::{
+        apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch, certificates::v1 as certificates,
+        coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events,
+        networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling,
+        storage::v1 as storage,
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     schemars::{JsonSchema, Schema, SchemaGenerator},
 };
@@ -24,27 +29,158 @@ pub(crate) enum Builtin {
     Event,
     Service,
     Endpoints,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodTemplate,
+    ReplicationController,
+    ResourceQuota,
+    LimitRange,
+    Deployment,
+    ReplicaSet,
+    DaemonSet,
+    StatefulSet,
+    ControllerRevision,
+    Job,
+    CronJob,
+    HorizontalPodAutoscaler,
+    CertificateSigningRequest,
     Lease,
     EndpointSlice,
+    /// An event of `events.k8s.io`, with other names for its fields.
+    NewEvent,
+    Ingress,
+    IngressClass,
+    NetworkPolicy,
+    PodDisruptionBudget,
+    Role,
+    RoleBinding,
+    ClusterRole,
+    ClusterRoleBinding,
+    PriorityClass,
+    StorageClass,
+    VolumeAttachment,
+    CsiDriver,
+    CsiNode,
     CustomResourceDefinition,
 }
 
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
+    of_core().into_iter().chain(of_workloads()).chain(of_the_rest())
+}
+
+fn of_core() -> [Kind; 15] {
     use Builtin as B;
     [
-        core::<core::Namespace>(B::Namespace, "Namespace", "namespaces").short("ns").cluster().with_status(),
-        core::<core::Node>(B::Node, "Node", "nodes").short("no").cluster().with_status(),
-        core::<core::Pod>(B::Pod, "Pod", "pods").short("po").category("all").with_status(),
-        core::<core::ConfigMap>(B::ConfigMap, "ConfigMap", "configmaps").short("cm"),
-        core::<core::Secret>(B::Secret, "Secret", "secrets"),
-        core::<core::ServiceAccount>(B::ServiceAccount, "ServiceAccount", "serviceaccounts").short("sa"),
-        core::<core::Event>(B::Event, "Event", "events").short("ev"),
-        core::<core::Service>(B::Service, "Service", "services").short("svc").category("all").with_status(),
-        core::<core::Endpoints>(B::Endpoints, "Endpoints", "endpoints").short("ep"),
-        core::<coordination::Lease>(B::Lease, "Lease", "leases").in_group("coordination.k8s.io"),
-        core::<discovery::EndpointSlice>(B::EndpointSlice, "EndpointSlice", "endpointslices")
+        kind::<core::Namespace>(B::Namespace, "Namespace", "namespaces").short("ns").cluster().with_status(),
+        kind::<core::Node>(B::Node, "Node", "nodes").short("no").cluster().with_status(),
+        kind::<core::Pod>(B::Pod, "Pod", "pods").short("po").category("all").with_status(),
+        kind::<core::ConfigMap>(B::ConfigMap, "ConfigMap", "configmaps").short("cm"),
+        kind::<core::Secret>(B::Secret, "Secret", "secrets"),
+        kind::<core::ServiceAccount>(B::ServiceAccount, "ServiceAccount", "serviceaccounts").short("sa"),
+        kind::<core::Event>(B::Event, "Event", "events").short("ev"),
+        kind::<core::Service>(B::Service, "Service", "services").short("svc").category("all").with_status(),
+        kind::<core::Endpoints>(B::Endpoints, "Endpoints", "endpoints").short("ep"),
+        kind::<core::PersistentVolume>(B::PersistentVolume, "PersistentVolume", "persistentvolumes")
+            .short("pv")
+            .cluster()
+            .with_status(),
+        kind::<core::PersistentVolumeClaim>(
+            B::PersistentVolumeClaim,
+            "PersistentVolumeClaim",
+            "persistentvolumeclaims",
+        )
+        .short("pvc")
+        .with_status(),
+        kind::<core::PodTemplate>(B::PodTemplate, "PodTemplate", "podtemplates"),
+        kind::<core::ReplicationController>(
+            B::ReplicationController,
+            "ReplicationController",
+            "replicationcontrollers",
+        )
+        .short("rc")
+        .category("all")
+        .with_status(),
+        kind::<core::ResourceQuota>(B::ResourceQuota, "ResourceQuota", "resourcequotas").short("quota").with_status(),
+        kind::<core::LimitRange>(B::LimitRange, "LimitRange", "limitranges").short("limits"),
+    ]
+}
+
+fn of_workloads() -> [Kind; 9] {
+    use Builtin as B;
+    let workload = |kind: Kind, group, short| kind.in_group(group).short(short).category("all").with_status();
+    [
+        workload(kind::<apps::Deployment>(B::Deployment, "Deployment", "deployments"), "apps", "deploy"),
+        workload(kind::<apps::ReplicaSet>(B::ReplicaSet, "ReplicaSet", "replicasets"), "apps", "rs"),
+        workload(kind::<apps::DaemonSet>(B::DaemonSet, "DaemonSet", "daemonsets"), "apps", "ds"),
+        workload(kind::<apps::StatefulSet>(B::StatefulSet, "StatefulSet", "statefulsets"), "apps", "sts"),
+        kind::<apps::ControllerRevision>(B::ControllerRevision, "ControllerRevision", "controllerrevisions")
+            .in_group("apps"),
+        kind::<batch::Job>(B::Job, "Job", "jobs").in_group("batch").category("all").with_status(),
+        workload(kind::<batch::CronJob>(B::CronJob, "CronJob", "cronjobs"), "batch", "cj"),
+        workload(
+            kind::<autoscaling::HorizontalPodAutoscaler>(
+                B::HorizontalPodAutoscaler,
+                "HorizontalPodAutoscaler",
+                "horizontalpodautoscalers",
+            ),
+            "autoscaling",
+            "hpa",
+        )
+        .in_version("v2"),
+        kind::<policy::PodDisruptionBudget>(B::PodDisruptionBudget, "PodDisruptionBudget", "poddisruptionbudgets")
+            .in_group("policy")
+            .short("pdb")
+            .with_status(),
+    ]
+}
+
+fn of_the_rest() -> [Kind; 17] {
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    const STORAGE: &str = "storage.k8s.io";
+    const NETWORKING: &str = "networking.k8s.io";
+    use Builtin as B;
+    [
+        kind::<certificates::CertificateSigningRequest>(
+            B::CertificateSigningRequest,
+            "CertificateSigningRequest",
+            "certificatesigningrequests",
+        )
+        .in_group("certificates.k8s.io")
+        .short("csr")
+        .cluster()
+        .with_status(),
+        kind::<coordination::Lease>(B::Lease, "Lease", "leases").in_group("coordination.k8s.io"),
+        kind::<discovery::EndpointSlice>(B::EndpointSlice, "EndpointSlice", "endpointslices")
             .in_group("discovery.k8s.io"),
-        core::<CustomResourceDefinition>(
+        kind::<events::Event>(B::NewEvent, "Event", "events").in_group("events.k8s.io").short("ev"),
+        kind::<networking::Ingress>(B::Ingress, "Ingress", "ingresses").in_group(NETWORKING).short("ing").with_status(),
+        kind::<networking::IngressClass>(B::IngressClass, "IngressClass", "ingressclasses")
+            .in_group(NETWORKING)
+            .cluster(),
+        kind::<networking::NetworkPolicy>(B::NetworkPolicy, "NetworkPolicy", "networkpolicies")
+            .in_group(NETWORKING)
+            .short("netpol"),
+        kind::<rbac::Role>(B::Role, "Role", "roles").in_group(RBAC),
+        kind::<rbac::RoleBinding>(B::RoleBinding, "RoleBinding", "rolebindings").in_group(RBAC),
+        kind::<rbac::ClusterRole>(B::ClusterRole, "ClusterRole", "clusterroles").in_group(RBAC).cluster(),
+        kind::<rbac::ClusterRoleBinding>(B::ClusterRoleBinding, "ClusterRoleBinding", "clusterrolebindings")
+            .in_group(RBAC)
+            .cluster(),
+        kind::<scheduling::PriorityClass>(B::PriorityClass, "PriorityClass", "priorityclasses")
+            .in_group("scheduling.k8s.io")
+            .short("pc")
+            .cluster(),
+        kind::<storage::StorageClass>(B::StorageClass, "StorageClass", "storageclasses")
+            .in_group(STORAGE)
+            .short("sc")
+            .cluster(),
+        kind::<storage::VolumeAttachment>(B::VolumeAttachment, "VolumeAttachment", "volumeattachments")
+            .in_group(STORAGE)
+            .cluster()
+            .with_status(),
+        kind::<storage::CSIDriver>(B::CsiDriver, "CSIDriver", "csidrivers").in_group(STORAGE).cluster(),
+        kind::<storage::CSINode>(B::CsiNode, "CSINode", "csinodes").in_group(STORAGE).cluster(),
+        kind::<CustomResourceDefinition>(
             B::CustomResourceDefinition,
             "CustomResourceDefinition",
             "customresourcedefinitions",
@@ -56,10 +192,9 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
         .cluster()
         .with_status(),
     ]
-    .into_iter()
 }
 
-fn core<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {
+fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {
     Kind {
         group: String::new(),
         version: "v1".into(),
@@ -86,6 +221,11 @@ impl Kind {
     fn in_group(mut self, group: &str) -> Self {
         self.resource = Resource::new(group, &self.plural);
         self.group = group.into();
+        self
+    }
+
+    fn in_version(mut self, version: &str) -> Self {
+        self.version = version.into();
         self
     }
 

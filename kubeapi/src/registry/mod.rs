@@ -86,22 +86,75 @@ impl Kind {
 
     /// Whether `metadata.generation` counts the changes of what is wanted.
     pub(crate) fn counts_generations(&self) -> bool {
-        self.builtin.is_none_or(|builtin| matches!(builtin, Builtin::Pod | Builtin::CustomResourceDefinition))
+        use Builtin as B;
+        self.builtin.is_none_or(|builtin| {
+            matches!(
+                builtin,
+                B::Pod
+                    | B::ReplicationController
+                    | B::Deployment
+                    | B::ReplicaSet
+                    | B::DaemonSet
+                    | B::StatefulSet
+                    | B::Job
+                    | B::CronJob
+                    | B::PodDisruptionBudget
+                    | B::Ingress
+                    | B::IngressClass
+                    | B::NetworkPolicy
+                    | B::PriorityClass
+                    | B::CustomResourceDefinition
+            )
+        })
     }
 
     /// Whether an update may leave out `metadata.resourceVersion`.
     pub(crate) fn allows_unconditional_update(&self) -> bool {
-        self.builtin.is_some_and(|builtin| !matches!(builtin, Builtin::Lease | Builtin::CustomResourceDefinition))
+        use Builtin as B;
+        let needs_version = |builtin| {
+            matches!(
+                builtin,
+                B::Lease | B::CustomResourceDefinition | B::PodDisruptionBudget | B::VolumeAttachment | B::CsiDriver | B::CsiNode
+            )
+        };
+        self.builtin.is_some_and(|builtin| !needs_version(builtin))
     }
 
     /// Whether an update may create.
     pub(crate) fn allows_create_on_update(&self) -> bool {
-        matches!(self.builtin, Some(Builtin::Lease | Builtin::Event | Builtin::Endpoints | Builtin::Service))
+        use Builtin as B;
+        self.builtin.is_some_and(|builtin| {
+            matches!(
+                builtin,
+                B::Lease
+                    | B::Event
+                    | B::NewEvent
+                    | B::Endpoints
+                    | B::Service
+                    | B::LimitRange
+                    | B::Role
+                    | B::RoleBinding
+                    | B::ClusterRole
+                    | B::ClusterRoleBinding
+            )
+        })
     }
 
     /// Whether a deletion answers the object and not a `Status`.
     pub(crate) fn answers_deleted(&self) -> bool {
-        matches!(self.builtin, Some(Builtin::Pod | Builtin::Service | Builtin::ServiceAccount))
+        use Builtin as B;
+        self.builtin.is_some_and(|builtin| {
+            matches!(
+                builtin,
+                B::Pod
+                    | B::Service
+                    | B::ServiceAccount
+                    | B::PersistentVolume
+                    | B::PersistentVolumeClaim
+                    | B::PodTemplate
+                    | B::ResourceQuota
+            )
+        })
     }
 
     /// Whether a creation keeps the `status` that it brings: kubelets register their nodes with one.

@@ -28,11 +28,6 @@ impl FieldRequirement {
             _ => "",
         }
     }
-
-    /// The value that `label` must have.
-    pub(super) fn exact(&self, label: &str) -> Option<&str> {
-        (!self.negated && self.label == label).then_some(self.value.as_str())
-    }
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {

@@ -41,20 +41,6 @@ impl Selection {
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
-
-    /// The one name asked for.
-    pub(crate) fn exact_name(&self) -> Option<&str> {
-        self.exact("metadata.name")
-    }
-
-    /// The one namespace asked for.
-    pub(crate) fn exact_namespace(&self) -> Option<&str> {
-        self.exact("metadata.namespace")
-    }
-
-    fn exact(&self, label: &str) -> Option<&str> {
-        self.fields.iter().find_map(|requirement| requirement.exact(label))
-    }
 }
 
 #[cfg(test)]

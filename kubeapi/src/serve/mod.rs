@@ -27,8 +27,15 @@ mod peer;
 /// How many connections a server holds at a time; more wait in the kernel's queue.
 const CONNECTIONS: usize = 2048;
 
-/// How long a client may take for its handshake, and for the head of a request.
+/// How long a client may take for its handshake, and for the answer to a probe.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long an HTTP/1.1 connection may stay without a next request. Longer than clients keep theirs, or they would send into
+/// connections that are just being closed.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// How often an HTTP/2 client is asked whether it is still there: one that vanished would hold its watches for ever.
+const PROBE_EVERY: Duration = Duration::from_secs(30);
 
 /// How long connections may finish what they are at when the server ends; watches would go on for ever.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -40,13 +47,17 @@ const HEAD_LIMIT: usize = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The port is taken.
-    #[error("{address} is in use by another program; stop that one, or choose another port (0 takes any that is free)")]
+    #[error(
+        "{address} is in use by another program; stop that one, or choose another port (0 takes any that is free)"
+    )]
     InUse {
         /// What was asked for.
         address: SocketAddr,
     },
     /// Listening is refused for another reason.
-    #[error("cannot listen on {address}; check that the address is this machine's and the port above 1023 or allowed")]
+    #[error(
+        "cannot listen on {address}; check that the address is this machine's and the port above 1023 or allowed"
+    )]
     Refused {
         /// What was asked for.
         address: SocketAddr,
@@ -71,7 +82,11 @@ impl<S> std::fmt::Debug for Server<S> {
 
 impl<S> Server<S>
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
     S::Future: Send,
 {
     /// Listens at `address`, port 0 for any. Clients whose certificate `tls` verified get their [`Identity`] into the
@@ -164,9 +179,11 @@ where
         request
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD_LIMIT);
-    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEAD_LIMIT as u32).max_concurrent_streams(1000);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), TowerToHyperService::new(service));
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_LIMIT);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PROBE_EVERY).keep_alive_timeout(PATIENCE);
+    builder.http2().max_header_list_size(HEAD_LIMIT as u32).max_concurrent_streams(1000);
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(io), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

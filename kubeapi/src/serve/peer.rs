@@ -11,6 +11,7 @@ pub(super) fn identity(connection: &ServerConnection) -> Option<Identity> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
     let user = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-    let groups = subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
+    let groups =
+        subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
     Some(Identity { user, groups })
 }

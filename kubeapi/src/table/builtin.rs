@@ -49,6 +49,7 @@ pub(super) const DEFINITION: Printer = Printer {
     cells: |object, _| vec![name(object), text_or_empty(object, "/metadata/creationTimestamp").into()],
 };
 
+/// Of both groups that have events; each has its own names for the same fields.
 pub(super) const EVENT: Printer = Printer { columns: EVENT_COLUMNS, cells: event };
 
 const EVENT_COLUMNS: &[Column] = &[
@@ -66,8 +67,9 @@ const EVENT_COLUMNS: &[Column] = &[
 
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     let time = |pointer| object.pointer(pointer).filter(|time| !time.is_null());
-    let first = age::since(time("/firstTimestamp").or_else(|| time("/eventTime")), now);
-    let count = object.get("count").and_then(Value::as_i64).unwrap_or_default();
+    let first = time("/firstTimestamp").or_else(|| time("/deprecatedFirstTimestamp"));
+    let first = age::since(first.or_else(|| time("/eventTime")), now);
+    let count = object.get("count").or_else(|| object.get("deprecatedCount")).and_then(Value::as_i64).unwrap_or_default();
     let (last, count) = match object.get("series").filter(|series| series.is_object()) {
         Some(series) => {
             let count = series.get("count").and_then(Value::as_i64).unwrap_or_default();
@@ -75,13 +77,17 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         }
         // events of the newer kind happen once unless they say otherwise
         None => {
-            let last =
-                time("/lastTimestamp").map_or_else(|| first.clone(), |time| age::since(Some(time), now));
+            let last = time("/lastTimestamp").or_else(|| time("/deprecatedLastTimestamp"));
+            let last = last.map_or_else(|| first.clone(), |time| age::since(Some(time), now));
             (last, if count == 0 { 1 } else { count })
         }
     };
-    let kind = text_or_empty(object, "/involvedObject/kind").to_lowercase();
-    let target = match text_or_empty(object, "/involvedObject/name") {
+    let either = |first, second| match text_or_empty(object, first) {
+        "" => text_or_empty(object, second),
+        text => text,
+    };
+    let kind = either("/involvedObject/kind", "/regarding/kind").to_lowercase();
+    let target = match either("/involvedObject/name", "/regarding/name") {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
@@ -90,9 +96,9 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         text_or_empty(object, "/type").into(),
         text_or_empty(object, "/reason").into(),
         target.into(),
-        text_or_empty(object, "/involvedObject/fieldPath").into(),
+        either("/involvedObject/fieldPath", "/regarding/fieldPath").into(),
         source(object).into(),
-        text_or_empty(object, "/message").trim().into(),
+        either("/message", "/note").trim().into(),
         first.into(),
         count.into(),
         name(object),
@@ -100,13 +106,13 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn source(event: &Value) -> String {
-    let either = |first, second| match text_or_empty(event, first) {
-        "" => text_or_empty(event, second),
-        text => text,
+    let first_of = |pointers: &[&str]| {
+        let mut texts = pointers.iter().map(|pointer| text_or_empty(event, pointer));
+        texts.find(|text| !text.is_empty()).unwrap_or_default().to_owned()
     };
-    let component = either("/source/component", "/reportingComponent");
-    match either("/source/host", "/reportingInstance") {
-        "" => component.to_owned(),
+    let component = first_of(&["/source/component", "/reportingComponent", "/reportingController"]);
+    match first_of(&["/source/host", "/reportingInstance"]).as_str() {
+        "" => component,
         host => format!("{component}, {host}"),
     }
 }

@@ -4,18 +4,22 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    object::text_or_empty,
+    object::{items, text_or_empty},
     registry::{Builtin, Kind},
     status::StatusError,
 };
 
 mod age;
+mod batch;
 mod builtin;
 mod custom;
 mod json_path;
 mod network;
 mod node;
 mod pod;
+mod policy;
+mod storage;
+mod workload;
 
 /// What of each object goes along with its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,19 +101,46 @@ pub(crate) fn table(
 }
 
 fn printer(builtin: Builtin) -> &'static Printer {
+    use Builtin as B;
     match builtin {
-        Builtin::Namespace => &builtin::NAMESPACE,
-        Builtin::Node => &node::PRINTER,
-        Builtin::Pod => &pod::PRINTER,
-        Builtin::ConfigMap => &builtin::CONFIG_MAP,
-        Builtin::Secret => &builtin::SECRET,
-        Builtin::ServiceAccount => &builtin::SERVICE_ACCOUNT,
-        Builtin::Event => &builtin::EVENT,
-        Builtin::Service => &network::SERVICE,
-        Builtin::Endpoints => &network::ENDPOINTS,
-        Builtin::Lease => &builtin::LEASE,
-        Builtin::EndpointSlice => &network::ENDPOINT_SLICE,
-        Builtin::CustomResourceDefinition => &builtin::DEFINITION,
+        B::Namespace => &builtin::NAMESPACE,
+        B::Node => &node::PRINTER,
+        B::Pod => &pod::PRINTER,
+        B::ConfigMap => &builtin::CONFIG_MAP,
+        B::Secret => &builtin::SECRET,
+        B::ServiceAccount => &builtin::SERVICE_ACCOUNT,
+        B::Event | B::NewEvent => &builtin::EVENT,
+        B::Service => &network::SERVICE,
+        B::Endpoints => &network::ENDPOINTS,
+        B::PersistentVolume => &storage::VOLUME,
+        B::PersistentVolumeClaim => &storage::CLAIM,
+        B::PodTemplate => &workload::POD_TEMPLATE,
+        B::ReplicationController => &workload::REPLICATION_CONTROLLER,
+        B::ResourceQuota => &storage::QUOTA,
+        B::LimitRange => &policy::LIMIT_RANGE,
+        B::Deployment => &workload::DEPLOYMENT,
+        B::ReplicaSet => &workload::REPLICA_SET,
+        B::DaemonSet => &workload::DAEMON_SET,
+        B::StatefulSet => &workload::STATEFUL_SET,
+        B::ControllerRevision => &workload::CONTROLLER_REVISION,
+        B::Job => &batch::JOB,
+        B::CronJob => &batch::CRON_JOB,
+        B::HorizontalPodAutoscaler => &workload::AUTOSCALER,
+        B::CertificateSigningRequest => &policy::SIGNING_REQUEST,
+        B::Lease => &builtin::LEASE,
+        B::EndpointSlice => &network::ENDPOINT_SLICE,
+        B::Ingress => &network::INGRESS,
+        B::IngressClass => &network::INGRESS_CLASS,
+        B::NetworkPolicy => &network::POLICY,
+        B::PodDisruptionBudget => &policy::DISRUPTION_BUDGET,
+        B::Role | B::ClusterRole => &policy::ROLE,
+        B::RoleBinding | B::ClusterRoleBinding => &policy::BINDING,
+        B::PriorityClass => &policy::PRIORITY_CLASS,
+        B::StorageClass => &storage::CLASS,
+        B::VolumeAttachment => &storage::ATTACHMENT,
+        B::CsiDriver => &storage::DRIVER,
+        B::CsiNode => &storage::NODE,
+        B::CustomResourceDefinition => &builtin::DEFINITION,
     }
 }
 
@@ -166,6 +197,27 @@ fn pairs(map: Option<&Value>) -> String {
     let pairs: Vec<_> =
         pairs.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+}
+
+/// A label selector as text: `a=b,c in (d,e),f,!g`.
+fn selector(selector: Option<&Value>) -> String {
+    let Some(selector) = selector else { return "<none>".to_owned() };
+    let mut parts = match pairs(selector.get("matchLabels")) {
+        none if none == "<none>" => Vec::new(),
+        pairs => vec![pairs],
+    };
+    for requirement in items(selector, "/matchExpressions") {
+        let key = text_or_empty(requirement, "/key");
+        let values: Vec<_> = items(requirement, "/values").iter().filter_map(Value::as_str).collect();
+        let values = values.join(",");
+        parts.push(match text_or_empty(requirement, "/operator") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
 }
 
 #[cfg(test)]

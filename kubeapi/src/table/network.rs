@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, name, pairs, shown, since_creation, text_or, wide};
+use super::{AGE, NAME, Printer, name, pairs, selector, shown, since_creation, text_or, wide};
 use crate::object::{items, text, text_or_empty};
 
 /// How many endpoints a row shows.
@@ -42,6 +42,46 @@ pub(super) const ENDPOINT_SLICE: Printer = Printer {
             some_of(addresses, "<unset>").into(),
             since_creation(object, now),
         ]
+    },
+};
+
+pub(super) const INGRESS: Printer = Printer {
+    columns: &[NAME, shown("Class"), shown("Hosts"), shown("Address"), shown("Ports"), AGE],
+    cells: |object, now| {
+        let hosts = items(object, "/spec/rules").iter().map(|rule| text_or_empty(rule, "/host"));
+        let hosts = hosts.filter(|host| !host.is_empty()).map(str::to_owned);
+        let points = items(object, "/status/loadBalancer/ingress").iter();
+        let addresses: Vec<_> =
+            points.filter_map(|point| text(point, "/ip").or_else(|| text(point, "/hostname"))).collect();
+        let has_tls = !items(object, "/spec/tls").is_empty();
+        vec![
+            name(object),
+            text_or(object, "/spec/ingressClassName", "<none>").into(),
+            some_of(hosts, "*").into(),
+            addresses.join(",").into(),
+            if has_tls { "80, 443" } else { "80" }.into(),
+            since_creation(object, now),
+        ]
+    },
+};
+
+pub(super) const INGRESS_CLASS: Printer = Printer {
+    columns: &[NAME, shown("Controller"), shown("Parameters"), AGE],
+    cells: |object, now| {
+        let of = |field| text_or_empty(object, field);
+        let parameters = match (of("/spec/parameters/kind"), of("/spec/parameters/apiGroup")) {
+            ("", _) => "<none>".to_owned(),
+            (kind, "") => format!("{kind}/{}", of("/spec/parameters/name")),
+            (kind, group) => format!("{kind}.{group}/{}", of("/spec/parameters/name")),
+        };
+        vec![name(object), of("/spec/controller").into(), parameters.into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const POLICY: Printer = Printer {
+    columns: &[NAME, shown("Pod-Selector"), AGE],
+    cells: |object, now| {
+        vec![name(object), selector(object.pointer("/spec/podSelector")).into(), since_creation(object, now)]
     },
 };
 

@@ -8,6 +8,7 @@ use crate::{
     status::{Cause, StatusError},
 };
 
+mod batch;
 mod config;
 mod container;
 mod decode;
@@ -18,8 +19,10 @@ mod network;
 mod node;
 mod pod;
 mod pod_update;
+mod policy;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 pub(crate) use decode::decode;
 
@@ -67,6 +70,15 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
         Some(Builtin::ConfigMap | Builtin::Secret) => causes.extend(config::update(old, new)),
         Some(Builtin::Service) => causes.extend(network::update_service(old, new)),
         Some(Builtin::EndpointSlice) => causes.extend(network::update_slice(old, new)),
+        Some(Builtin::Job) => causes.extend(batch::update_job(old, new)),
+        Some(Builtin::RoleBinding | Builtin::ClusterRoleBinding) => causes.extend(policy::update_binding(old, new)),
+        Some(
+            builtin @ (Builtin::Deployment
+            | Builtin::ReplicaSet
+            | Builtin::ReplicationController
+            | Builtin::DaemonSet
+            | Builtin::StatefulSet),
+        ) => causes.extend(workload::update(builtin, old, new)),
         _ => {}
     }
     if !kind.is(Builtin::Pod) {
@@ -75,30 +87,28 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
     causes
 }
 
-/// The rules of a kind's content that hold whenever it is written.
+/// The rules of a kind's content that hold whenever it is written; kinds that are only stored have none.
 fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
+    let Some(builtin) = builtin else { return Vec::new() };
     match builtin {
-        Some(Builtin::ConfigMap) => config::config_map(object),
-        Some(Builtin::Secret) => config::secret(object),
-        Some(Builtin::Service) => network::service(object),
-        Some(Builtin::Endpoints) => network::endpoints(object),
-        Some(Builtin::EndpointSlice) => network::slice(object),
-        Some(Builtin::Lease) => lease::lease(object),
-        Some(Builtin::Node) => node::node(object),
-        Some(
-            Builtin::Pod
-            | Builtin::Namespace
-            | Builtin::ServiceAccount
-            | Builtin::Event
-            | Builtin::CustomResourceDefinition,
-        )
-        | None => Vec::new(),
+        Builtin::ConfigMap => config::config_map(object),
+        Builtin::Secret => config::secret(object),
+        Builtin::Service => network::service(object),
+        Builtin::Endpoints => network::endpoints(object),
+        Builtin::EndpointSlice => network::slice(object),
+        Builtin::Lease => lease::lease(object),
+        Builtin::Node => node::node(object),
+        Builtin::Deployment
+        | Builtin::ReplicaSet
+        | Builtin::ReplicationController
+        | Builtin::DaemonSet
+        | Builtin::StatefulSet => workload::workload(builtin, object),
+        Builtin::Job => batch::job(object),
+        Builtin::CronJob => batch::cron_job(object),
+        Builtin::PodDisruptionBudget => policy::disruption_budget(object),
+        Builtin::RoleBinding | Builtin::ClusterRoleBinding => policy::binding(object),
+        _ => Vec::new(),
     }
-}
-
-/// What stands against the name of a namespace.
-pub(crate) fn namespace_name(name: &str) -> Option<Cause> {
-    fault("metadata.namespace", name, names::dns_label(name))
 }
 
 /// What stands against the name of an object.
@@ -106,6 +116,10 @@ pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
     let faults = match kind.builtin {
         Some(Builtin::Namespace) => names::dns_label(name),
         Some(Builtin::Service) => names::dns_1035_label(name),
+        // these take any name that fits into a path
+        Some(Builtin::Role | Builtin::RoleBinding | Builtin::ClusterRole | Builtin::ClusterRoleBinding) => {
+            names::path_segment(name)
+        }
         _ => names::dns_subdomain(name),
     };
     fault("metadata.name", name, faults)

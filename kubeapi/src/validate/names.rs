@@ -74,6 +74,14 @@ pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
     faults(text, SUBDOMAIN_BYTES, text.split('.').all(is_dns_label), DNS_SUBDOMAIN)
 }
 
+/// What is wrong with a name that only has to fit into a path.
+pub(super) fn path_segment(text: &str) -> Vec<String> {
+    if matches!(text, "." | "..") {
+        return vec![format!("may not be '{text}'")];
+    }
+    ['/', '%'].iter().filter(|char| text.contains(**char)).map(|char| format!("may not contain '{char}'")).collect()
+}
+
 /// What is wrong with a key of a config map or secret.
 pub(super) fn config_key(text: &str) -> Vec<String> {
     let is_key =

@@ -1,14 +1,13 @@
 //! `pods/<name>/binding`: how a scheduler gives a pod its node.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
     merge::next_generation,
-    write::{Next, modify, timestamp},
+    update::check_expected,
+    write::{Next, modify, now},
 };
 use crate::{
     Api, Body, body,
@@ -20,34 +19,41 @@ use crate::{
 /// Binds the request's pod to the node that the `Binding` names.
 pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let binding = body::parse(&call.headers, &call.body)?;
-    let node = text_or_empty(&binding, "/target/name").to_owned();
     let (kind, name) = (&call.target.kind, &call.target.name);
-    let wrong = match text(&binding, "/target/kind") {
-        _ if node.is_empty() => Some(Cause::required("target.name", "")),
-        None | Some("" | "Node") => None,
-        Some(other) => Some(Cause::unsupported("target.kind", &json!(other), &["Node"])),
-    };
-    if let Some(cause) = wrong {
-        return Err(StatusError::invalid("", "Binding", name, vec![cause]));
-    }
+    let node = target(&binding, name)?;
     modify(api, call, |pod| {
-        let bound = text_or_empty(pod, "/spec/nodeName");
+        check_expected(call, &binding, pod)?;
+        let refuse = |why: &str| Err(StatusError::part_conflict(kind, "binding", name, why));
         if is_deleting(pod) {
-            let why = format!("pod {name} is being deleted, cannot be assigned to a host");
-            return Err(StatusError::conflict(kind, name, &why));
+            return refuse(&format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
-        if !bound.is_empty() {
-            let why = format!("pod {name} is already assigned to node {bound:?}");
-            return Err(StatusError::conflict(kind, name, &why));
+        match text_or_empty(pod, "/spec/nodeName") {
+            "" => Ok(Next::Replace(bound(pod, &node, &now()))),
+            other => refuse(&format!("pod {name} is already assigned to node {other:?}")),
         }
-        Ok(Next::Replace(bound_to(pod, &node, &timestamp(Duration::ZERO))))
     })
     .await?;
-    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &[]))
 }
 
-fn bound_to(pod: &Value, node: &str, now: &str) -> Value {
+/// The node that `binding` names, which must be for the pod `name`.
+fn target(binding: &Value, name: &str) -> Result<String, StatusError> {
+    let own = text_or_empty(binding, "/metadata/name");
+    if !own.is_empty() && own != name {
+        return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
+    }
+    let node = text_or_empty(binding, "/target/name");
+    let wrong = match text_or_empty(binding, "/target/kind") {
+        _ if node.is_empty() => Cause::required("target.name", ""),
+        "" | "Node" => return Ok(node.to_owned()),
+        other => Cause::unsupported("target.kind", &json!(other), &["Node", "<empty>"]),
+    };
+    Err(StatusError::invalid("", "Binding", name, vec![wrong]))
+}
+
+fn bound(pod: &Value, node: &str, now: &str) -> Value {
     let mut bound = pod.clone();
     let map = as_map(&mut bound);
     child(map, "spec").insert("nodeName".into(), node.into());

@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 use crate::{
     object::{as_map, assign, metadata},
     path::Part,
-    registry::Kind,
+    registry::{Builtin, Kind},
 };
 
 /// Metadata that only the server writes.
-const SERVERS: [&str; 6] =
-    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"];
+const SERVERS: [&str; 5] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
 /// `new` in place of `old` through the main resource or its part: each keeps what the other one writes, and nobody writes
 /// what the server does.
@@ -22,18 +22,24 @@ pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Valu
         assign(as_map(&mut new), "status", old.get("status").cloned());
     }
     keep_servers_metadata(old, &mut new);
-    if kind.counts_generations() && wanted(old) != wanted(&new) {
+    if kind.counts_generations() && wanted(kind, old) != wanted(kind, &new) {
         next_generation(&mut new);
     }
     new
 }
 
-/// The old object with the new one's status; labels and annotations too, where kubelets write them with the status.
+/// Whether `…/status` writes metadata too: kubelets write labels and annotations with the status. For kinds from definitions,
+/// and definitions themselves, the real server takes the status alone.
+pub(super) fn status_has_metadata(kind: &Kind) -> bool {
+    kind.builtin.is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition)
+}
+
+/// The old object with the new one's status.
 fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
     let mut merged = old.clone();
     assign(as_map(&mut merged), "status", new.get("status").cloned());
-    if kind.builtin.is_some() {
-        for key in ["labels", "annotations"] {
+    if status_has_metadata(kind) {
+        for key in ["labels", "annotations", "finalizers"] {
             let value = new.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned();
             assign(metadata(&mut merged), key, value);
         }
@@ -50,11 +56,14 @@ fn keep_servers_metadata(old: &Value, new: &mut Value) {
     assign(metadata, "resourceVersion", old.pointer("/metadata/resourceVersion").cloned());
 }
 
-/// What the user wants: all but metadata and status.
-fn wanted(object: &Value) -> Map<String, Value> {
+/// What the user wants: all but the metadata, and the status where that is apart.
+fn wanted(kind: &Kind, object: &Value) -> Map<String, Value> {
     let mut wanted = object.as_object().cloned().unwrap_or_default();
-    for key in ["metadata", "status", "apiVersion", "kind"] {
+    for key in ["metadata", "apiVersion", "kind"] {
         wanted.shift_remove(key);
+    }
+    if kind.status {
+        wanted.shift_remove("status");
     }
     wanted
 }

@@ -1,15 +1,13 @@
 //! `patch`, in its four kinds.
 
-use std::time::Duration;
-
 use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::{
-    create::create_object,
-    get::{answer, find},
+    create::{Origin, create_if_missing},
+    get::answer,
     update::{check_expected, finish},
-    write::{Admitted, admit, modify, target, timestamp, writer},
+    write::{Admitted, admit, modify, now, target, writer},
 };
 use crate::{
     Api, Body,
@@ -27,39 +25,49 @@ const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+jso
 pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let kind = PatchKind::from_content_type(media_type(&call.headers))
         .ok_or_else(|| StatusError::unsupported_media_type(ACCEPTED))?;
-    let body = if kind == PatchKind::Apply { yaml(&call.body)? } else { json(&call.body)? };
-    if kind == PatchKind::Apply {
-        if call.query.get("fieldManager").is_none() {
-            return Err(StatusError::bad_request("fieldManager is required for apply patch"));
-        }
-        if call.target.part.is_none() && is_missing(api, call).await? {
-            let applied = patched(call, kind, None, &body)?;
-            let (object, warnings) = create_object(api, call, applied).await?;
-            return answer(call, StatusCode::CREATED, object, &warnings);
+    let body = read(api, call, kind)?;
+    let is_apply = kind == PatchKind::Apply;
+    if is_apply && call.target.part.is_none() {
+        let new = || admit(api, call, patched(call, kind, None, &body)?);
+        if let Some(created) = create_if_missing(api, call, new, Origin::Apply).await? {
+            return Ok(created);
         }
     }
     let mut warnings = Vec::new();
     let object = modify(api, call, |current| {
+        if is_apply {
+            check_expected(call, &body, current)?;
+        }
         let new = patched(call, kind, Some(current), &body)?;
         let Admitted { object, warnings: found } = admit(api, call, new)?;
         warnings = found;
         check_expected(call, &object, current)?;
-        finish(api, call, current, object, kind != PatchKind::Apply)
+        finish(api, call, current, object, !is_apply)
     })
     .await?;
     answer(call, StatusCode::OK, object, &warnings)
 }
 
-async fn is_missing(api: &Api, call: &Call) -> Result<bool, StatusError> {
-    match find(api, &call.target).await {
-        Ok(_) => Ok(false),
-        Err(error) if error.code == StatusCode::NOT_FOUND => Ok(true),
-        Err(error) => Err(error),
+/// The patch that came in. What is applied is an object, and is read as one: what means the same as what stands, but is
+/// written in another way (`cpu: 1`), is no change.
+fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
+    if kind != PatchKind::Apply {
+        return json(&call.body);
     }
+    let mut object = yaml(&call.body)?;
+    if api.is_full() {
+        call.target.kind.schema().normalise(&mut object);
+    }
+    Ok(object)
 }
 
-fn patched(call: &Call, kind: PatchKind, current: Option<&Value>, body: &Value) -> Result<Value, StatusError> {
-    let now = timestamp(Duration::ZERO);
+fn patched(
+    call: &Call,
+    kind: PatchKind,
+    current: Option<&Value>,
+    body: &Value,
+) -> Result<Value, StatusError> {
+    let now = now();
     let options = ApplyOptions { force: call.query.flag("force"), ..writer(call, &now) };
     patch::patch(kind, &target(&call.target.kind), current, body, &options).map_err(StatusError::from)
 }

@@ -1,16 +1,11 @@
 //! `serviceaccounts/<name>/token`: `TokenRequest` (authentication.k8s.io/v1).
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use k8s_openapi::api::authentication::v1::TokenRequestSpec;
 use serde_json::{Value, json};
 
-use super::{
-    get::find,
-    write::{timestamp},
-};
+use super::{get::find, write::now};
 use crate::{Api, Body, TokenError, body, object::text_or_empty, service::Call, status::StatusError};
 
 /// A token for the request's service account.
@@ -31,7 +26,7 @@ pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     })?;
     let answer = json!({
         "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {"name": name, "namespace": namespace, "creationTimestamp": timestamp(Duration::ZERO)},
+        "metadata": {"name": name, "namespace": namespace, "creationTimestamp": now()},
         "spec": spec, "status": status,
     });
     Ok(body::answer(StatusCode::CREATED, Bytes::from(answer.to_string()), &[]))

@@ -1,19 +1,17 @@
 //! `update`, and the end that it shares with `patch`.
 
-use std::time::Duration;
-
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    create::create_object,
-    get::{answer, find},
+    create::{Origin, create_if_missing},
+    get::answer,
     merge::merged,
-    write::{Admitted, Next, accept, admit, modify, target, timestamp, writer},
+    write::{Admitted, Next, accept, admit, modify, now, target, writer},
 };
 use crate::{
     Api, Body, body, defaults,
-    object::{has_finalizers, is_deleting, items, text_or_empty},
+    object::{has_finalizers, is_deleting, text_or_empty},
     patch,
     service::Call,
     status::{Cause, StatusError},
@@ -24,16 +22,19 @@ use crate::{
 pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let kind = &call.target.kind;
     let Admitted { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
-    if kind.allows_create_on_update() && call.target.part.is_none() && is_missing(api, call).await? {
-        let (object, warnings) = create_object(api, call, object).await?;
-        return answer(call, StatusCode::CREATED, object, &warnings);
+    if kind.allows_create_on_update() && call.target.part.is_none() {
+        let new = || Ok(Admitted { object: object.clone(), warnings: warnings.clone() });
+        if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
+            return Ok(created);
+        }
     }
-    let version = text_or_empty(&object, "/metadata/resourceVersion");
-    if version.is_empty() && api.is_full() && !kind.allows_unconditional_update() {
-        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
-        return accept(kind, &call.target.name, vec![cause]).and_then(|()| Err(StatusError::no_resource()));
-    }
+    let needs_version = api.is_full() && !kind.allows_unconditional_update();
     let updated = modify(api, call, |current| {
+        if needs_version && text_or_empty(&object, "/metadata/resourceVersion").is_empty() {
+            // the real server names the collection in place of the kind
+            let causes = vec![Cause::unversioned()];
+            return Err(StatusError::invalid(&kind.group, &kind.plural, &call.target.name, causes));
+        }
         check_expected(call, &object, current)?;
         finish(api, call, current, object.clone(), true)
     })
@@ -41,15 +42,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     answer(call, StatusCode::OK, updated, &warnings)
 }
 
-async fn is_missing(api: &Api, call: &Call) -> Result<bool, StatusError> {
-    match find(api, &call.target).await {
-        Ok(_) => Ok(false),
-        Err(error) if error.code == StatusCode::NOT_FOUND => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-/// What an object that came in says of the one that it replaces must be so: its version and its uid.
+/// What an object that came in says of the one that it is for must be so: its version and its uid.
 pub(super) fn check_expected(call: &Call, object: &Value, current: &Value) -> Result<(), StatusError> {
     let (kind, name) = (&call.target.kind, &call.target.name);
     let differs = |field: &str| {
@@ -57,8 +50,10 @@ pub(super) fn check_expected(call: &Call, object: &Value, current: &Value) -> Re
         !expected.is_empty() && expected != text_or_empty(current, field)
     };
     if differs("/metadata/uid") {
-        let (expected, found) = (text_or_empty(object, "/metadata/uid"), text_or_empty(current, "/metadata/uid"));
-        let why = format!("Precondition failed: UID in precondition: {expected}, UID in object meta: {found}");
+        let (expected, found) =
+            (text_or_empty(object, "/metadata/uid"), text_or_empty(current, "/metadata/uid"));
+        let why =
+            format!("Precondition failed: UID in precondition: {expected}, UID in object meta: {found}");
         return Err(StatusError::conflict(kind, name, &why));
     }
     // "0" stands for any version
@@ -70,16 +65,20 @@ pub(super) fn check_expected(call: &Call, object: &Value, current: &Value) -> Re
 
 /// `new` in place of `current`, as it is stored: merged, defaulted, validated. `track`: the writer's fields are noted as those
 /// of an update (an apply has noted its own).
-pub(super) fn finish(api: &Api, call: &Call, current: &Value, new: Value, track: bool) -> Result<Next, StatusError> {
+pub(super) fn finish(
+    api: &Api,
+    call: &Call,
+    current: &Value,
+    new: Value,
+    track: bool,
+) -> Result<Next, StatusError> {
     let kind = &call.target.kind;
     let mut new = merged(kind, call.target.part, current, new);
     if api.is_full() {
         defaults::fill(kind, &mut new);
         accept(kind, &call.target.name, validate::update(kind, current, &new))?;
-        check_finalizers(call, current, &new)?;
         if track {
-            let now = timestamp(Duration::ZERO);
-            patch::track_update(&target(kind), Some(current), &mut new, &writer(call, &now));
+            patch::track_update(&target(kind), Some(current), &mut new, &writer(call, &now()));
         }
     }
     Ok(if is_over(&new) { Next::Remove } else { Next::Replace(new) })
@@ -87,17 +86,7 @@ pub(super) fn finish(api: &Api, call: &Call, current: &Value, new: Value, track:
 
 /// An object under deletion goes with its last finalizer; a pod waits for its grace period to be 0 as well.
 fn is_over(object: &Value) -> bool {
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+    let grace =
+        object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
     is_deleting(object) && !has_finalizers(object) && grace == 0
-}
-
-/// Nothing may ask to be heard before a deletion that has begun.
-fn check_finalizers(call: &Call, current: &Value, new: &Value) -> Result<(), StatusError> {
-    let field = "/metadata/finalizers";
-    let added: Vec<_> = items(new, field).iter().filter(|finalizer| !items(current, field).contains(finalizer)).collect();
-    if !is_deleting(current) || added.is_empty() {
-        return Ok(());
-    }
-    let why = "no new finalizers can be added if the object is being deleted, found new finalizers";
-    accept(&call.target.kind, &call.target.name, vec![Cause::forbidden("metadata.finalizers", &format!("{why} {}", json!(added)))])
 }

@@ -37,20 +37,19 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let selection = selection(call)?;
     let include = Include::parse(call.query.get("includeObject"))?;
     let bookmarks = call.query.flag("allowWatchBookmarks");
+    // which parameters go together was checked before
     let wants_list = call.query.flag("sendInitialEvents");
-    if wants_list && call.query.get("resourceVersionMatch") != Some("NotOlderThan") {
-        return Err(StatusError::bad_request(
-            "sendInitialEvents needs resourceVersionMatch=NotOlderThan",
-        ));
-    }
-    let asked = call.query.resource_version()?;
+    let wants_changes_only = call.query.has("sendInitialEvents") && !wants_list;
+    let asked = call.query.resource_version()?.unwrap_or_default();
     let current = api.store().revision();
-    if let Some(asked) = asked.filter(|asked| wants_list && *asked > current) {
+    if wants_list && asked > current {
         return Err(StatusError::too_large_revision(asked, current));
     }
     let (initial, from) = match asked {
-        Some(revision) if revision > 0 && !wants_list => (Vec::new(), revision),
-        _ => all(api, call, &selection).await?,
+        0 if wants_changes_only => (Vec::new(), current),
+        0 => all(api, call, &selection).await?,
+        _ if wants_list => all(api, call, &selection).await?,
+        _ => (Vec::new(), asked),
     };
     let mut lines = Lines {
         kind: std::sync::Arc::clone(&call.target.kind),
@@ -59,7 +58,8 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         selection,
         headed: false,
     };
-    let mut ready: VecDeque<Bytes> = initial.iter().map(|object| lines.line("ADDED", object)).collect::<Result<_, _>>()?;
+    let mut ready: VecDeque<Bytes> =
+        initial.iter().map(|object| lines.line("ADDED", object)).collect::<Result<_, _>>()?;
     if wants_list && bookmarks {
         ready.push_back(lines.bookmark(from, true));
     }
@@ -72,15 +72,29 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         }
         Err(error) => return Err(error.into()),
     };
-    let timeout = call.query.number("timeoutSeconds")?.map(Duration::from_secs);
-    let timeout = timeout.unwrap_or_else(|| MIN_TIMEOUT.mul_f64(1.0 + rand::rng().random::<f64>()));
+    let timeout = timeout(call.query.number("timeoutSeconds")?);
     let mut ticks = interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let feed = Feed { ready, changes, lines, bookmarks: bookmarks.then_some(ticks), until: Instant::now() + timeout };
+    let feed = Feed {
+        ready,
+        changes,
+        lines,
+        bookmarks: bookmarks.then_some(ticks),
+        until: Instant::now() + timeout,
+    };
     Ok(body::stream(futures::stream::unfold(feed, |mut feed| async move {
         let line = feed.next().await?;
         Some((Ok::<_, BoxError>(line), feed))
     })))
+}
+
+/// 0 and less mean the server's own.
+fn timeout(asked: Option<i64>) -> Duration {
+    match asked.and_then(|seconds| u64::try_from(seconds).ok()) {
+        // far beyond what a clock can count is as good as a year
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.min(365 * 24 * 3600)),
+        _ => MIN_TIMEOUT.mul_f64(1.0 + rand::rng().random::<f64>()),
+    }
 }
 
 /// An answer under way.
@@ -109,6 +123,9 @@ impl Feed {
             };
             tokio::select! {
                 biased;
+                // first, so that a stream of changes that never pauses ends too
+                () = sleep_until(self.until) => return None,
+                // cancel-safe: a change not taken comes again
                 change = changes.next() => match change.map_err(StatusError::from).and_then(|event| self.lines.event(&event)) {
                     Ok(line) => self.ready.extend(line),
                     Err(error) => {
@@ -117,7 +134,6 @@ impl Feed {
                     }
                 },
                 _ = tick => return Some(self.lines.bookmark(changes.position(), false)),
-                () = sleep_until(self.until) => return None,
             }
         }
     }
@@ -154,7 +170,8 @@ impl Lines {
             // what the watcher knew, at the revision at which it left
             (true, false) => {
                 let mut last = before.unwrap_or_default();
-                metadata(&mut last).insert("resourceVersion".into(), event.object.revision.to_string().into());
+                metadata(&mut last)
+                    .insert("resourceVersion".into(), event.object.revision.to_string().into());
                 Ok(Some(written("DELETED", self.shaped(last).to_string().as_bytes())))
             }
         }

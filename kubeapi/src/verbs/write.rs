@@ -1,11 +1,12 @@
 //! What all writes share: reading what came in, admission, and the way to the store.
 
-use std::time::Duration;
-
-use jiff::{Timestamp, ToSpan};
+use jiff::Timestamp;
 use serde_json::Value;
 
-use super::get::{find, key};
+use super::{
+    get::{find, key},
+    merge::status_has_metadata,
+};
 use crate::{
     Api,
     object::{metadata, text_or_empty},
@@ -28,10 +29,13 @@ pub(super) struct Admitted {
 }
 
 /// RFC 3339 in whole seconds, as all times of objects' metadata.
-pub(super) fn timestamp(after: Duration) -> String {
-    let seconds = i64::try_from(after.as_secs()).unwrap_or_default();
-    let time = Timestamp::now().checked_add(seconds.seconds()).unwrap_or(Timestamp::MAX);
+pub(super) fn written(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// This second.
+pub(super) fn now() -> String {
+    written(Timestamp::now())
 }
 
 /// Holds an object that came in against its schema, and gives it the type and place that the path says.
@@ -47,8 +51,10 @@ pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitte
 }
 
 fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusError> {
-    let (namespace, name) =
-        (text_or_empty(object, "/metadata/namespace").to_owned(), text_or_empty(object, "/metadata/name").to_owned());
+    let (namespace, name) = (
+        text_or_empty(object, "/metadata/namespace").to_owned(),
+        text_or_empty(object, "/metadata/name").to_owned(),
+    );
     if kind.namespaced && !namespace.is_empty() && namespace != target.namespace {
         return Err(StatusError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
@@ -133,7 +139,7 @@ pub(super) async fn modify(
     mut change: impl FnMut(&Value) -> Result<Next, StatusError>,
 ) -> Result<Value, StatusError> {
     let target = &call.target;
-    let dry_run = call.query.dry_run()?;
+    let dry_run = call.query.dry_run();
     let mut attempts = ATTEMPTS;
     loop {
         let current = find(api, target).await?;
@@ -166,9 +172,11 @@ pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
 
 /// Who writes, and which fields this endpoint leaves alone.
 pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
+    let kind = &call.target.kind;
     let ignored: &[&str] = match call.target.part {
+        Some(Part::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
         Some(Part::Status) => &["spec"],
-        _ if call.target.kind.status => &["status"],
+        _ if kind.status => &["status"],
         _ => &[],
     };
     ApplyOptions { manager: call.manager(), force: false, now, subresource: call.target.part_name(), ignored }

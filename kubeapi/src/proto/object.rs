@@ -1,0 +1,208 @@
+//! Objects: messages walked by their fields' tables into the JSON that Go would write of them.
+
+use serde_json::{Map, Value};
+
+use super::{
+    error::{Error, Fault},
+    scalar::Scalar,
+    schema::{Field, Message, MessageId, Schema, Shape, Type},
+    wire::{Fields, Raw},
+};
+
+/// How deep messages may be nested. Only schemas within schemas go deeper than about fifteen.
+pub(crate) const DEPTH: usize = 100;
+
+/// How many values an object may have. An empty item of two bytes becomes an object of hundreds, so that the limit of the
+/// body's size alone would allow gigabytes.
+pub(crate) const VALUES: usize = 200_000;
+
+/// Reads one body.
+pub(super) struct Decoder {
+    schema: &'static Schema,
+    depth: usize,
+    values: usize,
+}
+
+/// What came for a field. Which part is in use depends on the field's shape and type.
+#[derive(Clone, Default)]
+struct Slot<'a> {
+    seen: bool,
+    /// A message can come in parts, which count as if they were joined.
+    parts: Vec<&'a [u8]>,
+    values: Vec<Value>,
+    entries: Map<String, Value>,
+}
+
+impl Decoder {
+    pub(super) fn new(schema: &'static Schema) -> Self {
+        Self { schema, depth: 0, values: 0 }
+    }
+
+    /// Adds the fields of a message to `object`.
+    pub(super) fn fill(
+        &mut self,
+        id: MessageId,
+        parts: &[&[u8]],
+        object: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        let message = self.schema.message(id);
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(damaged(message, Fault::TooDeep));
+        }
+        for (field, slot) in message.fields.iter().zip(self.slots(message, parts)?) {
+            if let (Shape::Inline, Type::Message(inner)) = (field.shape, field.of) {
+                self.fill(inner, &slot.parts, object)?;
+            } else if let Some(value) = self.json(field, slot)? {
+                self.count(message)?;
+                object.insert(field.name.into(), value);
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// The JSON of a message.
+    fn value(&mut self, id: MessageId, parts: &[&[u8]]) -> Result<Value, Error> {
+        if self.schema.message(id).union {
+            return self.variant(id, parts);
+        }
+        let mut object = Map::new();
+        self.fill(id, parts, &mut object)?;
+        Ok(Value::Object(object))
+    }
+
+    /// The JSON of a union's last field that is there, or else of its first.
+    fn variant(&mut self, id: MessageId, parts: &[&[u8]]) -> Result<Value, Error> {
+        let message = self.schema.message(id);
+        let mut slots: Vec<_> = message.fields.iter().zip(self.slots(message, parts)?).collect();
+        let last = slots.iter().rposition(|(_, slot)| slot.seen).unwrap_or_default();
+        if last >= slots.len() {
+            return Ok(Value::Null);
+        }
+        let (field, slot) = slots.swap_remove(last);
+        self.depth += 1;
+        let value = self.json(field, slot)?;
+        self.depth -= 1;
+        Ok(value.unwrap_or_default())
+    }
+
+    /// What the bytes have for each field of a message. Unknown fields are skipped: newer clients have more.
+    fn slots<'a>(&mut self, message: &'static Message, parts: &[&'a [u8]]) -> Result<Vec<Slot<'a>>, Error> {
+        let mut slots = vec![Slot::default(); message.fields.len()];
+        for item in parts.iter().flat_map(|part| Fields::of(part)) {
+            let (number, raw) = item.map_err(|fault| damaged(message, fault))?;
+            let known = message.fields.iter().zip(&mut slots).find(|(field, _)| field.number == number);
+            if let Some((field, slot)) = known {
+                slot.seen = true;
+                self.take(Place { message, field }, raw, slot)?;
+            }
+        }
+        Ok(slots)
+    }
+
+    fn take<'a>(&mut self, at: Place, raw: Raw<'a>, slot: &mut Slot<'a>) -> Result<(), Error> {
+        match (at.field.shape, at.field.of) {
+            (Shape::Map, of) => {
+                let (key, value) = self.entry(at, of, raw)?;
+                self.count(at.message)?;
+                slot.entries.insert(key.into(), value);
+            }
+            (Shape::List, Type::Message(id)) => {
+                let value = self.value(id, &[at.check(raw.bytes())?])?;
+                self.count(at.message)?;
+                slot.values.push(value);
+            }
+            (Shape::List, Type::Scalar(scalar)) => match scalar.packed(raw) {
+                Some(packed) => {
+                    for raw in packed {
+                        let value = at.check(raw.and_then(|raw| scalar.read(raw)))?;
+                        self.count(at.message)?;
+                        slot.values.push(value);
+                    }
+                }
+                None => {
+                    self.count(at.message)?;
+                    slot.values.push(at.check(scalar.read(raw))?);
+                }
+            },
+            (Shape::Value | Shape::Optional | Shape::Inline, Type::Message(_)) => {
+                slot.parts.push(at.check(raw.bytes())?);
+            }
+            (Shape::Value | Shape::Optional | Shape::Inline, Type::Scalar(scalar)) => {
+                slot.values.clear();
+                slot.values.push(at.check(scalar.read(raw))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A map's entry is a message of a key and a value, either of which may be absent.
+    fn entry<'a>(&mut self, at: Place, of: Type, raw: Raw<'a>) -> Result<(&'a str, Value), Error> {
+        let (mut key, mut value) = ("", None);
+        for item in Fields::of(at.check(raw.bytes())?) {
+            match at.check(item)? {
+                (1, raw) => key = at.check(raw.text())?,
+                (2, raw) => value = Some(raw),
+                _ => {}
+            }
+        }
+        let value = match of {
+            Type::Message(id) => {
+                let part = at.check(value.map_or(Ok(&[][..]), Raw::bytes))?;
+                self.value(id, &[part])?
+            }
+            Type::Scalar(scalar) => {
+                at.check(value.map_or_else(|| Ok(scalar.zero()), |raw| scalar.read(raw)))?
+            }
+        };
+        Ok((key, value))
+    }
+
+    /// The JSON of a field; `None` when JSON leaves it out.
+    fn json(&mut self, field: &Field, mut slot: Slot<'_>) -> Result<Option<Value>, Error> {
+        let always = field.always;
+        Ok(match (field.shape, field.of) {
+            // Go's nil
+            (Shape::Optional | Shape::List | Shape::Map, _) | (_, Type::Scalar(Scalar::Bytes))
+                if !slot.seen =>
+            {
+                always.then_some(Value::Null)
+            }
+            (Shape::List, _) => (always || !slot.values.is_empty()).then_some(Value::Array(slot.values)),
+            (Shape::Map, _) => Some(Value::Object(slot.entries)),
+            (Shape::Value | Shape::Optional | Shape::Inline, Type::Message(id)) => {
+                Some(self.value(id, &slot.parts)?)
+            }
+            (shape, Type::Scalar(scalar)) => {
+                let value = slot.values.pop().unwrap_or_else(|| scalar.zero());
+                (always || shape == Shape::Optional || !scalar.omits(&value)).then_some(value)
+            }
+        })
+    }
+
+    fn count(&mut self, message: &Message) -> Result<(), Error> {
+        self.values += 1;
+        if self.values > VALUES { Err(damaged(message, Fault::TooMany)) } else { Ok(()) }
+    }
+}
+
+/// Where a value stands.
+#[derive(Clone, Copy)]
+struct Place {
+    message: &'static Message,
+    field: &'static Field,
+}
+
+impl Place {
+    fn check<T>(self, result: Result<T, Fault>) -> Result<T, Error> {
+        result.map_err(|fault| Error::Damaged {
+            at: format!("{}.{}", self.message.name, self.field.name),
+            fault,
+        })
+    }
+}
+
+fn damaged(message: &Message, fault: Fault) -> Error {
+    Error::Damaged { at: message.name.into(), fault }
+}

@@ -1,0 +1,191 @@
+//! Rows of volumes, claims, classes and drivers.
+
+use serde_json::{Map, Value};
+
+use super::{AGE, NAME, Printer, name, shown, since_creation, text_or, wide};
+use crate::object::{is_deleting, items, text_or_empty};
+
+pub(super) const VOLUME: Printer = Printer {
+    columns: &[
+        NAME,
+        shown("Capacity"),
+        shown("Access Modes"),
+        shown("Reclaim Policy"),
+        shown("Status"),
+        shown("Claim"),
+        shown("StorageClass"),
+        shown("VolumeAttributesClass"),
+        shown("Reason"),
+        AGE,
+        wide("VolumeMode"),
+    ],
+    cells: |object, now| {
+        let of = |field| text_or_empty(object, field);
+        let claim = match of("/spec/claimRef/name") {
+            "" => String::new(),
+            name => format!("{}/{name}", of("/spec/claimRef/namespace")),
+        };
+        vec![
+            name(object),
+            of("/spec/capacity/storage").into(),
+            modes(items(object, "/spec/accessModes")).into(),
+            of("/spec/persistentVolumeReclaimPolicy").into(),
+            phase(object).into(),
+            claim.into(),
+            of("/spec/storageClassName").into(),
+            text_or(object, "/spec/volumeAttributesClassName", "<unset>").into(),
+            of("/status/reason").into(),
+            since_creation(object, now),
+            text_or(object, "/spec/volumeMode", "<unset>").into(),
+        ]
+    },
+};
+
+pub(super) const CLAIM: Printer = Printer {
+    columns: &[
+        NAME,
+        shown("Status"),
+        shown("Volume"),
+        shown("Capacity"),
+        shown("Access Modes"),
+        shown("StorageClass"),
+        shown("VolumeAttributesClass"),
+        AGE,
+        wide("VolumeMode"),
+    ],
+    cells: |object, now| {
+        let of = |field| text_or_empty(object, field);
+        let volume = of("/spec/volumeName");
+        let (capacity, granted) = match volume {
+            "" => ("", String::new()),
+            _ => (of("/status/capacity/storage"), modes(items(object, "/status/accessModes"))),
+        };
+        vec![
+            name(object),
+            phase(object).into(),
+            volume.into(),
+            capacity.into(),
+            granted.into(),
+            of("/spec/storageClassName").into(),
+            text_or(object, "/spec/volumeAttributesClassName", "<unset>").into(),
+            since_creation(object, now),
+            text_or(object, "/spec/volumeMode", "<unset>").into(),
+        ]
+    },
+};
+
+pub(super) const CLASS: Printer = Printer {
+    columns: &[
+        NAME,
+        shown("Provisioner"),
+        shown("ReclaimPolicy"),
+        shown("VolumeBindingMode"),
+        shown("AllowVolumeExpansion"),
+        AGE,
+    ],
+    cells: |object, now| {
+        let default = text_or_empty(object, "/metadata/annotations/storageclass.kubernetes.io~1is-default-class");
+        let name = text_or_empty(object, "/metadata/name");
+        vec![
+            if default == "true" { format!("{name} (default)") } else { name.to_owned() }.into(),
+            text_or_empty(object, "/provisioner").into(),
+            text_or_empty(object, "/reclaimPolicy").into(),
+            text_or_empty(object, "/volumeBindingMode").into(),
+            flag(object, "/allowVolumeExpansion"),
+            since_creation(object, now),
+        ]
+    },
+};
+
+pub(super) const ATTACHMENT: Printer = Printer {
+    columns: &[NAME, shown("Attacher"), shown("PV"), shown("Node"), shown("Attached"), AGE],
+    cells: |object, now| {
+        vec![
+            name(object),
+            text_or_empty(object, "/spec/attacher").into(),
+            text_or_empty(object, "/spec/source/persistentVolumeName").into(),
+            text_or_empty(object, "/spec/nodeName").into(),
+            flag(object, "/status/attached"),
+            since_creation(object, now),
+        ]
+    },
+};
+
+pub(super) const DRIVER: Printer = Printer {
+    columns: &[
+        NAME,
+        shown("AttachRequired"),
+        shown("PodInfoOnMount"),
+        shown("StorageCapacity"),
+        shown("TokenRequests"),
+        shown("RequiresRepublish"),
+        shown("Modes"),
+        AGE,
+    ],
+    cells: |object, now| {
+        let list = |texts: Vec<&str>, none: &str| {
+            if texts.is_empty() { none.to_owned() } else { texts.join(",") }
+        };
+        let requests = items(object, "/spec/tokenRequests").iter();
+        let audiences = requests.map(|request| text_or_empty(request, "/audience")).collect();
+        let modes = items(object, "/spec/volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
+        vec![
+            name(object),
+            flag(object, "/spec/attachRequired"),
+            flag(object, "/spec/podInfoOnMount"),
+            flag(object, "/spec/storageCapacity"),
+            list(audiences, "<unset>").into(),
+            flag(object, "/spec/requiresRepublish"),
+            list(modes, "<none>").into(),
+            since_creation(object, now),
+        ]
+    },
+};
+
+pub(super) const NODE: Printer = Printer {
+    columns: &[NAME, shown("Drivers"), AGE],
+    cells: |object, now| vec![name(object), items(object, "/spec/drivers").len().into(), since_creation(object, now)],
+};
+
+pub(super) const QUOTA: Printer = Printer {
+    columns: &[NAME, shown("Request"), shown("Limit"), AGE],
+    cells: |object, now| {
+        let hard = object.pointer("/status/hard").and_then(Value::as_object);
+        let used = |resource: &str| {
+            let used = object.pointer("/status/used").and_then(|used| used.get(resource));
+            used.and_then(Value::as_str).unwrap_or("0").to_owned()
+        };
+        let mut columns = [Vec::new(), Vec::new()];
+        let mut resources: Vec<_> = hard.into_iter().flat_map(Map::iter).collect();
+        resources.sort_by_key(|(resource, _)| *resource);
+        for (resource, amount) in resources {
+            let text = format!("{resource}: {}/{}", used(resource), amount.as_str().unwrap_or_default());
+            let column = usize::from(resource.starts_with("limits."));
+            if let Some(column) = columns.get_mut(column) {
+                column.push(text);
+            }
+        }
+        let [requests, limits] = columns.map(|texts| texts.join(", "));
+        vec![name(object), requests.into(), limits.into(), since_creation(object, now)]
+    },
+};
+
+fn phase(object: &Value) -> &str {
+    if is_deleting(object) { "Terminating" } else { text_or_empty(object, "/status/phase") }
+}
+
+fn modes(modes: &[Value]) -> String {
+    let short = |mode: &Value| match mode.as_str() {
+        Some("ReadWriteOnce") => Some("RWO"),
+        Some("ReadOnlyMany") => Some("ROX"),
+        Some("ReadWriteMany") => Some("RWX"),
+        Some("ReadWriteOncePod") => Some("RWOP"),
+        _ => None,
+    };
+    let short: Vec<_> = modes.iter().filter_map(short).collect();
+    short.join(",")
+}
+
+fn flag(object: &Value, pointer: &str) -> Value {
+    object.pointer(pointer).and_then(Value::as_bool).unwrap_or(false).into()
+}

@@ -1,0 +1,168 @@
+//! Rows of the kinds that keep pods running.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, NAME, Printer, name, pairs, selector, shown, since_creation, text_or, wide};
+use crate::object::{items, text, text_or_empty};
+
+const CONTAINERS: super::Column = wide("Containers");
+const IMAGES: super::Column = wide("Images");
+const SELECTOR: super::Column = wide("Selector");
+
+pub(super) const DEPLOYMENT: Printer = Printer {
+    columns: &[NAME, shown("Ready"), shown("Up-to-date"), shown("Available"), AGE, CONTAINERS, IMAGES, SELECTOR],
+    cells: |object, now| {
+        let ready = format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
+        let [containers, images] = template(object);
+        vec![
+            name(object),
+            ready.into(),
+            number(object, "/status/updatedReplicas").into(),
+            number(object, "/status/availableReplicas").into(),
+            since_creation(object, now),
+            containers,
+            images,
+            selector(object.pointer("/spec/selector")).into(),
+        ]
+    },
+};
+
+pub(super) const REPLICA_SET: Printer = Printer {
+    columns: REPLICA_COLUMNS,
+    cells: |object, now| replicas(object, selector(object.pointer("/spec/selector")), now),
+};
+
+pub(super) const REPLICATION_CONTROLLER: Printer = Printer {
+    columns: REPLICA_COLUMNS,
+    cells: |object, now| replicas(object, pairs(object.pointer("/spec/selector")), now),
+};
+
+const REPLICA_COLUMNS: &[super::Column] =
+    &[NAME, shown("Desired"), shown("Current"), shown("Ready"), AGE, CONTAINERS, IMAGES, SELECTOR];
+
+fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {
+    let [containers, images] = template(object);
+    vec![
+        name(object),
+        number(object, "/spec/replicas").into(),
+        number(object, "/status/replicas").into(),
+        number(object, "/status/readyReplicas").into(),
+        since_creation(object, now),
+        containers,
+        images,
+        selector.into(),
+    ]
+}
+
+pub(super) const DAEMON_SET: Printer = Printer {
+    columns: &[
+        NAME,
+        shown("Desired"),
+        shown("Current"),
+        shown("Ready"),
+        shown("Up-to-date"),
+        shown("Available"),
+        shown("Node Selector"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: |object, now| {
+        let [containers, images] = template(object);
+        let status = |field: &str| Value::from(number(object, &format!("/status/{field}")));
+        vec![
+            name(object),
+            status("desiredNumberScheduled"),
+            status("currentNumberScheduled"),
+            status("numberReady"),
+            status("updatedNumberScheduled"),
+            status("numberAvailable"),
+            pairs(object.pointer("/spec/template/spec/nodeSelector")).into(),
+            since_creation(object, now),
+            containers,
+            images,
+            selector(object.pointer("/spec/selector")).into(),
+        ]
+    },
+};
+
+pub(super) const STATEFUL_SET: Printer = Printer {
+    columns: &[NAME, shown("Ready"), AGE, CONTAINERS, IMAGES],
+    cells: |object, now| {
+        let ready = format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
+        let [containers, images] = template(object);
+        vec![name(object), ready.into(), since_creation(object, now), containers, images]
+    },
+};
+
+pub(super) const CONTROLLER_REVISION: Printer = Printer {
+    columns: &[NAME, shown("Controller"), shown("Revision"), AGE],
+    cells: |object, now| {
+        let owners = items(object, "/metadata/ownerReferences");
+        let controller = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+        let controller = controller.map_or_else(|| "<none>".to_owned(), |owner| {
+            let version = text_or_empty(owner, "/apiVersion");
+            let group = version.split_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
+            let kind = text_or_empty(owner, "/kind").to_lowercase();
+            format!("{kind}{group}/{}", text_or_empty(owner, "/name"))
+        });
+        vec![name(object), controller.into(), number(object, "/revision").into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const POD_TEMPLATE: Printer = Printer {
+    columns: &[NAME, shown("Containers"), shown("Images"), shown("Pod Labels")],
+    cells: |object, _| {
+        let [containers, images] = names_and_images(items(object, "/template/spec/containers"));
+        vec![name(object), containers, images, pairs(object.pointer("/template/metadata/labels")).into()]
+    },
+};
+
+pub(super) const AUTOSCALER: Printer = Printer {
+    columns: &[NAME, shown("Reference"), shown("Targets"), shown("MinPods"), shown("MaxPods"), shown("Replicas"), AGE],
+    cells: |object, now| {
+        let target = |field| text_or_empty(object, field);
+        let reference = format!("{}/{}", target("/spec/scaleTargetRef/kind"), target("/spec/scaleTargetRef/name"));
+        vec![
+            name(object),
+            reference.into(),
+            targets(object).into(),
+            object.pointer("/spec/minReplicas").cloned().unwrap_or_else(|| "<unset>".into()),
+            number(object, "/spec/maxReplicas").into(),
+            number(object, "/status/currentReplicas").into(),
+            since_creation(object, now),
+        ]
+    },
+};
+
+/// Each metric's current value, which nobody measures here, and its target.
+fn targets(autoscaler: &Value) -> String {
+    let target = |metric: &Value| {
+        let resource = text_or_empty(metric, "/resource/name");
+        let wanted = match metric.pointer("/resource/target/averageUtilization") {
+            Some(percent) => format!("{percent}%"),
+            None => text_or(metric, "/resource/target/averageValue", "<auto>").to_owned(),
+        };
+        if resource.is_empty() { "<unknown>/<auto>".to_owned() } else { format!("{resource}: <unknown>/{wanted}") }
+    };
+    let targets: Vec<_> = items(autoscaler, "/spec/metrics").iter().map(target).collect();
+    if targets.is_empty() { "<none>".to_owned() } else { targets.join(", ") }
+}
+
+/// The names and the images of the containers of the object's template.
+pub(super) fn template(object: &Value) -> [Value; 2] {
+    names_and_images(items(object, "/spec/template/spec/containers"))
+}
+
+pub(super) fn names_and_images(containers: &[Value]) -> [Value; 2] {
+    ["/name", "/image"].map(|field| {
+        let texts: Vec<_> = containers.iter().filter_map(|container| text(container, field)).collect();
+        texts.join(",").into()
+    })
+}
+
+pub(super) fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+}

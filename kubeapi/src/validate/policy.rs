@@ -1,0 +1,42 @@
+//! Disruption budgets and bindings of roles.
+
+use serde_json::Value;
+
+use super::{required, supported};
+use crate::{
+    object::{items, text_or_empty},
+    status::Cause,
+};
+
+/// A disruption budget says one of two things.
+pub(super) fn disruption_budget(object: &Value) -> Vec<Cause> {
+    let there = |field| object.pointer(field).is_some_and(|value| !value.is_null());
+    let both = there("/spec/minAvailable") && there("/spec/maxUnavailable");
+    let why = "minAvailable and maxUnavailable cannot be both set";
+    let spec = object.get("spec").cloned().unwrap_or_default();
+    both.then(|| Cause::invalid("spec", &spec, why)).into_iter().collect()
+}
+
+/// A role binding's role is what it is about: it stays.
+pub(super) fn update_binding(old: &Value, new: &Value) -> Vec<Cause> {
+    let role = new.get("roleRef").cloned().unwrap_or_default();
+    let changed = old.get("roleRef") != Some(&role);
+    changed.then(|| Cause::invalid("roleRef", &role, "cannot change roleRef")).into_iter().collect()
+}
+
+/// The rules of a binding of roles.
+pub(super) fn binding(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let role = object.get("roleRef").unwrap_or(&Value::Null);
+    causes.extend(supported(role, "roleRef", "kind", &["Role", "ClusterRole"]));
+    causes.extend(required(role, "roleRef", "name"));
+    for (index, subject) in items(object, "/subjects").iter().enumerate() {
+        let path = format!("subjects[{index}]");
+        causes.extend(required(subject, &path, "name"));
+        causes.extend(supported(subject, &path, "kind", &["ServiceAccount", "User", "Group"]));
+        if text_or_empty(subject, "/kind") == "ServiceAccount" {
+            causes.extend(required(subject, &path, "namespace"));
+        }
+    }
+    causes
+}

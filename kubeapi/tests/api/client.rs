@@ -1,0 +1,100 @@
+//! `kube`'s own machinery over the client in process.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    runtime::{
+        WatchStreamExt,
+        controller::{Action, Controller},
+        wait::{await_condition, conditions},
+        watcher,
+    },
+};
+use serde_json::json;
+
+use super::world::World;
+
+/// Longer than anything here takes; a test that hangs is a test that fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn map(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+        ..ConfigMap::default()
+    }
+}
+
+async fn maps() -> Api<ConfigMap> {
+    Api::default_namespaced(World::new().await.api.client("default"))
+}
+
+#[tokio::test]
+async fn clients_do_what_clients_do() {
+    let maps = maps().await;
+    maps.create(&PostParams::default(), &map("a")).await.unwrap();
+    let apply = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
+    let applied = maps.patch("a", &PatchParams::apply("test"), &Patch::Apply(&apply)).await.unwrap();
+    assert_eq!(applied.data.unwrap()["k"], "v");
+    let mut found = maps.get("a").await.unwrap();
+    found.labels_mut().insert("x".into(), "y".into());
+    maps.replace("a", &PostParams::default(), &found).await.unwrap();
+    let stale = maps.replace("a", &PostParams::default(), &found).await.unwrap_err();
+    assert!(matches!(stale, kube::Error::Api(status) if status.is_conflict()));
+    assert_eq!(maps.list(&ListParams::default().labels("x=y")).await.unwrap().items.len(), 1);
+    assert_eq!(maps.get_opt("absent").await.unwrap(), None);
+    assert_eq!(maps.list_metadata(&ListParams::default()).await.unwrap().items.len(), 1);
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let missing = maps.get("a").await.unwrap_err();
+    assert!(matches!(missing, kube::Error::Api(status) if status.is_not_found()));
+}
+
+#[tokio::test]
+async fn watchers_follow() {
+    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
+        let maps = maps().await;
+        maps.create(&PostParams::default(), &map("a")).await.unwrap();
+        let mut changes = pin!(watcher(maps.clone(), config).applied_objects());
+        let next = async |changes: &mut std::pin::Pin<&mut _>| {
+            tokio::time::timeout(PATIENCE, TryStreamExt::try_next(changes)).await.unwrap().unwrap()
+        };
+        assert_eq!(next(&mut changes).await.map(|map: ConfigMap| map.name_any()), Some("a".to_owned()));
+        maps.create(&PostParams::default(), &map("b")).await.unwrap();
+        assert_eq!(next(&mut changes).await.map(|map: ConfigMap| map.name_any()), Some("b".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn waits_end() {
+    let maps = maps().await;
+    let made = maps.create(&PostParams::default(), &map("a")).await.unwrap();
+    let uid = made.uid().unwrap();
+    let gone = await_condition(maps.clone(), "a", conditions::is_deleted(&uid));
+    let delete = async { maps.delete("a", &DeleteParams::default()).await.unwrap() };
+    let (gone, _) = futures::join!(tokio::time::timeout(PATIENCE, gone), delete);
+    gone.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn controllers_reconcile() {
+    let maps = maps().await;
+    let context = Arc::new(maps.clone());
+    let reconcile = async |map: Arc<ConfigMap>, maps: Arc<Api<ConfigMap>>| {
+        let mark = json!({"metadata": {"labels": {"seen": "yes"}}});
+        maps.patch_metadata(&map.name_any(), &PatchParams::default(), &Patch::Merge(&mark)).await?;
+        Ok::<_, kube::Error>(Action::await_change())
+    };
+    let controller = Controller::new(maps.clone(), watcher::Config::default());
+    let running = controller.run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), context);
+    let running = tokio::spawn(running.for_each(|_| async {}));
+    for name in ["a", "b"] {
+        maps.create(&PostParams::default(), &map(name)).await.unwrap();
+        let seen = |map: Option<&ConfigMap>| map.is_some_and(|map| map.labels().contains_key("seen"));
+        let marked = tokio::time::timeout(PATIENCE, await_condition(maps.clone(), name, seen)).await;
+        marked.unwrap().unwrap();
+    }
+    running.abort();
+}

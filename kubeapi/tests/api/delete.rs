@@ -1,0 +1,101 @@
+//! Deletions: grace, preconditions, collections.
+
+use serde_json::{Value, json};
+
+use super::world::{MAPS, PODS, WIDGETS, World, labelled, named, names, pod, pod_on, refusal, widget};
+
+#[tokio::test]
+async fn what_is_gone_is_told_by_a_status_or_the_object() {
+    let world = World::new().await;
+    world.create(MAPS, named("a")).await;
+    world.create(WIDGETS, widget("a", 1)).await;
+    world.create(PODS, pod("a")).await;
+    let map = json!({"kind": "Status", "status": "Success", "details": {"name": "a", "kind": "configmaps"}});
+    let widget =
+        json!({"status": "Success", "details": {"name": "a", "kind": "widgets", "group": "example.com"}});
+    world
+        .expect_all(vec![
+            (&format!("DELETE {MAPS}/a"), Value::Null, 200, map),
+            (&format!("DELETE {WIDGETS}/a"), json!({"propagationPolicy": "Background"}), 200, widget),
+            (&format!("DELETE {PODS}/a"), json!({}), 200, json!({"kind": "Pod", "metadata": {"name": "a"}})),
+            (&format!("GET {PODS}/a"), Value::Null, 404, json!({})),
+            ("DELETE /api/v1/namespaces/other", Value::Null, 200, json!({"status": "Success"})),
+        ])
+        .await;
+}
+
+#[tokio::test]
+async fn running_pods_get_time_to_end() {
+    let world = World::new().await;
+    for name in ["a", "b", "c"] {
+        world.create(PODS, pod_on(name, "edge-1")).await;
+    }
+    let begun = |grace: i64| json!({"metadata": {"deletionGracePeriodSeconds": grace, "generation": 2}});
+    let (a, b) = (format!("DELETE {PODS}/a"), format!("DELETE {PODS}/b"));
+    world
+        .expect_all(vec![
+            (&a, Value::Null, 200, begun(30)),
+            (&a, Value::Null, 200, begun(30)),
+            (&a, json!({"gracePeriodSeconds": 60}), 200, begun(30)),
+            (&a, json!({"gracePeriodSeconds": 10}), 200, begun(10)),
+            (&format!("{b}?gracePeriodSeconds=7"), Value::Null, 200, begun(7)),
+            (&format!("{b}?gracePeriodSeconds=7"), json!({"gracePeriodSeconds": 3}), 200, begun(3)),
+            (&format!("DELETE {PODS}/c?gracePeriodSeconds=-1"), Value::Null, 200, begun(1)),
+            // a kubelet reports on, then says that nothing is left
+            (&format!("MERGE {PODS}/a/status"), json!({"status": {"phase": "Failed"}}), 200, begun(10)),
+            (&a, json!({"gracePeriodSeconds": 0}), 200, named("a")),
+            (&format!("GET {PODS}/a"), Value::Null, 404, json!({})),
+        ])
+        .await;
+    assert_eq!(names(&world.get(PODS).await), ["b", "c"]);
+}
+
+#[tokio::test]
+async fn preconditions_are_kept() {
+    let world = World::new().await;
+    let made = world.create(MAPS, named("a")).await;
+    let (uid, version) = (&made["metadata"]["uid"], &made["metadata"]["resourceVersion"]);
+    let path = format!("DELETE {MAPS}/a");
+    let wrong_uid = format!(
+        "Operation cannot be fulfilled on configmaps \"a\": Precondition failed: UID in precondition: other, UID in object meta: {}",
+        uid.as_str().unwrap()
+    );
+    world
+        .expect_all(vec![
+            (&path, json!({"preconditions": {"uid": "other"}}), 409, refusal("Conflict", &wrong_uid)),
+            (&path, json!({"preconditions": {"resourceVersion": "1"}}), 409, json!({"reason": "Conflict"})),
+            (&path, json!({"gracePeriodSeconds": "soon"}), 400, json!({"reason": "BadRequest"})),
+            (&path, json!({"dryRun": ["Some"]}), 422, json!({"reason": "Invalid"})),
+            (&format!("{path}?gracePeriodSeconds=soon"), Value::Null, 400, json!({"reason": "BadRequest"})),
+            (
+                &path,
+                json!({"preconditions": {"uid": uid, "resourceVersion": version}}),
+                200,
+                json!({"status": "Success"}),
+            ),
+        ])
+        .await;
+}
+
+#[tokio::test]
+async fn collections_can_be_deleted() {
+    let world = World::new().await;
+    for (name, app) in [("a", "web"), ("b", "db"), ("c", "web")] {
+        world.create(MAPS, labelled(name, app)).await;
+    }
+    world.create("/api/v1/namespaces/other/configmaps", labelled("a", "web")).await;
+    world.create(PODS, pod_on("p", "edge-1")).await;
+    let deleted = json!({"kind": "ConfigMapList", "items": [named("a"), named("c")]});
+    world.expect(&format!("DELETE {MAPS}?labelSelector=app=web"), Value::Null, 200, deleted).await;
+    assert_eq!(names(&world.get("/api/v1/configmaps").await), ["b", "a"]);
+    let ending = json!({"items": [{"metadata": {"deletionGracePeriodSeconds": 5}}]});
+    world.expect(&format!("DELETE {PODS}"), json!({"gracePeriodSeconds": 5}), 200, ending).await;
+    world
+        .expect(
+            &format!("DELETE {PODS}?fieldSelector=metadata.name=x"),
+            Value::Null,
+            200,
+            json!({"items": []}),
+        )
+        .await;
+}

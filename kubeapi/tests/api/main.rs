@@ -1,0 +1,14 @@
+//! The API as its clients see it, in process: request by request, and through `kube`'s own watcher and controller.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::too_many_lines)]
+
+mod access;
+mod client;
+mod create;
+mod delete;
+mod list;
+mod parts;
+mod patch;
+mod relay;
+mod update;
+mod watch;
+mod world;
