@@ -185,6 +185,7 @@ fn edged_config(config: &Config, client: kube::Client, runtime: Channel) -> edge
         runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),
+        report_events: pods.report_events,
         node: NodeConfig {
             labels: node.labels.clone(),
             taints: node.taints.iter().map(taint).collect(),

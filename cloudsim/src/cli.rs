@@ -5,6 +5,8 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::controllers::workloads::Switches;
+
 const EXAMPLES: &str = "\
 Examples:
   A cloud on this machine, and kubectl for it:
@@ -121,6 +123,11 @@ pub struct Up {
     #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds)]
     pub node_grace: Duration,
 
+    /// Controllers of a cluster to run, separated by commas: `*` all, `NAME` that one, `*,-NAME` all but that one.
+    /// Names are those of kube-controller-manager
+    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Switches,
+
     /// Largest message that a node may send, bytes
     #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT)]
     pub max_message: usize,
@@ -144,5 +151,7 @@ mod tests {
         assert_eq!((up.api_port, up.https_port, up.ws_port), (6443, 10002, 10000));
         assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
     }
 }

@@ -16,7 +16,7 @@ use kubeapi::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    controllers::{binder, edge::Edge, namespaces, node_lifecycle, sync::SyncRecords},
+    controllers::{binder, edge::Edge, namespaces, node_lifecycle, sync::SyncRecords, workloads},
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
     kubeconfig,
@@ -46,6 +46,8 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// How old a node's lease may get before the node is NotReady.
     pub lease_grace: Duration,
+    /// Which controllers of a cluster run.
+    pub controllers: workloads::Switches,
     /// What the hub allows.
     pub limits: Limits,
 }
@@ -62,6 +64,7 @@ impl Default for Options {
             data_dir: None,
             kubeconfig: None,
             lease_grace: Duration::from_secs(40),
+            controllers: workloads::Switches::default(),
             limits: Limits::default(),
         }
     }
@@ -164,9 +167,14 @@ impl Cloud {
         let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
         let records = SyncRecords::new(client.clone());
         let tls = pki::hub_tls(pki.server())?;
-        let hub = Hub::bind(at(options.ws_port), tls, edge.clone(), records, mailboxes, options.limits.clone()).await?;
-        let addresses =
-            Addresses { api: api_server.local_addr(), https: https.local_addr(), websocket: hub.local_addr() };
+        let hub =
+            Hub::bind(at(options.ws_port), tls, edge.clone(), records, mailboxes, options.limits.clone())
+                .await?;
+        let addresses = Addresses {
+            api: api_server.local_addr(),
+            https: https.local_addr(),
+            websocket: hub.local_addr(),
+        };
 
         let (certificate, key) = pki.sign_admin()?;
         let server = format!("https://{}:{}", in_url(&primary), addresses.api.port());
@@ -184,6 +192,7 @@ impl Cloud {
         tasks.spawn(binder::run(client.clone(), stop()));
         tasks.spawn(namespaces::run(client.clone(), pki.ca_pem(), stop()));
         tasks.spawn(node_lifecycle::run(client.clone(), options.lease_grace, stop()));
+        workloads::spawn(&tasks, &client, &options.controllers, &shutdown);
         tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.close();
         Ok(Self { client, store, addresses, kubeconfig, token, shutdown, tasks })

@@ -23,7 +23,8 @@ use kubeapi::{Body, Identity};
 use tower::Service;
 use tracing::{info, warn};
 use wire::enroll::{
-    CA_PATH, Ca, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_NAME_HEADER, Usage, identity_of, is_node_name, verify_bearer,
+    CA_PATH, Ca, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_NAME_HEADER, Usage, identity_of, is_node_name,
+    verify_bearer,
 };
 
 /// CloudCore's limit of a certificate request, bytes.
@@ -73,9 +74,12 @@ impl Enrolment {
             return Err(refused(format!("the header NodeName says {name:?}, which no node can be called")));
         }
         self.authenticate(parts, name)?;
-        let usages = Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
+        let usages =
+            Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
         let csr = Limited::new(body, CSR_LIMIT).collect().await;
-        let csr = csr.map_err(|error| refused(format!("the certificate request could not be read: {error}")))?.to_bytes();
+        let csr = csr
+            .map_err(|error| refused(format!("the certificate request could not be read: {error}")))?
+            .to_bytes();
         let signed = self.ca.sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
         let signed = signed.map_err(|error| refused(error.to_string()))?;
         match identity_of(&signed) {
@@ -83,7 +87,9 @@ impl Enrolment {
                 info!(node = name, "enrolled: a certificate was issued");
                 Ok(signed)
             }
-            other => Err(refused(format!("the certificate request is for {other:?}, the header NodeName says {name:?}"))),
+            other => Err(refused(format!(
+                "the certificate request is for {other:?}, the header NodeName says {name:?}"
+            ))),
         }
     }
 
@@ -95,7 +101,10 @@ impl Enrolment {
             if is_node && identity.user.strip_prefix(NODE_USER) == Some(name) {
                 return Ok(());
             }
-            return Err(unauthorized(format!("the certificate shown is {}'s and not node {name}'s", identity.user)));
+            return Err(unauthorized(format!(
+                "the certificate shown is {}'s and not node {name}'s",
+                identity.user
+            )));
         }
         let value = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = value.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().trim();

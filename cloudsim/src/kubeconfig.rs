@@ -15,7 +15,9 @@ const NAME: &str = "cloudsim";
 
 /// A kubeconfig cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("the kubeconfig {path} cannot be written; choose a directory that you may write to with --kubeconfig")]
+#[error(
+    "the kubeconfig {path} cannot be written; choose a directory that you may write to with --kubeconfig"
+)]
 pub struct WriteError {
     path: PathBuf,
     source: io::Error,
@@ -53,7 +55,8 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
+    let mut file =
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     fs::rename(&temporary, path).map_err(failed)
 }

@@ -17,5 +17,5 @@ pub mod mailbox;
 pub mod pki;
 pub mod runtime;
 
-pub use commands::run as main;
 pub use cloud::{Addresses, Cloud, Options, StartError};
+pub use commands::run as main;

@@ -1,1 +1,30 @@
-//! End-to-end checks with the built binaries and kubectl
+//! Real parts: the built `cloudsim` and `edge-agent` as processes of their own, and the real kubectl.
+//!
+//! A [`Rig`] is a cloud, a container runtime and a node that has joined: three processes below one temporary directory. The
+//! tests drive it as a person would, with kubectl and signals, and look at what comes out: kubectl's answers, the containers
+//! over CRI, files, exit codes. Nothing in here knows the inside of a program.
+//!
+//! The binaries are built beforehand: `cargo build -p cloudsim -p agent`.
+
+mod binaries;
+pub mod containerd;
+mod cri;
+mod desired;
+mod kubectl;
+mod ports;
+mod process;
+mod rig;
+mod run;
+mod until;
+
+pub use self::{
+    binaries::{AGENT, CLOUDSIM, binary, examples},
+    cri::{Cri, RunningContainer},
+    desired::{DesiredPods, SeenPod},
+    kubectl::Kubectl,
+    ports::Ports,
+    process::Process,
+    rig::{Cloud, NODE, Node, Rig, Runtime},
+    run::{Output, run, run_with_input},
+    until::{PATIENCE, at, until},
+};

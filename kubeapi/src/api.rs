@@ -3,10 +3,14 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use bytes::Bytes;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
-use crate::{Registry, TokenIssuer, client_of, openapi, service::ApiService, store::Store};
+use crate::{
+    Registry, TokenIssuer, client_of, definitions::Definitions, metrics::Metrics, openapi,
+    service::ApiService, store::Store,
+};
 
 /// How much an API makes of what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +28,10 @@ pub struct Api(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn Store>,
-    registry: Registry,
+    /// What is served now: definitions come and go.
+    registry: RwLock<Registry>,
+    definitions: Definitions,
+    metrics: Metrics,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     /// Documents are made when first asked for: an agent's API is never asked.
@@ -52,9 +59,27 @@ impl Api {
         &self.0.store
     }
 
-    /// The kinds that it serves.
-    pub fn registry(&self) -> &Registry {
-        &self.0.registry
+    /// The kinds that it serves at this moment.
+    pub fn registry(&self) -> Registry {
+        self.0.registry.read().clone()
+    }
+
+    pub(crate) fn definitions(&self) -> &Definitions {
+        &self.0.definitions
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// Serves the kinds of these definitions, and of no others, beside the built-in ones.
+    pub(crate) fn serve(&self, definitions: &[CustomResourceDefinition]) {
+        let mut registry = self.0.registry.write();
+        *registry = registry.redefined(definitions);
+        // under the same lock, or a document of the old kinds could be kept
+        self.0.openapi.lock().retain(|(group, version), _| {
+            registry.group_version(group, version).next().is_some_and(|kind| kind.builtin.is_some())
+        });
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -71,7 +96,8 @@ impl Api {
         if let Some(document) = self.0.openapi.lock().get(&key) {
             return Some(document.clone());
         }
-        let document = Bytes::from(openapi::document(self.registry(), group, version)?.to_string());
+        let registry = self.0.registry.read();
+        let document = Bytes::from(openapi::document(&registry, group, version)?.to_string());
         self.0.openapi.lock().insert(key, document.clone());
         Some(document)
     }
@@ -116,7 +142,15 @@ impl Builder {
     /// The API.
     pub fn build(self) -> Api {
         let Self { store, registry, rules, token_issuer } = self;
-        Api(Arc::new(Inner { store, registry, rules, token_issuer, openapi: Mutex::default() }))
+        Api(Arc::new(Inner {
+            store,
+            registry: RwLock::new(registry),
+            definitions: Definitions::default(),
+            metrics: Metrics::default(),
+            rules,
+            token_issuer,
+            openapi: Mutex::default(),
+        }))
     }
 }
 

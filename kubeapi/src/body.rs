@@ -87,7 +87,7 @@ pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Resp
 }
 
 /// A plain text answer, as of the health endpoints.
-pub(crate) fn text(text: &'static str) -> Response<Body> {
+pub(crate) fn text(text: String) -> Response<Body> {
     let mut response = Response::new(Full::from(text).map_err(|never| match never {}).boxed_unsync());
     response
         .headers_mut()

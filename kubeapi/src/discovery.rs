@@ -4,7 +4,10 @@ use std::cmp::Reverse;
 
 use serde_json::{Map, Value, json};
 
-use crate::registry::{Builtin, Kind, Registry};
+use crate::{
+    part::Part,
+    registry::{Builtin, Kind, Registry},
+};
 
 /// `/version`: the Kubernetes that this API speaks.
 pub(crate) fn version() -> Value {
@@ -100,30 +103,6 @@ fn body(registry: &Registry, group: &str) -> Option<Value> {
     Some(json!({"name": group, "versions": versions, "preferredVersion": preferred}))
 }
 
-/// A part of a resource that has a path of its own.
-struct Subresource {
-    name: &'static str,
-    verbs: &'static [&'static str],
-    /// Group, version and kind of what is sent and answered, unless they are the resource's.
-    kind: Option<(&'static str, &'static str, &'static str)>,
-}
-
-fn subresources(kind: &Kind) -> Vec<Subresource> {
-    let status = Subresource { name: "status", verbs: &["get", "patch", "update"], kind: None };
-    let own = match kind.builtin {
-        Some(Builtin::Pod) => {
-            Some(Subresource { name: "binding", verbs: &["create"], kind: Some(("", "v1", "Binding")) })
-        }
-        Some(Builtin::ServiceAccount) => Some(Subresource {
-            name: "token",
-            verbs: &["create"],
-            kind: Some(("authentication.k8s.io", "v1", "TokenRequest")),
-        }),
-        _ => None,
-    };
-    own.into_iter().chain(kind.status.then_some(status)).collect()
-}
-
 fn verbs(kind: &Kind) -> &'static [&'static str] {
     if kind.is(Builtin::Namespace) {
         return &["create", "delete", "get", "list", "patch", "update", "watch"];
@@ -140,21 +119,22 @@ fn listed(kind: &Kind) -> Vec<Value> {
     resource.insert("kind".into(), kind.kind.as_str().into());
     resource.insert("verbs".into(), json!(verbs(kind)));
     names(kind, &mut resource);
-    let part = |part: Subresource| {
+    let part = |part: Part| {
+        let own = part.kind(kind);
         let mut body = json!({
-            "name": format!("{}/{}", kind.plural, part.name),
+            "name": format!("{}/{}", kind.plural, part.name()),
             "singularName": "",
             "namespaced": kind.namespaced,
-            "kind": part.kind.map_or(kind.kind.as_str(), |(_, _, name)| name),
-            "verbs": part.verbs,
+            "kind": own.map_or(kind.kind.as_str(), |(_, _, name)| name),
+            "verbs": part.verbs(),
         });
-        if let Some((group, version, _)) = part.kind.filter(|(group, _, _)| *group != kind.group) {
+        if let Some((group, version, _)) = own.filter(|(group, _, _)| *group != kind.group) {
             body["group"] = group.into();
             body["version"] = version.into();
         }
         body
     };
-    std::iter::once(Value::Object(resource)).chain(subresources(kind).into_iter().map(part)).collect()
+    std::iter::once(Value::Object(resource)).chain(Part::of(kind).into_iter().map(part)).collect()
 }
 
 fn names(kind: &Kind, resource: &mut Map<String, Value>) {
@@ -195,11 +175,11 @@ fn aggregated_resource(kind: &Kind) -> Value {
     resource.insert("singularResource".into(), kind.singular.as_str().into());
     resource.insert("verbs".into(), json!(verbs(kind)));
     names(kind, &mut resource);
-    let parts: Vec<_> = subresources(kind)
+    let parts: Vec<_> = Part::of(kind)
         .into_iter()
         .map(|part| {
-            let answered = response(part.kind.unwrap_or(own));
-            json!({"subresource": part.name, "responseKind": answered, "verbs": part.verbs})
+            let answered = response(part.kind(kind).unwrap_or(own));
+            json!({"subresource": part.name(), "responseKind": answered, "verbs": part.verbs()})
         })
         .collect();
     if !parts.is_empty() {

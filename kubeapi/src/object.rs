@@ -66,3 +66,8 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
 pub(crate) fn has_finalizers(object: &Value) -> bool {
     !items(object, "/metadata/finalizers").is_empty()
 }
+
+/// The JSON pointer of a simple path, `.spec.replicas`.
+pub(crate) fn pointer_of(path: &str) -> String {
+    path.replace('~', "~0").replace('/', "~1").replace('.', "/")
+}

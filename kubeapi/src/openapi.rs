@@ -47,6 +47,49 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     }))
 }
 
+/// `/openapi/v2`: the schemas of all kinds, as far as older clients read them (`explain`, and which patches a kind takes).
+pub(crate) fn v2(registry: &Registry) -> Value {
+    let mut definitions = Map::new();
+    for (group, version) in registry.group_versions() {
+        let schemas =
+            document(registry, group, version).map(|mut document| document["components"]["schemas"].take());
+        if let Some(Value::Object(mut schemas)) = schemas {
+            schemas.values_mut().for_each(refer_to_definitions);
+            for (name, schema) in schemas {
+                let is_kind = schema.get(GVK).is_some();
+                // in the documents of other groups the same type is not marked as a kind
+                if is_kind || !definitions.contains_key(&name) {
+                    definitions.insert(name, schema);
+                }
+            }
+        }
+    }
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": discovery::version()["gitVersion"]},
+        "paths": {},
+        "definitions": definitions,
+    })
+}
+
+/// What stands under `components/schemas` in version 3 stands under `definitions` in version 2.
+fn refer_to_definitions(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(path) if key == "$ref" => {
+                        *path = path.replace("#/components/schemas/", "#/definitions/");
+                    }
+                    value => refer_to_definitions(value),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(refer_to_definitions),
+        _ => {}
+    }
+}
+
 fn place(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }

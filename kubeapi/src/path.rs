@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use crate::{
+    part::{Part, Remote},
     query::percent_decode,
-    registry::{Builtin, Kind, Registry},
+    registry::{Kind, Registry},
 };
 
 /// What a path names.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// `/healthz`, `/livez`, `/readyz`.
-    Health,
+    /// `/healthz`, `/livez`, `/readyz`: which of them.
+    Health(String),
+    /// `/metrics`.
+    Metrics,
     /// `/version`.
     Version,
     /// `/api`.
@@ -22,6 +25,8 @@ pub(crate) enum Place {
     Group(String),
     /// `/api/v1`, `/apis/<group>/<version>`.
     GroupVersion(String, String),
+    /// `/openapi/v2`.
+    OpenApiV2,
     /// `/openapi/v3`.
     OpenApiIndex,
     /// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`.
@@ -46,24 +51,12 @@ pub(crate) struct Target {
 impl Target {
     /// The subresource in managed fields: empty for the object itself.
     pub(crate) fn part_name(&self) -> &'static str {
-        match self.part {
-            None => "",
-            Some(Part::Status) => "status",
-            Some(Part::Binding) => "binding",
-            Some(Part::Token) => "token",
-        }
+        self.part.map_or("", Part::name)
     }
-}
 
-/// A subresource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// `…/status`.
-    Status,
-    /// `pods/…/binding`.
-    Binding,
-    /// `serviceaccounts/…/token`.
-    Token,
+    fn is_proxied(&self) -> bool {
+        self.part == Some(Part::Remote(Remote::Proxy))
+    }
 }
 
 /// Reads `path`.
@@ -72,7 +65,9 @@ pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
         path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
-        ["healthz" | "livez" | "readyz", ..] => Place::Health,
+        [which @ ("healthz" | "livez" | "readyz"), ..] => Place::Health((*which).to_owned()),
+        ["metrics"] => Place::Metrics,
+        ["openapi", "v2"] => Place::OpenApiV2,
         ["version"] => Place::Version,
         ["api"] => Place::CoreVersions,
         ["apis"] => Place::Groups,
@@ -95,7 +90,7 @@ fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Pl
         let kind = registry.find(group, version, plural)?;
         let part = match part {
             None => None,
-            Some(part) => Some(subresource(kind, part)?),
+            Some(part) => Some(Part::find(kind, part)?),
         };
         // a namespace in the path of a cluster-scoped kind, or an object of a namespaced kind without one
         let fits =
@@ -104,23 +99,21 @@ fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Pl
         fits.then(|| Target { kind: Arc::clone(kind), namespace, name, part })
     };
     let found = match rest {
-        ["namespaces", namespace, "status"] => target("", "namespaces", namespace, Some("status")),
+        ["namespaces", namespace, part @ ("status" | "finalize")] => {
+            target("", "namespaces", namespace, Some(part))
+        }
         ["namespaces", namespace, plural] => target(namespace, plural, "", None),
         ["namespaces", namespace, plural, name] => target(namespace, plural, name, None),
         ["namespaces", namespace, plural, name, part] => target(namespace, plural, name, Some(part)),
+        // the path within what is proxied is nobody's here
+        ["namespaces", namespace, plural, name, part, ..] => {
+            target(namespace, plural, name, Some(part)).filter(Target::is_proxied)
+        }
         [plural] => target("", plural, "", None),
         [plural, name] => target("", plural, name, None),
         [plural, name, part] => target("", plural, name, Some(part)),
+        [plural, name, part, ..] => target("", plural, name, Some(part)).filter(Target::is_proxied),
         _ => None,
     };
     found.map_or(Place::Unknown, Place::Objects)
-}
-
-fn subresource(kind: &Kind, part: &str) -> Option<Part> {
-    match part {
-        "status" if kind.status => Some(Part::Status),
-        "binding" if kind.is(Builtin::Pod) => Some(Part::Binding),
-        "token" if kind.is(Builtin::ServiceAccount) => Some(Part::Token),
-        _ => None,
-    }
 }

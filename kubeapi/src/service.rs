@@ -14,10 +14,13 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    body, discovery, openapi,
-    path::{self, Part, Place, Target},
+    body, definitions, discovery, openapi,
+    part::Part,
+    path::{self, Place, Target},
     query::Query,
+    registry::{Builtin, Registry},
     status::StatusError,
+    store::{Page, Scope},
     verbs,
 };
 
@@ -94,21 +97,43 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    let place = path::parse(api.registry(), parts.uri.path());
-    if !matches!(place, Place::Health | Place::Version) {
+    definitions::ready(api).await?;
+    let place = path::parse(&api.registry(), parts.uri.path());
+    if !matches!(place, Place::Health(_) | Place::Version) {
         admit(&parts, &place)?;
     }
     let target = match place {
         Place::Objects(target) => target,
-        place if parts.method == Method::GET => return describe(api, &place, &parts.headers),
+        place if parts.method == Method::GET => return describe(api, &place, &parts).await,
         Place::Unknown => return Err(StatusError::no_resource()),
         _ => return Err(StatusError::method_not_allowed()),
     };
-    let shape = accept::shape(&parts.headers).ok_or_else(StatusError::not_acceptable)?;
+    let (counted, verb) = (target.clone(), verb(&parts, &target));
+    let answer = call(api, target, parts, body).await;
+    let code = answer.as_ref().map_or_else(|error| error.code, Response::status);
+    api.metrics().count(&counted, verb, code);
+    answer
+}
+
+async fn call<B>(api: &Api, target: Target, parts: Parts, body: B) -> Result<Response<Body>, StatusError>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    // what a node streams has no shape
+    let is_remote = matches!(target.part, Some(Part::Remote(_)));
+    let shape = if is_remote { Some(Shape::Objects) } else { accept::shape(&parts.headers) };
+    let shape = shape.ok_or_else(StatusError::not_acceptable)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let body = body::read(body).await?;
     let call = Call { target, query, shape, headers: parts.headers, body };
-    objects(api, &parts.method, &call).await
+    let answer = objects(api, &parts.method, &call).await?;
+    let kind = &call.target.kind;
+    if parts.method != Method::GET && (kind.is(Builtin::CustomResourceDefinition) || kind.is_terminating()) {
+        // what is served changes before the writer hears that it has written
+        definitions::refresh(api).await?;
+    }
+    Ok(answer)
 }
 
 /// Only `system:masters` get in.
@@ -147,14 +172,21 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
     let named = !call.target.name.is_empty();
     verbs::check_options(method, call)?;
     match (method.as_str(), call.target.part, named) {
+        (_, Some(Part::Remote(part)), true) => verbs::remote(api, call, part).await,
         ("GET", None, false) if call.query.flag("watch") => verbs::watch(api, call).await,
         ("GET", None, false) => verbs::list(api, call).await,
-        ("GET", None | Some(Part::Status), true) => verbs::get(api, call).await,
+        ("GET", None | Some(Part::Status | Part::EphemeralContainers), true) => verbs::get(api, call).await,
+        ("GET" | "PUT" | "PATCH", Some(Part::Scale), true) => verbs::scale(api, call, method).await,
+        ("POST", Some(Part::Eviction), true) => verbs::evict(api, call).await,
         ("POST", None, false) => verbs::create(api, call).await,
         ("POST", Some(Part::Binding), true) => verbs::bind(api, call).await,
         ("POST", Some(Part::Token), true) => verbs::token(api, call).await,
-        ("PUT", None | Some(Part::Status), true) => verbs::update(api, call).await,
-        ("PATCH", None | Some(Part::Status), true) => verbs::patch(api, call).await,
+        ("PUT", None | Some(Part::Status | Part::Finalize | Part::EphemeralContainers), true) => {
+            verbs::update(api, call).await
+        }
+        ("PATCH", None | Some(Part::Status | Part::EphemeralContainers), true) => {
+            verbs::patch(api, call).await
+        }
         ("DELETE", None, true) => verbs::delete(api, call).await,
         ("DELETE", None, false) => verbs::delete_collection(api, call).await,
         _ => Err(StatusError::method_not_allowed()),
@@ -162,10 +194,11 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
 }
 
 /// What the API says about itself.
-fn describe(api: &Api, place: &Place, headers: &HeaderMap) -> Result<Response<Body>, StatusError> {
-    let registry = api.registry();
+async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Body>, StatusError> {
+    let (registry, headers) = (&api.registry(), &parts.headers);
     let found: Option<Value> = match place {
-        Place::Health => return Ok(body::text("ok")),
+        Place::Health(which) => return Ok(health(which, parts)),
+        Place::Metrics => return metrics(api, registry).await,
         Place::Version => Some(discovery::version()),
         Place::CoreVersions if accept::wants_aggregated(headers) => {
             return Ok(aggregated(&discovery::aggregated_core(registry)));
@@ -177,6 +210,8 @@ fn describe(api: &Api, place: &Place, headers: &HeaderMap) -> Result<Response<Bo
         Place::Groups => Some(discovery::groups(registry)),
         Place::Group(group) => discovery::group(registry, group),
         Place::GroupVersion(group, version) => discovery::resources(registry, group, version),
+        Place::OpenApiV2 if accept::shape(headers).is_none() => return Err(StatusError::not_acceptable()),
+        Place::OpenApiV2 => Some(openapi::v2(registry)),
         Place::OpenApiIndex => Some(openapi::index(registry)),
         Place::OpenApi(group, version) => {
             let document = api.openapi(group, version).ok_or_else(StatusError::no_resource)?;
@@ -186,6 +221,29 @@ fn describe(api: &Api, place: &Place, headers: &HeaderMap) -> Result<Response<Bo
     };
     let found = found.ok_or_else(StatusError::no_resource)?;
     Ok(body::answer(StatusCode::OK, Bytes::from(found.to_string()), &[]))
+}
+
+/// That the API answers is all there is to its health.
+fn health(which: &str, parts: &Parts) -> Response<Body> {
+    let query = parts.uri.query().unwrap_or_default();
+    if query.split('&').any(|parameter| parameter.split('=').next() == Some("verbose")) {
+        return body::text(format!("[+]ping ok\n[+]store ok\n{which} check passed\n"));
+    }
+    body::text("ok".to_owned())
+}
+
+async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, StatusError> {
+    let mut stored = Vec::new();
+    for kind in registry.kinds() {
+        let resource = kind.resource();
+        if stored.iter().any(|(known, _)| known == resource) {
+            continue;
+        }
+        let scope = Scope { resource: resource.clone(), namespace: None };
+        let page = api.store().list(&scope, &Page { after: None, limit: Some(1) }).await?;
+        stored.push((resource.clone(), page.items.len() + page.remaining));
+    }
+    Ok(body::text(api.metrics().text(registry, &stored)))
 }
 
 /// Discovery in one answer, under the media type by which clients know that they got it.

@@ -1,5 +1,7 @@
 //! Refusals: `metav1.Status` with the reasons, codes and texts of the real API server, which clients match on.
 
+use std::fmt;
+
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -50,9 +52,26 @@ impl Cause {
         Self { reason: "FieldValueInvalid", field: "metadata.resourceVersion".into(), message }
     }
 
+    /// The same for a value of the wrong type; `found` is that type, or the text that has not the right format.
+    pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: &str) -> Self {
+        Self { reason: "FieldValueTypeInvalid", ..Self::invalid(field, &found.into(), why) }
+    }
+
+    /// `field: Too many: 3: must have at most 2 items`
+    pub(crate) fn too_many(field: impl Into<String>, count: u64, limit: u64) -> Self {
+        let items = if limit == 1 { "item" } else { "items" };
+        let message = format!("Too many: {count}: must have at most {limit} {items}");
+        Self { reason: "FieldValueTooMany", field: field.into(), message }
+    }
+
     /// `field: Duplicate value: "value"`
     pub(crate) fn duplicate(field: impl Into<String>, value: &str) -> Self {
-        let message = format!("Duplicate value: {}", json!(value));
+        Self::duplicate_value(field, &value.into())
+    }
+
+    /// The same for a value of any type.
+    pub(crate) fn duplicate_value(field: impl Into<String>, value: &Value) -> Self {
+        let message = format!("Duplicate value: {value}");
         Self { reason: "FieldValueDuplicate", field: field.into(), message }
     }
 
@@ -81,8 +100,16 @@ impl Cause {
         self
     }
 
-    fn text(&self) -> String {
-        format!("{}: {}", self.field, self.message)
+    /// The same, of the part at `path` or within; a cause of the whole part has no field of its own.
+    pub(crate) fn at(mut self, path: &str) -> Self {
+        self.field = if self.field == "<nil>" { path.to_owned() } else { format!("{path}.{}", self.field) };
+        self
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
     }
 }
 
@@ -163,7 +190,7 @@ impl StatusError {
 
     /// 422: understood, but against the kind's rules.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let texts: Vec<_> = causes.iter().map(Cause::text).collect();
+        let texts: Vec<_> = causes.iter().map(Cause::to_string).collect();
         let texts = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) };
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let message = format!("{qualified} \"{name}\" is invalid: {texts}");
@@ -232,6 +259,21 @@ impl StatusError {
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// 405: what cannot be done while a kind's definition is being deleted.
+    pub(crate) fn definition_terminating(verb: &str) -> Self {
+        let message = format!("{verb} not allowed while custom resource definition is terminating");
+        Self { message, ..Self::method_not_allowed() }
+    }
+
+    /// 429: a pod that a disruption budget keeps for now.
+    pub(crate) fn budget_used_up(budget: &str) -> Self {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        let cause = format!("The disruption budget {budget} does not allow any more disruptions for now");
+        error.details.insert("causes".into(), json!([{"reason": "DisruptionBudget", "message": cause}]));
+        error
     }
 
     /// 406.

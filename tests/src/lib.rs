@@ -1,1 +1,23 @@
-//! The simulated world: real agents and cloudsim in one process; parity with recorded traffic; house rules
+//! The simulated world: real agents and cloudsim in one process, over loopback TLS sockets, in temporary directories.
+//!
+//! [`World`] is a cloud and its nodes, [`Object`] an object of its API to change and to wait for, [`Gate`] a store whose commits
+//! wait or fail on command, [`manifests`] what is applied. Nothing here sleeps: a wait ends with its condition, or fails the
+//! test after [`PATIENCE`] with the last state that was seen.
+
+// a helper fails its test by panicking, with a message that says what was expected
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod gate;
+pub mod manifests;
+mod object;
+mod story;
+mod wait;
+mod world;
+
+pub use self::{
+    gate::Gate,
+    object::Object,
+    story::story,
+    wait::{PATIENCE, eventually, within},
+    world::{Setup, World, condition, runs, uid},
+};

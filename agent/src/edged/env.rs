@@ -1,4 +1,4 @@
-//! A container's environment: `envFrom`, then `env` in order, each seeing what was defined before it.
+//! A container's environment: services, `envFrom`, then `env` in order, each seeing what was defined before it.
 
 use std::collections::BTreeMap;
 
@@ -44,6 +44,17 @@ impl Environment {
 
     /// Replaces each `$(NAME)` that is defined; `$$` stands for one `$`, and what is not defined stays as it is.
     pub(crate) fn expand(&self, text: &str) -> String {
+        self.expansion(text).0
+    }
+
+    /// The same; `None` when something is not defined.
+    pub(crate) fn expand_all(&self, text: &str) -> Option<String> {
+        let (text, complete) = self.expansion(text);
+        complete.then_some(text)
+    }
+
+    fn expansion(&self, text: &str) -> (String, bool) {
+        let mut complete = true;
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('$') {
@@ -55,7 +66,10 @@ impl Environment {
             } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')')) {
                 match self.values.get(name) {
                     Some(value) => out.push_str(value),
-                    None => out.extend(["$(", name, ")"]),
+                    None => {
+                        complete = false;
+                        out.extend(["$(", name, ")"]);
+                    }
                 }
                 rest = after;
             } else {
@@ -63,17 +77,21 @@ impl Environment {
             }
         }
         out.push_str(rest);
-        out
+        (out, complete)
     }
 }
 
-/// The environment of `container`.
+/// The environment of `container`; what it defines itself wins over that of `services`.
 pub(crate) fn build(
     container: &Container,
+    services: Vec<(String, String)>,
     objects: &Objects,
     downward: &Downward<'_>,
 ) -> Result<Environment, Error> {
     let mut environment = Environment::default();
+    for (name, value) in services {
+        environment.set(name, value);
+    }
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
         let config_map =
@@ -96,6 +114,16 @@ pub(crate) fn build(
         }
     }
     Ok(environment)
+}
+
+/// The variables with a value of their own: all that commands of probes and hooks may refer to.
+pub(crate) fn literals(container: &Container) -> Environment {
+    let mut environment = Environment::default();
+    for variable in container.env.iter().flatten().filter(|variable| variable.value_from.is_none()) {
+        let value = environment.expand(variable.value.as_deref().unwrap_or_default());
+        environment.set(variable.name.clone(), value);
+    }
+    environment
 }
 
 /// The value of one variable; `None` when an optional source is not there.

@@ -6,9 +6,11 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `plan`, `status`, `convert`, `env`, `downward`, `quantity` | decisions, pure |
+//! | `plan`, `status`, `convert`, `env`, `services`, `downward`, `quantity` | decisions, pure |
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
-//! | `volumes` | files of pods |
+//! | `probes` | what runs, judged from outside; hooks |
+//! | `events` | what people are told |
+//! | `volumes`, `words` | files of pods |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
 //! | `node` | registration, status, lease |
@@ -17,6 +19,7 @@
 mod convert;
 mod downward;
 mod env;
+mod events;
 mod moment;
 mod names;
 mod node;
@@ -25,12 +28,15 @@ mod orphans;
 mod plan;
 mod pleg;
 mod pods;
+mod probes;
 mod quantity;
 mod references;
 mod runtime;
+mod services;
 mod status;
 mod task;
 mod volumes;
+mod words;
 
 use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
 
@@ -53,6 +59,8 @@ pub struct Config {
     pub root_dir: PathBuf,
     /// Where containers log to: `/var/log/pods`.
     pub log_dir: PathBuf,
+    /// Whether the API is told of events.
+    pub report_events: bool,
     /// How the node presents itself.
     pub node: NodeConfig,
     /// How often things are looked at again.

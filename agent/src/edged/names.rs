@@ -17,6 +17,10 @@ pub(crate) const HASH: &str = "io.kubernetes.container.hash";
 pub(crate) const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
 /// Annotation: seconds that the container may take to end.
 pub(crate) const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
+/// Annotation: where in the container its last words are written.
+pub(crate) const TERMINATION_PATH: &str = "io.kubernetes.container.terminationMessagePath";
+/// Annotation: where else they may be taken from.
+pub(crate) const TERMINATION_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
 /// Annotation: how many restarts in a row led to this container, from which the crash-loop back-off follows. Kept with the
 /// container because an agent that restarts must neither forget the back-off nor make one up.
 pub(crate) const RESTART_STEP: &str = "outrigger.kubeedge.io/restart-step";
@@ -49,6 +53,11 @@ impl Dirs {
     /// The pod's own `/etc/hosts`.
     pub(crate) fn etc_hosts(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("etc-hosts")
+    }
+
+    /// Where a container's last words are; `name` must be [`is_component`].
+    pub(crate) fn last_words(&self, uid: &str, name: &str, attempt: u32) -> PathBuf {
+        self.pod(uid).join("containers").join(name).join(attempt.to_string())
     }
 
     /// Where the pod's containers log to.

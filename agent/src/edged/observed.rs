@@ -1,6 +1,6 @@
-//! What the runtime has of one pod: sandboxes and containers, newest first.
+//! What there is of one pod: sandboxes and containers, newest first, as the runtime, probes and hooks know them.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, path::PathBuf};
 
 use jiff::Timestamp;
 
@@ -51,6 +51,49 @@ pub(crate) struct Container {
     pub(crate) created_at: Timestamp,
     /// What it does.
     pub(crate) state: State,
+    /// Where its last words are.
+    pub(crate) words: Option<LastWords>,
+    /// What the runtime cannot know.
+    pub(crate) health: Health,
+}
+
+/// Where a container that has ended left a message for its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LastWords {
+    /// The file on the host that it sees as its termination log.
+    pub(crate) file: PathBuf,
+    /// Its log, if the end of that may stand in after a failure.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// What probes and hooks say of a running container. Without any, it is as well as can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// Its postStart hook still runs: it does not count as running yet.
+    pub(crate) starting: bool,
+    /// Its startup probe has succeeded.
+    pub(crate) started: bool,
+    /// It has started, and its readiness probe says so.
+    pub(crate) ready: bool,
+    /// Why it has to be stopped.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// Why a running container has to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Its liveness probe failed too often.
+    Liveness,
+    /// Its startup probe failed too often.
+    Startup,
+    /// Its postStart hook failed.
+    PostStart,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { starting: false, started: true, ready: true, fault: None }
+    }
 }
 
 /// What a container does.
@@ -108,6 +151,11 @@ impl Observed {
     /// All containers of a name, newest first.
     pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
         self.containers.iter().filter(move |container| container.name == name)
+    }
+
+    /// The addresses of the current sandbox.
+    pub(crate) fn ips(&self) -> &[String] {
+        self.current().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default()
     }
 
     /// The newest container of a name.

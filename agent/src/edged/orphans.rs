@@ -1,4 +1,5 @@
-//! What pods that are gone left behind: sandboxes and containers with our labels, and directories. Only after the first list
+//! What pods that are gone left behind: sandboxes and containers with our labels, and directories. Looked for now and then,
+//! and at once when a pod went that was not ended, as one whose name has another pod already. Only after the first list
 //! of pods is complete, so that a list that was half received never ends a pod.
 
 use std::{
@@ -10,6 +11,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Progress, names, pods::Context, runtime::CallError, volumes};
@@ -17,7 +19,7 @@ use super::{Progress, names, pods::Context, runtime::CallError, volumes};
 /// Seconds that a container without a pod has, when it does not say how long it needs.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Looks now and then, for ever.
+/// Looks for ever.
 pub(super) async fn run(
     context: Arc<Context>,
     pods: Store<Pod>,
@@ -27,34 +29,57 @@ pub(super) async fn run(
     if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
         return;
     }
+    let ending = Ending::default();
     loop {
-        if let Err(error) = sweep(&context, &pods).await {
+        if let Err(error) = sweep(&context, &pods, &ending).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "orphans are looked for later");
         }
-        tokio::time::sleep(every).await;
+        // Cancel-safe: a wake that is not taken here is taken the next time.
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = context.orphaned.notified() => {}
+        }
     }
 }
+
+/// Pods whose containers are being stopped.
+type Ending = Arc<Mutex<BTreeSet<String>>>;
 
 /// What is there of each pod: sandboxes, and containers with their grace.
 type Found = BTreeMap<String, (Vec<String>, Vec<(String, Duration)>)>;
 
-async fn sweep(context: &Arc<Context>, pods: &Store<Pod>) -> Result<(), CallError> {
+async fn sweep(context: &Arc<Context>, pods: &Store<Pod>, ending: &Ending) -> Result<(), CallError> {
     // The runtime first: a pod is in the store before anything of it is in the runtime.
     let mut found = found(context).await?;
     let dirs = context.dirs.clone();
     let on_disk = tokio::task::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
     let known: BTreeSet<String> = pods.state().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+    let running: BTreeSet<String> = found.keys().cloned().collect();
     found.retain(|uid, _| !known.contains(uid));
-    // All at once: one that takes its whole grace period does not keep the others.
-    let ends = found.iter().map(async |(uid, (sandboxes, containers))| {
-        tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
-        if let Err(error) = end(context, sandboxes, containers).await {
-            tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again later");
-        }
-    });
-    futures::future::join_all(ends).await;
     context.book.retain(|uid| known.contains(uid));
+    context.probes.retain(|uid| known.contains(uid));
+    // In the background: one that takes its whole grace period does not keep the others, nor those that come meanwhile.
+    let busy = ending.lock().clone();
+    found.retain(|uid, _| !busy.contains(uid));
+    for (uid, (sandboxes, containers)) in found {
+        ending.lock().insert(uid.clone());
+        let (task, ending) = (context.clone(), ending.clone());
+        let shutdown = context.shutdown.clone();
+        context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+            tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
+            match end(&task, &sandboxes, &containers).await {
+                // Its files are next.
+                Ok(()) => task.orphaned.notify_one(),
+                Err(error) => {
+                    tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again later");
+                }
+            }
+            ending.lock().remove(&uid);
+        }));
+    }
+    // Files go after those who may have them open.
+    let known: BTreeSet<String> = known.union(&running).cloned().collect();
     let dirs = context.dirs.clone();
     let cleaned = tokio::task::spawn_blocking(move || {
         let gone = pod_dirs.iter().filter(|uid| !known.contains(*uid));

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Config, Progress,
     convert::NodeDns,
+    events::{self, Recorder},
     names::Dirs,
     node, orphans, pleg,
     pods::{self, Context, MAX_TRIGGERS},
+    probes::{self, Probes},
     runtime::Runtime,
 };
 
@@ -41,6 +43,9 @@ impl Task {
         let machine = node::Machine::read(&dirs.root);
         let addresses = node::addresses(&config.node.addresses, &config.node_name);
         let background = TaskTracker::new();
+        let (recorder, occurrences) = events::recorder();
+        let events = if config.report_events { recorder } else { Recorder::none() };
+        let told = events::run(config.client.clone(), config.node_name.clone(), occurrences);
         let context = Arc::new(Context {
             client: config.client.clone(),
             runtime: runtime.clone(),
@@ -49,11 +54,21 @@ impl Task {
             dns: NodeDns {
                 servers: config.node.cluster_dns.clone(),
                 domain: config.node.cluster_domain.clone(),
+                ..NodeDns::default()
             },
             host_ips: node::internal_ips(&addresses),
             allocatable: machine.allocatable(),
             runtime_name: tokio::sync::OnceCell::new(),
             book: pods::Book::default(),
+            probes: Probes::new(probes::Parts {
+                runtime: runtime.clone(),
+                events: events.clone(),
+                triggers: triggers.clone(),
+                background: background.clone(),
+                shutdown: shutdown.clone(),
+            }),
+            events,
+            orphaned: Notify::new(),
             triggers: triggers.clone(),
             shutdown: shutdown.clone(),
             background: background.clone(),
@@ -68,7 +83,7 @@ impl Task {
         tokio::select! {
             // Cancel-safe by design: each part is level-triggered and starts from what it finds.
             () = shutdown.cancelled() => {}
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told)); } => {}
         }
         background.close();
         background.wait().await;

@@ -15,7 +15,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait between dials: a returning cloud is found within this time.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// A connection that lasted so long starts the waits over.
-const STABLE: Duration = Duration::from_secs(10);
+const STABLE: Duration = Duration::from_secs(2);
 
 /// See [`super::new`].
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
 
-use super::{say, until_told, up::absolute};
+use super::{Signals, say, up::absolute};
 use crate::{
     Cloud, Options,
     demo::{Seen, Steps},
@@ -12,6 +12,7 @@ use crate::{
 };
 
 pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
     let options = Options { kubeconfig: Some(kubeconfig.to_owned()), ..Options::default().any_ports() };
@@ -38,7 +39,7 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyh
         say("Go on by hand in another terminal, end here with Ctrl-C:");
         say(&format!("  export KUBECONFIG={}", absolute(kubeconfig).display()));
         say("  kubectl get pods -o wide");
-        until_told().await?;
+        signals.wait().await;
     }
     fleet.stop().await;
     cloud.stop().await;

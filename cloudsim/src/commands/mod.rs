@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context;
 use clap::CommandFactory;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command};
@@ -61,15 +61,25 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Waits for Ctrl-C or the service manager's end.
-async fn until_told() -> anyhow::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        // cancel-safe: a signal that is not seen ends the process anyway
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// Ctrl-C and the service manager's end. Made before anything runs that should end well.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    /// Waits for one of them, also for one that came before.
+    async fn wait(&mut self) {
+        tokio::select! {
+            // cancel-safe: a signal that is not seen ends the process anyway
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Tells a person; nobody reading is no error.

@@ -4,7 +4,7 @@ use std::{path::Path, time::Instant};
 
 use anyhow::Context;
 
-use super::{say, until_told};
+use super::{Signals, say};
 use crate::{
     Cloud, Options,
     cli::Up,
@@ -13,6 +13,7 @@ use crate::{
 };
 
 pub(super) async fn run(up: Up) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
     let begun = Instant::now();
     let cloud = Cloud::start(options(&up)).await?;
     let addresses = cloud.addresses();
@@ -29,7 +30,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
         0 => None,
         count => Some(Fleet::start(addresses, cloud.token(), &fleet::Options::new(count, directory)).await?),
     };
-    until_told().await?;
+    signals.wait().await;
     if let Some(fleet) = fleet {
         fleet.stop().await;
     }
@@ -48,6 +49,7 @@ fn options(up: &Up) -> Options {
         data_dir: up.data_dir.clone(),
         kubeconfig: Some(up.kubeconfig.clone()),
         lease_grace: up.node_grace,
+        controllers: up.controllers.clone(),
         limits: Limits { max_message: up.max_message, ..Limits::default() },
     }
 }

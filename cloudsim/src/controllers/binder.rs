@@ -45,7 +45,6 @@ pub async fn run(client: Client, shutdown: CancellationToken) {
     let context = Arc::new(Context { client, nodes, pods });
     controller
         .reconcile_all_on(node_events)
-        .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(
             reconcile,
             |_, error, _| {
@@ -54,6 +53,8 @@ pub async fn run(client: Client, shutdown: CancellationToken) {
             },
             context,
         )
+        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
         .await;
 }

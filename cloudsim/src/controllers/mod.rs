@@ -3,6 +3,13 @@
 
 pub mod binder;
 pub mod edge;
+mod endpoints;
+mod eviction;
+mod garbage;
+mod informers;
+mod namespace_lifecycle;
 pub mod namespaces;
 pub mod node_lifecycle;
+mod pod_gc;
 pub mod sync;
+pub mod workloads;

@@ -34,7 +34,6 @@ pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
 /// Runs until `shutdown`. `ca_pem`: the cluster's CA certificate.
 pub async fn run(client: Client, ca_pem: String, shutdown: CancellationToken) {
     Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
-        .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(
             reconcile,
             |_, error, _| {
@@ -43,6 +42,8 @@ pub async fn run(client: Client, ca_pem: String, shutdown: CancellationToken) {
             },
             Arc::new((client, ca_pem)),
         )
+        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
         .await;
 }

@@ -6,7 +6,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, NodeCondition},
+};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
@@ -38,7 +41,6 @@ pub async fn run(client: Client, grace: Duration, shutdown: CancellationToken) {
     let context = Arc::new(Context { client: client.clone(), grace, started: jiff::Timestamp::now() });
     Controller::new(Api::<Node>::all(client), watcher::Config::default())
         .watches(leases, watcher::Config::default(), |lease| [ObjectRef::<Node>::new(&lease.name_any())])
-        .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(
             reconcile,
             |_, error, _| {
@@ -47,6 +49,8 @@ pub async fn run(client: Client, grace: Duration, shutdown: CancellationToken) {
             },
             context,
         )
+        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
         .await;
 }
@@ -78,8 +82,8 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
     }
 }
 
-/// How long the node's last sign of life still counts; `None`: it is overdue. A node gets the whole grace period after a start
-/// of this program, which could not hear it before.
+/// How long the node's last sign of life, a renewed lease or a reported status, still counts; `None`: it is overdue. A node gets
+/// the whole grace period after a start of this program, which could not hear it before.
 fn remaining(
     node: &Node,
     lease: Option<&Lease>,
@@ -88,14 +92,20 @@ fn remaining(
 ) -> Option<Duration> {
     let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
     let created = node.creation_timestamp().map(|time| time.0);
-    let heard = [renewed, created, Some(context.started)].into_iter().flatten().max()?;
+    let reported =
+        ready(node).and_then(|condition| condition.last_heartbeat_time.as_ref()).map(|time| time.0);
+    let heard = [renewed, reported, created, Some(context.started)].into_iter().flatten().max()?;
     let age = Duration::try_from(now.duration_since(heard)).unwrap_or_default();
     context.grace.checked_sub(age).filter(|left| !left.is_zero())
 }
 
+fn ready(node: &Node) -> Option<&NodeCondition> {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == "Ready")
+}
+
 fn is_unknown(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
+    ready(node).is_some_and(|condition| condition.status == "Unknown")
 }
 
 fn is_tainted(node: &Node) -> bool {
@@ -123,7 +133,10 @@ async fn set_taint(node: &Node, client: &Client, on: bool, now: jiff::Timestamp)
     let mut taints: Vec<_> = old.filter(|taint| taint.key != UNREACHABLE).map(|taint| json!(taint)).collect();
     if on {
         let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        taints.push(json!({"key": UNREACHABLE, "effect": "NoSchedule", "timeAdded": at}));
+        // the second makes pods leave that do not tolerate it, as nearly all do for a while
+        for effect in ["NoSchedule", "NoExecute"] {
+            taints.push(json!({"key": UNREACHABLE, "effect": effect, "timeAdded": at}));
+        }
     }
     // the resource version makes the write fail, and be tried anew, where somebody else changed the taints meanwhile
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});

@@ -52,7 +52,12 @@ struct Agent {
 impl HollowNode {
     /// A node in the directory of its name that will join the cloud at `addresses` with `token`. What an earlier node left in
     /// the directory is its own: certificate, store, volumes, containers.
-    pub async fn prepare(name: &str, addresses: Addresses, token: &str, options: &Options) -> Result<Self, Error> {
+    pub async fn prepare(
+        name: &str,
+        addresses: Addresses,
+        token: &str,
+        options: &Options,
+    ) -> Result<Self, Error> {
         let directory = options.directory.join(name);
         let failed = |source| Error::Directory { path: directory.clone(), source };
         tokio::fs::create_dir_all(&directory).await.map_err(failed)?;
@@ -170,6 +175,7 @@ pub fn edgecore_yaml(
             },
             "edged": {
                 "hostnameOverride": name,
+                "reportEvent": true,
                 "nodeIP": addresses.websocket.ip().to_string(),
                 "rootDirectory": path("kubelet"),
                 "tailoredKubeletConfig": {

@@ -29,7 +29,7 @@ use crate::{
         edge::{Edge, Reply},
         sync::{Record, SyncRecords, Synced},
     },
-    mailbox::{Mailbox, ObjectPath},
+    mailbox::{Mailbox, ObjectKind, ObjectPath},
 };
 
 /// Requests of the node that wait for their turn. A full queue stops reading from the socket: the node is slowed down.
@@ -56,6 +56,8 @@ pub(super) enum Ended {
     Malformed(#[source] wire::json::DecodeError),
     #[error("the bookkeeping could not be read: {0}")]
     Records(#[source] kube::Error),
+    #[error("the node was deleted")]
+    Deleted,
 }
 
 /// Runs until the connection ends or `token` is cancelled.
@@ -92,6 +94,7 @@ async fn serve(
         lane: AckLane::default(),
         synced,
         todo,
+        looked: false,
         retry: None,
         heard: Instant::now(),
         records,
@@ -116,6 +119,8 @@ struct Session<'a> {
     synced: Synced,
     /// What to look at when the lane is free: an object's newest state is read when its turn comes.
     todo: BTreeSet<ObjectPath>,
+    /// Everything that was to do at the beginning has been looked at.
+    looked: bool,
     /// When to go on with `todo` after the API failed.
     retry: Option<Instant>,
     heard: Instant,
@@ -196,9 +201,12 @@ impl Session<'_> {
                 return Ok(Some(retry));
             }
             self.retry = None;
-            let Some(path) = self.todo.pop_first() else { return Ok(None) };
+            let Some(path) = self.todo.pop_first() else {
+                self.looked = true;
+                return Ok(None);
+            };
             match self.shared.edge.parcels(self.node, &path, &self.synced).await {
-                Ok(parcels) => parcels.into_iter().for_each(|parcel| self.lane.offer(parcel)),
+                Ok(parcels) => self.offer(parcels).await?,
                 Err(error) => {
                     warn!(
                         node = self.node,
@@ -211,6 +219,25 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// Hands over to the lane, but for the deletion of the node itself. As CloudCore: a node that is deleted while it is
+    /// connected is disconnected and not told. EdgeCore would delete its own Node, without which it reports no status and
+    /// evicts no pod until it is started anew.
+    async fn offer(&mut self, parcels: Vec<Parcel>) -> Result<(), Ended> {
+        let replaced = parcels.iter().any(|parcel| !is_own_end(parcel));
+        for parcel in parcels {
+            if !is_own_end(&parcel) {
+                self.lane.offer(parcel);
+                continue;
+            }
+            self.synced.remove(&parcel.subject.uid);
+            let _ = self.records.send(Record::Dropped(parcel.subject)).await;
+            if self.looked && !replaced {
+                return Err(Ended::Deleted);
+            }
+        }
+        Ok(())
     }
 
     async fn received(
@@ -282,6 +309,11 @@ impl Session<'_> {
         let _ =
             self.write(tungstenite::Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
     }
+}
+
+/// Whether this tells a node that it is deleted; no node hears of another.
+fn is_own_end(parcel: &Parcel) -> bool {
+    parcel.subject.path.kind == ObjectKind::Node && parcel.revision.is_none()
 }
 
 /// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.

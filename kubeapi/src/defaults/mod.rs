@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     object::{as_map, child, default_to, metadata},
-    registry::{Builtin, Kind},
+    registry::{Builtin, Kind, KindSchema},
 };
 
 mod access;
@@ -20,7 +20,7 @@ mod workload;
 /// Fills in the defaults, at creation and at every change; a second time changes nothing.
 pub(crate) fn fill(kind: &Kind, object: &mut Value) {
     use Builtin as B;
-    let Some(builtin) = kind.builtin else { return kind.schema().fill_defaults(object) };
+    let Some(builtin) = kind.builtin else { return custom(kind, object) };
     let map = as_map(object);
     match builtin {
         B::Pod => pod::fill(child(map, "spec")),
@@ -77,7 +77,11 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
     }
     let status = match kind.builtin {
         Some(B::Pod) => pod::status(object),
-        Some(B::Namespace) => json!({"phase": "Active"}),
+        Some(B::Namespace) => {
+            // whoever empties namespaces takes it away
+            child(as_map(object), "spec").insert("finalizers".into(), json!(["kubernetes"]));
+            json!({"phase": "Active"})
+        }
         Some(B::Service | B::Ingress) => json!({"loadBalancer": {}}),
         Some(B::PersistentVolume | B::PersistentVolumeClaim) => json!({"phase": "Pending"}),
         Some(B::ReplicaSet | B::ReplicationController) => json!({"replicas": 0}),
@@ -97,6 +101,12 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
         _ => return,
     };
     as_map(object).insert("status".into(), status);
+}
+
+fn custom(kind: &Kind, object: &mut Value) {
+    if let KindSchema::Defined(schema) = kind.schema() {
+        schema.fill_defaults(object);
+    }
 }
 
 /// The label by which selectors find a namespace by its name.

@@ -1,8 +1,12 @@
+//! Tests of [`super`].
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::registry::Registry;
+
+mod workloads;
 
 fn filled(plural: &str, mut object: Value) -> Value {
     let registry = Registry::builtin();
@@ -114,7 +118,7 @@ fn kinds_from_definitions_have_the_defaults_of_their_schema() {
 fn new_objects_begin_with_their_status() {
     let claimed = json!({"status": {"phase": "Running"}});
     let namespace = begun("namespaces", claimed.clone());
-    assert_eq!(namespace, json!({"status": {"phase": "Active"}}));
+    assert_eq!(namespace, json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}));
     let pod = begun("pods", claimed);
     assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
     assert_eq!(pod["metadata"]["generation"], 1);

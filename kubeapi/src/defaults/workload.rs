@@ -43,7 +43,8 @@ pub(super) fn replication_controller(controller: &mut Map<String, Value>) {
     let template = child(spec, "template");
     pods(template);
     let labels = template.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
-    if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty())) {
+    if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
+    {
         default_to(spec, "selector", labels.clone());
         default_to(child(controller, "metadata"), "labels", labels);
     }

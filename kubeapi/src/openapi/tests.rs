@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -65,7 +65,7 @@ fn a_request_of_this_media_type_is_read() {
     let object = body::parse(&headers, &Bytes::from_static(body)).unwrap();
     assert_eq!(object, serde_json::from_str::<Value>(printed).unwrap());
     let error = body::parse(&headers, &Bytes::from_static(b"{}")).unwrap_err();
-    assert_eq!(error.code().as_u16(), 400);
+    assert_eq!(error.code, 400);
 }
 
 #[test]

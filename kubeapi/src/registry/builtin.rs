@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use k8s_openapi::{
     api::{
-        apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch, certificates::v1 as certificates,
-        coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events,
-        networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling,
-        storage::v1 as storage,
+        apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch,
+        certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
+        discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, policy::v1 as policy,
+        rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     schemars::{JsonSchema, Schema, SchemaGenerator},
@@ -100,7 +100,9 @@ fn of_core() -> [Kind; 15] {
         .short("rc")
         .category("all")
         .with_status(),
-        kind::<core::ResourceQuota>(B::ResourceQuota, "ResourceQuota", "resourcequotas").short("quota").with_status(),
+        kind::<core::ResourceQuota>(B::ResourceQuota, "ResourceQuota", "resourcequotas")
+            .short("quota")
+            .with_status(),
         kind::<core::LimitRange>(B::LimitRange, "LimitRange", "limitranges").short("limits"),
     ]
 }
@@ -127,10 +129,14 @@ fn of_workloads() -> [Kind; 9] {
             "hpa",
         )
         .in_version("v2"),
-        kind::<policy::PodDisruptionBudget>(B::PodDisruptionBudget, "PodDisruptionBudget", "poddisruptionbudgets")
-            .in_group("policy")
-            .short("pdb")
-            .with_status(),
+        kind::<policy::PodDisruptionBudget>(
+            B::PodDisruptionBudget,
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+        )
+        .in_group("policy")
+        .short("pdb")
+        .with_status(),
     ]
 }
 
@@ -153,7 +159,10 @@ fn of_the_rest() -> [Kind; 17] {
         kind::<discovery::EndpointSlice>(B::EndpointSlice, "EndpointSlice", "endpointslices")
             .in_group("discovery.k8s.io"),
         kind::<events::Event>(B::NewEvent, "Event", "events").in_group("events.k8s.io").short("ev"),
-        kind::<networking::Ingress>(B::Ingress, "Ingress", "ingresses").in_group(NETWORKING).short("ing").with_status(),
+        kind::<networking::Ingress>(B::Ingress, "Ingress", "ingresses")
+            .in_group(NETWORKING)
+            .short("ing")
+            .with_status(),
         kind::<networking::IngressClass>(B::IngressClass, "IngressClass", "ingressclasses")
             .in_group(NETWORKING)
             .cluster(),
@@ -210,6 +219,7 @@ fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {
         source: SchemaSource::Published(generate::<T>),
         resource: Resource::new("", plural),
         schema: OnceLock::new(),
+        defined: None,
     }
 }
 

@@ -1,14 +1,19 @@
 //! Kinds from CustomResourceDefinitions.
 
-use std::sync::OnceLock;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, CustomResourceDefinitionVersion,
+    CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionSpec,
+    CustomResourceDefinitionVersion,
 };
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::{Kind, SchemaSource};
-use crate::store::Resource;
+use super::{Kind, ScalePaths, SchemaSource};
+use crate::{object::pointer_of, store::Resource};
 
 /// A column that a definition adds to its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +26,60 @@ pub(crate) struct PrinterColumn {
     pub(crate) priority: i32,
 }
 
+/// What a kind from a definition has beside the rest.
+#[derive(Debug)]
+pub(crate) struct Defined {
+    /// The whole definition, to tell whether a newer one says anything new.
+    spec: CustomResourceDefinitionSpec,
+    accepted: CustomResourceDefinitionNames,
+    /// The same objects are served in another version too.
+    pub(crate) has_versions: bool,
+    pub(super) scale: Option<ScalePaths>,
+    /// Its definition is being deleted.
+    is_terminating: AtomicBool,
+    /// Ends when this is no longer how the kind is served: watches end with it.
+    pub(crate) retired: CancellationToken,
+}
+
+impl Defined {
+    /// Whether nothing new may be created.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.is_terminating.load(Ordering::Relaxed)
+    }
+
+    /// Whether `definition` says the same; takes over whether it is being deleted.
+    pub(super) fn still_holds(&self, definition: &CustomResourceDefinition) -> bool {
+        let holds = self.spec == definition.spec && &self.accepted == names(definition);
+        if holds {
+            self.is_terminating.store(is_terminating(definition), Ordering::Relaxed);
+        }
+        holds
+    }
+}
+
 /// One kind for each served version.
 pub(super) fn kinds(definition: &CustomResourceDefinition) -> impl Iterator<Item = Kind> {
     definition.spec.versions.iter().filter(|version| version.served).map(|version| kind(definition, version))
 }
 
+/// The names under which it is served: those accepted, or, while nobody has decided, those that it asks for.
+fn names(definition: &CustomResourceDefinition) -> &CustomResourceDefinitionNames {
+    let accepted = definition.status.as_ref().and_then(|status| status.accepted_names.as_ref());
+    accepted.filter(|names| !names.plural.is_empty()).unwrap_or(&definition.spec.names)
+}
+
+fn is_terminating(definition: &CustomResourceDefinition) -> bool {
+    definition.metadata.deletion_timestamp.is_some()
+}
+
 fn kind(definition: &CustomResourceDefinition, version: &CustomResourceDefinitionVersion) -> Kind {
-    let spec = &definition.spec;
-    let names = &spec.names;
+    let (spec, names) = (&definition.spec, names(definition));
+    let subresources = version.subresources.as_ref();
+    let scale = subresources.and_then(|subresources| subresources.scale.as_ref()).map(|scale| ScalePaths {
+        replicas: pointer_of(&scale.spec_replicas_path),
+        status_replicas: pointer_of(&scale.status_replicas_path),
+        selector: scale.label_selector_path.as_deref().map(pointer_of),
+    });
     Kind {
         group: spec.group.clone(),
         version: version.name.clone(),
@@ -38,12 +89,20 @@ fn kind(definition: &CustomResourceDefinition, version: &CustomResourceDefinitio
         short_names: names.short_names.clone().unwrap_or_default(),
         categories: names.categories.clone().unwrap_or_default(),
         namespaced: spec.scope == "Namespaced",
-        status: version.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some()),
+        status: subresources.is_some_and(|subresources| subresources.status.is_some()),
         builtin: None,
         columns: columns(version),
         source: SchemaSource::Definition(schema(version)),
         resource: Resource::new(&spec.group, &names.plural),
         schema: OnceLock::new(),
+        defined: Some(Box::new(Defined {
+            spec: spec.clone(),
+            accepted: names.clone(),
+            has_versions: spec.versions.len() > 1,
+            scale,
+            is_terminating: is_terminating(definition).into(),
+            retired: CancellationToken::new(),
+        })),
     }
 }
 

@@ -11,13 +11,13 @@ use k8s_openapi::{
 };
 use serde_json::Value;
 
-use crate::{schema::Schema, store::Resource};
+use crate::{schema::Schema, store::Resource, structural::Structural};
 
 mod builtin;
 mod crd;
 
 pub(crate) use builtin::Builtin;
-pub(crate) use crd::PrinterColumn;
+pub(crate) use crd::{Defined, PrinterColumn};
 
 /// One kind in one version.
 pub struct Kind {
@@ -46,7 +46,27 @@ pub struct Kind {
     pub(crate) source: SchemaSource,
     resource: Resource,
     /// Compiled at the first write: an API that only reads pays nothing for it.
-    schema: OnceLock<Schema>,
+    schema: OnceLock<KindSchema>,
+    /// Only for kinds from definitions.
+    pub(crate) defined: Option<Box<Defined>>,
+}
+
+/// A kind's schema, compiled.
+#[derive(Debug)]
+pub(crate) enum KindSchema {
+    /// Of a published type.
+    Published(Schema),
+    /// Of a definition.
+    Defined(Box<Structural>),
+}
+
+/// Where in an object its `scale` subresource has what it shows: JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) replicas: String,
+    pub(crate) status_replicas: String,
+    /// A selector in one text; the built-in kinds have theirs as an object.
+    pub(crate) selector: Option<String>,
 }
 
 /// Where a kind's schema comes from.
@@ -77,11 +97,36 @@ impl Kind {
         self.builtin == Some(builtin)
     }
 
-    pub(crate) fn schema(&self) -> &Schema {
+    fn same_place(&self, other: &Self) -> bool {
+        self.plural == other.plural && self.version == other.version && self.group == other.group
+    }
+
+    pub(crate) fn schema(&self) -> &KindSchema {
         self.schema.get_or_init(|| match &self.source {
-            SchemaSource::Published(generate) => Schema::published(*generate),
-            SchemaSource::Definition(document) => Schema::definition(document),
+            SchemaSource::Published(generate) => KindSchema::Published(Schema::published(*generate)),
+            SchemaSource::Definition(document) => KindSchema::Defined(Box::new(Structural::new(document))),
         })
+    }
+
+    /// Where `scale` is, for the kinds that have it.
+    pub(crate) fn scale(&self) -> Option<ScalePaths> {
+        use Builtin as B;
+        let scales = |builtin| {
+            matches!(builtin, B::Deployment | B::ReplicaSet | B::StatefulSet | B::ReplicationController)
+        };
+        if self.builtin.is_some_and(scales) {
+            return Some(ScalePaths {
+                replicas: "/spec/replicas".into(),
+                status_replicas: "/status/replicas".into(),
+                selector: Some("/spec/selector".into()),
+            });
+        }
+        self.defined.as_ref()?.scale.clone()
+    }
+
+    /// Whether its definition is being deleted, so that nothing new may be created.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.defined.as_ref().is_some_and(|defined| defined.is_terminating())
     }
 
     /// Whether `metadata.generation` counts the changes of what is wanted.
@@ -114,7 +159,12 @@ impl Kind {
         let needs_version = |builtin| {
             matches!(
                 builtin,
-                B::Lease | B::CustomResourceDefinition | B::PodDisruptionBudget | B::VolumeAttachment | B::CsiDriver | B::CsiNode
+                B::Lease
+                    | B::CustomResourceDefinition
+                    | B::PodDisruptionBudget
+                    | B::VolumeAttachment
+                    | B::CsiDriver
+                    | B::CsiNode
             )
         };
         self.builtin.is_some_and(|builtin| !needs_version(builtin))
@@ -171,40 +221,84 @@ impl fmt::Debug for Kind {
 
 /// The kinds, cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Registry(Arc<Vec<Arc<Kind>>>);
+pub struct Registry {
+    kinds: Arc<Vec<Arc<Kind>>>,
+    /// The definitions that the API begins with.
+    given: Arc<Vec<CustomResourceDefinition>>,
+}
 
 impl Registry {
     /// The kinds of Kubernetes itself that this API serves.
     pub fn builtin() -> Self {
-        Self(Arc::new(builtin::kinds().map(Arc::new).collect()))
+        Self { kinds: Arc::new(builtin::kinds().map(Arc::new).collect()), given: Arc::default() }
     }
 
     /// These kinds and, for each served version, those that the definitions describe.
     #[must_use]
     pub fn with_crds(self, definitions: &[CustomResourceDefinition]) -> Self {
         let defined = definitions.iter().flat_map(crd::kinds).map(Arc::new);
-        Self(Arc::new(self.0.iter().cloned().chain(defined).collect()))
+        let kinds = self.kinds.iter().cloned().chain(defined).collect();
+        let given = self.given.iter().chain(definitions).cloned().collect();
+        Self { kinds: Arc::new(kinds), given: Arc::new(given) }
+    }
+
+    /// The definitions that the API begins with.
+    pub(crate) fn given(&self) -> &[CustomResourceDefinition] {
+        &self.given
+    }
+
+    /// The built-in kinds and those of `definitions`. What these say as before stays the same kind; the rest is retired.
+    pub(crate) fn redefined(&self, definitions: &[CustomResourceDefinition]) -> Self {
+        let mut kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.builtin.is_some()).cloned().collect();
+        for definition in definitions {
+            for new in crd::kinds(definition) {
+                // a kind of Kubernetes itself goes before
+                if kinds.iter().any(|kind| kind.same_place(&new)) {
+                    continue;
+                }
+                let old = self.kinds.iter().find(|kind| kind.same_place(&new));
+                let holds = |kind: &&Arc<Kind>| {
+                    kind.defined.as_ref().is_some_and(|defined| defined.still_holds(definition))
+                };
+                kinds.push(old.filter(holds).cloned().unwrap_or_else(|| Arc::new(new)));
+            }
+        }
+        for old in self.kinds.iter().filter(|old| !kinds.iter().any(|kind| Arc::ptr_eq(kind, old))) {
+            if let Some(defined) = &old.defined {
+                defined.retired.cancel();
+            }
+        }
+        Self { kinds: Arc::new(kinds), given: Arc::clone(&self.given) }
     }
 
     /// All kinds, the built-in ones first.
     pub fn kinds(&self) -> &[Arc<Kind>] {
-        &self.0
+        &self.kinds
     }
 
     /// The kind at `/apis/<group>/<version>/<plural>`.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.0.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
+        self.kinds.iter().find(|kind| kind.plural == plural && kind.version == version && kind.group == group)
+    }
+
+    /// The kind with rules of its own.
+    pub(crate) fn of(&self, builtin: Builtin) -> Option<&Arc<Kind>> {
+        self.kinds.iter().find(|kind| kind.is(builtin))
     }
 
     /// The kinds of one group in one version.
-    pub(crate) fn group_version<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Kind>> {
-        self.0.iter().filter(move |kind| kind.group == group && kind.version == version)
+    pub(crate) fn group_version<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Kind>> {
+        self.kinds.iter().filter(move |kind| kind.group == group && kind.version == version)
     }
 
     /// Every (group, version), each once, in the order of appearance.
     pub(crate) fn group_versions(&self) -> Vec<(&str, &str)> {
         let mut all = Vec::new();
-        for kind in self.0.iter() {
+        for kind in self.kinds.iter() {
             let pair = (kind.group.as_str(), kind.version.as_str());
             if !all.contains(&pair) {
                 all.push(pair);

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::{Node, Others, Quantity, Scalar, Schema, Type};
+use super::{Node, Others, Quantity, Schema, Type};
 
 /// What stands against an object. A path is as in messages: `spec.containers[0].image`.
 #[derive(Debug, Default, PartialEq)]
@@ -12,29 +12,6 @@ pub(crate) struct Findings {
     pub(crate) mismatches: Vec<Mismatch>,
     /// Fields that the kind does not have.
     pub(crate) unknown: Vec<String>,
-    /// Required fields that are not there.
-    pub(crate) missing: Vec<String>,
-    /// Values of the right type that are not allowed.
-    pub(crate) refused: Vec<Refusal>,
-}
-
-/// A value of the right type that is not allowed.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) path: String,
-    pub(crate) value: Value,
-    pub(crate) rule: Rule,
-}
-
-/// What a refused value goes against.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Rule {
-    /// It is none of these.
-    Enum(Vec<Value>),
-    /// It is less.
-    Minimum(f64),
-    /// It is more.
-    Maximum(f64),
 }
 
 /// A value of the wrong type.
@@ -56,10 +33,7 @@ impl Schema {
     fn walk(&self, at: usize, value: &Value, path: &mut String, findings: &mut Findings) {
         match (self.node(at), value) {
             (Node::Any, _) => {}
-            (Node::Object { fields, others, required, .. }, Value::Object(map)) => {
-                for name in required.iter().filter(|name| map.get(name.as_ref()).is_none_or(Value::is_null)) {
-                    findings.missing.push(joined(path, name));
-                }
+            (Node::Object { fields, others, .. }, Value::Object(map)) => {
                 for (name, value) in map {
                     let node = match (fields.get(name.as_str()), others) {
                         (Some(node), _) | (None, Others::Map(node)) => *node,
@@ -81,7 +55,11 @@ impl Schema {
             (_, Value::Null) => {}
             (Node::Object { .. }, _) => findings.mismatch(path, value, "object"),
             (Node::List { .. }, _) => findings.mismatch(path, value, "array"),
-            (Node::Scalar(scalar), _) => scalar.check(value, path, findings),
+            (Node::Scalar(scalar), _) => {
+                if let Some(expected) = scalar.type_.refuses(value) {
+                    findings.mismatch(path, value, expected);
+                }
+            }
         }
     }
 
@@ -90,27 +68,6 @@ impl Schema {
         path.push_str(step);
         self.walk(at, value, path, findings);
         path.truncate(length);
-    }
-}
-
-impl Scalar {
-    fn check(&self, value: &Value, path: &str, findings: &mut Findings) {
-        if let Some(expected) = self.type_.refuses(value) {
-            return findings.mismatch(path, value, expected);
-        }
-        let mut refuse = |rule| {
-            findings.refused.push(Refusal { path: path.to_owned(), value: value.clone(), rule });
-        };
-        if !self.allowed.is_empty() && !self.allowed.contains(value) {
-            refuse(Rule::Enum(self.allowed.clone()));
-        }
-        let Some(number) = value.as_f64() else { return };
-        if let Some(minimum) = self.minimum.filter(|minimum| number < *minimum) {
-            refuse(Rule::Minimum(minimum));
-        }
-        if let Some(maximum) = self.maximum.filter(|maximum| number > *maximum) {
-            refuse(Rule::Maximum(maximum));
-        }
     }
 }
 

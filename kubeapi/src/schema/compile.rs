@@ -13,6 +13,16 @@ pub(super) fn compile(root: &Value, definitions: &Map<String, Value>) -> Schema 
     Schema { nodes: compiler.nodes, root }
 }
 
+/// Published types that are not what their schema says: it can only say that they are objects.
+const ANYTHING: [&str; 6] = [
+    ".RawExtension",
+    ".FieldsV1",
+    ".JSON",
+    ".JSONSchemaPropsOrArray",
+    ".JSONSchemaPropsOrBool",
+    ".JSONSchemaPropsOrStringArray",
+];
+
 struct Compiler<'a> {
     definitions: &'a Map<String, Value>,
     /// Definitions compiled or in work, by name: a type that contains itself meets its own place here.
@@ -40,8 +50,8 @@ impl<'a> Compiler<'a> {
         let at = self.reserve();
         self.named.insert(name, at);
         if name.ends_with(".Quantity") {
-            self.set(at, Node::Scalar(Scalar { nullable: true, ..Scalar::of(Type::Quantity) }));
-        } else if name.ends_with(".RawExtension") || name.ends_with(".FieldsV1") {
+            self.set(at, Node::Scalar(Scalar { type_: Type::Quantity, nullable: true }));
+        } else if ANYTHING.iter().any(|end| name.ends_with(end)) {
             self.set(at, Node::Any);
         } else if let Some(schema) = self.definitions.get(name) {
             self.fill(at, schema);
@@ -64,7 +74,7 @@ impl<'a> Compiler<'a> {
         let nullable = flag(schema, "nullable");
         let node = match schema.get("type").and_then(Value::as_str) {
             _ if flag(schema, "x-kubernetes-int-or-string") => {
-                Node::Scalar(Scalar { nullable, ..Scalar::of(Type::IntOrString) })
+                Node::Scalar(Scalar { type_: Type::IntOrString, nullable })
             }
             Some("object") => self.object(schema, nullable),
             Some("array") => match schema.get("items") {
@@ -81,7 +91,6 @@ impl<'a> Compiler<'a> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let additional = schema.get("additionalProperties").filter(|value| value.is_object());
         let others = match (properties, additional) {
-            _ if flag(schema, "x-kubernetes-preserve-unknown-fields") => Others::Kept,
             (_, Some(values)) => Others::Map(self.add(values)),
             _ if flag(schema, "additionalProperties") => Others::Kept,
             (Some(_), None) => Others::Unknown,
@@ -93,15 +102,7 @@ impl<'a> Compiler<'a> {
             .flatten()
             .map(|(name, field)| (name.as_str().into(), self.add(field)))
             .collect();
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        let required = required.filter_map(Value::as_str).map(Into::into).collect();
-        Node::Object { fields, others, required, nullable }
-    }
-}
-
-impl Scalar {
-    fn of(type_: Type) -> Self {
-        Self { type_, nullable: false, allowed: Vec::new(), minimum: None, maximum: None, default: None }
+        Node::Object { fields, others, nullable }
     }
 }
 
@@ -117,14 +118,7 @@ fn scalar(schema: &Value, type_: &str, nullable: bool) -> Node {
         ("number", _) => Type::Number,
         _ => return Node::Any,
     };
-    Node::Scalar(Scalar {
-        type_,
-        nullable,
-        allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
-        minimum: schema.get("minimum").and_then(Value::as_f64),
-        maximum: schema.get("maximum").and_then(Value::as_f64),
-        default: schema.get("default").cloned(),
-    })
+    Node::Scalar(Scalar { type_, nullable })
 }
 
 /// `$ref`, also where a description beside it made it `allOf: [{$ref}]`.

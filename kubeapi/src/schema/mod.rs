@@ -1,16 +1,15 @@
-//! A kind's schema, compiled small: what a field may hold, which fields there are. Checks objects, prunes and normalises them.
+//! The schema of a published type, compiled small: what a field may hold, which fields there are. Checks objects, prunes and
+//! normalises them.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::schemars::{Schema as JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value};
-
 mod check;
 mod compile;
 mod quantity;
 mod shape;
 
-pub(crate) use check::{Findings, Mismatch, Refusal, Rule};
+pub(crate) use check::{Findings, Mismatch};
 pub(crate) use quantity::Quantity;
 
 /// A compiled schema: nodes that name each other by place, since some types contain themselves.
@@ -31,8 +30,6 @@ enum Node {
         fields: BTreeMap<Box<str>, usize>,
         /// What stands under other names.
         others: Others,
-        /// Fields that must be there.
-        required: Vec<Box<str>>,
         nullable: bool,
     },
     /// A list of these.
@@ -53,15 +50,10 @@ enum Others {
 }
 
 /// A value that is neither object nor list.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Scalar {
     type_: Type,
     nullable: bool,
-    /// The only values allowed; empty for all.
-    allowed: Vec<Value>,
-    minimum: Option<f64>,
-    maximum: Option<f64>,
-    default: Option<Value>,
 }
 
 /// The types of scalars that clients can tell apart.
@@ -88,24 +80,6 @@ impl Schema {
         let root = generate(&mut generator).to_value();
         let definitions = generator.take_definitions(false);
         compile::compile(&root, &definitions)
-    }
-
-    /// Of a definition's `openAPIV3Schema`.
-    pub(crate) fn definition(document: &Value) -> Self {
-        let mut schema = compile::compile(document, &Map::new());
-        schema.add_type_meta();
-        schema
-    }
-
-    /// Every object has these, whether or not its definition says so.
-    fn add_type_meta(&mut self) {
-        let any = self.nodes.len();
-        self.nodes.push(Node::Any);
-        if let Some(Node::Object { fields, .. }) = self.nodes.get_mut(self.root) {
-            for name in ["apiVersion", "kind", "metadata"] {
-                fields.insert(name.into(), any);
-            }
-        }
     }
 
     fn node(&self, at: usize) -> &Node {

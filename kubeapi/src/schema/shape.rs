@@ -1,4 +1,5 @@
-//! Bringing an object into the shape in which it is stored: nulls gone, quantities as strings, unknown fields pruned, defaults in.
+//! Bringing an object into the shape in which it is stored: nulls gone, quantities as strings, unknown fields
+//! pruned.
 
 use serde_json::Value;
 
@@ -60,32 +61,6 @@ impl Schema {
             }
             (Node::List { items, .. }, Value::Array(list)) => {
                 list.iter_mut().for_each(|value| self.prune_at(*items, value));
-            }
-            _ => {}
-        }
-    }
-
-    /// Sets the defaults that a definition gives, where the object around them is there.
-    pub(crate) fn fill_defaults(&self, object: &mut Value) {
-        self.fill_at(self.root, object);
-    }
-
-    fn fill_at(&self, at: usize, value: &mut Value) {
-        match (self.node(at), value) {
-            (Node::Object { fields, others, .. }, Value::Object(map)) => {
-                for (name, node) in fields {
-                    if let Node::Scalar(Scalar { default: Some(default), .. }) = self.node(*node)
-                        && !map.contains_key(name.as_ref())
-                    {
-                        map.insert(name.to_string(), default.clone());
-                    }
-                }
-                for (node, value) in known(fields, others, map) {
-                    self.fill_at(node, value);
-                }
-            }
-            (Node::List { items, .. }, Value::Array(list)) => {
-                list.iter_mut().for_each(|value| self.fill_at(*items, value));
             }
             _ => {}
         }

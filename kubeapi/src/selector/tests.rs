@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use serde_json::{Value, json};
 
 use super::Selection;

@@ -71,9 +71,9 @@ pub(super) const CRON_JOB: Printer = Printer {
 
 fn status(job: &Value) -> &'static str {
     let holds = |wanted: &str| {
-        items(job, "/status/conditions")
-            .iter()
-            .any(|condition| text(condition, "/type") == Some(wanted) && text(condition, "/status") == Some("True"))
+        items(job, "/status/conditions").iter().any(|condition| {
+            text(condition, "/type") == Some(wanted) && text(condition, "/status") == Some("True")
+        })
     };
     let named = ["Complete", "Failed"].into_iter().find(|wanted| holds(wanted));
     match named {

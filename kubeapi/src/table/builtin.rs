@@ -69,7 +69,11 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     let time = |pointer| object.pointer(pointer).filter(|time| !time.is_null());
     let first = time("/firstTimestamp").or_else(|| time("/deprecatedFirstTimestamp"));
     let first = age::since(first.or_else(|| time("/eventTime")), now);
-    let count = object.get("count").or_else(|| object.get("deprecatedCount")).and_then(Value::as_i64).unwrap_or_default();
+    let count = object
+        .get("count")
+        .or_else(|| object.get("deprecatedCount"))
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
     let (last, count) = match object.get("series").filter(|series| series.is_object()) {
         Some(series) => {
             let count = series.get("count").and_then(Value::as_i64).unwrap_or_default();

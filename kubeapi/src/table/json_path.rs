@@ -20,6 +20,11 @@ pub(super) fn first<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
     walk(&steps, vec![object]).into_iter().next()
 }
 
+/// Whether `path` can be read.
+pub(super) fn is_readable(path: &str) -> bool {
+    parse(path).is_some()
+}
+
 fn walk<'a>(steps: &[Step], start: Vec<&'a Value>) -> Vec<&'a Value> {
     steps.iter().fold(start, |values, step| values.into_iter().flat_map(|value| take(step, value)).collect())
 }

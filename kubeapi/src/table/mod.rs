@@ -71,6 +71,11 @@ struct Printer {
     cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
+/// Whether a printer column can have this path.
+pub(crate) fn is_json_path(path: &str) -> bool {
+    json_path::is_readable(path)
+}
+
 /// The table of `objects`. A watch says the columns once (`with_columns`), with its first event.
 pub(crate) fn table(
     kind: &Kind,

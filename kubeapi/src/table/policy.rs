@@ -19,11 +19,15 @@ const BINDING_COLUMNS: &[Column] =
     &[NAME, shown("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")];
 
 fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
-    let role = format!("{}/{}", text_or_empty(object, "/roleRef/kind"), text_or_empty(object, "/roleRef/name"));
+    let role =
+        format!("{}/{}", text_or_empty(object, "/roleRef/kind"), text_or_empty(object, "/roleRef/name"));
     let subjects = |kind: &str| -> String {
-        let subjects = items(object, "/subjects").iter().filter(|subject| text_or_empty(subject, "/kind") == kind);
+        let subjects =
+            items(object, "/subjects").iter().filter(|subject| text_or_empty(subject, "/kind") == kind);
         let names = subjects.map(|subject| match text_or_empty(subject, "/namespace") {
-            namespace if kind == "ServiceAccount" => format!("{namespace}/{}", text_or_empty(subject, "/name")),
+            namespace if kind == "ServiceAccount" => {
+                format!("{namespace}/{}", text_or_empty(subject, "/name"))
+            }
             _ => text_or_empty(subject, "/name").to_owned(),
         });
         names.collect::<Vec<_>>().join(", ")
@@ -92,8 +96,10 @@ pub(super) const SIGNING_REQUEST: Printer = Printer {
 };
 
 fn condition(request: &Value) -> String {
-    let types: Vec<_> =
-        items(request, "/status/conditions").iter().map(|condition| text_or_empty(condition, "/type")).collect();
+    let types: Vec<_> = items(request, "/status/conditions")
+        .iter()
+        .map(|condition| text_or_empty(condition, "/type"))
+        .collect();
     let mut words = ["Approved", "Denied", "Failed"].into_iter().filter(|word| types.contains(word));
     let decided = words.next().unwrap_or("Pending");
     let issued = !text_or_empty(request, "/status/certificate").is_empty();

@@ -84,7 +84,8 @@ pub(super) const CLASS: Printer = Printer {
         AGE,
     ],
     cells: |object, now| {
-        let default = text_or_empty(object, "/metadata/annotations/storageclass.kubernetes.io~1is-default-class");
+        let default =
+            text_or_empty(object, "/metadata/annotations/storageclass.kubernetes.io~1is-default-class");
         let name = text_or_empty(object, "/metadata/name");
         vec![
             if default == "true" { format!("{name} (default)") } else { name.to_owned() }.into(),
@@ -144,7 +145,9 @@ pub(super) const DRIVER: Printer = Printer {
 
 pub(super) const NODE: Printer = Printer {
     columns: &[NAME, shown("Drivers"), AGE],
-    cells: |object, now| vec![name(object), items(object, "/spec/drivers").len().into(), since_creation(object, now)],
+    cells: |object, now| {
+        vec![name(object), items(object, "/spec/drivers").len().into(), since_creation(object, now)]
+    },
 };
 
 pub(super) const QUOTA: Printer = Printer {

@@ -1,8 +1,12 @@
+//! Tests of [`super`].
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::registry::Registry;
+
+mod workloads;
 
 fn now() -> Timestamp {
     "2025-06-01T12:00:00Z".parse().unwrap()

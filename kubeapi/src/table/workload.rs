@@ -11,9 +11,19 @@ const IMAGES: super::Column = wide("Images");
 const SELECTOR: super::Column = wide("Selector");
 
 pub(super) const DEPLOYMENT: Printer = Printer {
-    columns: &[NAME, shown("Ready"), shown("Up-to-date"), shown("Available"), AGE, CONTAINERS, IMAGES, SELECTOR],
+    columns: &[
+        NAME,
+        shown("Ready"),
+        shown("Up-to-date"),
+        shown("Available"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
     cells: |object, now| {
-        let ready = format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
+        let ready =
+            format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
         let [containers, images] = template(object);
         vec![
             name(object),
@@ -91,7 +101,8 @@ pub(super) const DAEMON_SET: Printer = Printer {
 pub(super) const STATEFUL_SET: Printer = Printer {
     columns: &[NAME, shown("Ready"), AGE, CONTAINERS, IMAGES],
     cells: |object, now| {
-        let ready = format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
+        let ready =
+            format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
         let [containers, images] = template(object);
         vec![name(object), ready.into(), since_creation(object, now), containers, images]
     },
@@ -102,12 +113,15 @@ pub(super) const CONTROLLER_REVISION: Printer = Printer {
     cells: |object, now| {
         let owners = items(object, "/metadata/ownerReferences");
         let controller = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
-        let controller = controller.map_or_else(|| "<none>".to_owned(), |owner| {
-            let version = text_or_empty(owner, "/apiVersion");
-            let group = version.split_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
-            let kind = text_or_empty(owner, "/kind").to_lowercase();
-            format!("{kind}{group}/{}", text_or_empty(owner, "/name"))
-        });
+        let controller = controller.map_or_else(
+            || "<none>".to_owned(),
+            |owner| {
+                let version = text_or_empty(owner, "/apiVersion");
+                let group = version.split_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
+                let kind = text_or_empty(owner, "/kind").to_lowercase();
+                format!("{kind}{group}/{}", text_or_empty(owner, "/name"))
+            },
+        );
         vec![name(object), controller.into(), number(object, "/revision").into(), since_creation(object, now)]
     },
 };
@@ -121,10 +135,19 @@ pub(super) const POD_TEMPLATE: Printer = Printer {
 };
 
 pub(super) const AUTOSCALER: Printer = Printer {
-    columns: &[NAME, shown("Reference"), shown("Targets"), shown("MinPods"), shown("MaxPods"), shown("Replicas"), AGE],
+    columns: &[
+        NAME,
+        shown("Reference"),
+        shown("Targets"),
+        shown("MinPods"),
+        shown("MaxPods"),
+        shown("Replicas"),
+        AGE,
+    ],
     cells: |object, now| {
         let target = |field| text_or_empty(object, field);
-        let reference = format!("{}/{}", target("/spec/scaleTargetRef/kind"), target("/spec/scaleTargetRef/name"));
+        let reference =
+            format!("{}/{}", target("/spec/scaleTargetRef/kind"), target("/spec/scaleTargetRef/name"));
         vec![
             name(object),
             reference.into(),
@@ -145,7 +168,11 @@ fn targets(autoscaler: &Value) -> String {
             Some(percent) => format!("{percent}%"),
             None => text_or(metric, "/resource/target/averageValue", "<auto>").to_owned(),
         };
-        if resource.is_empty() { "<unknown>/<auto>".to_owned() } else { format!("{resource}: <unknown>/{wanted}") }
+        if resource.is_empty() {
+            "<unknown>/<auto>".to_owned()
+        } else {
+            format!("{resource}: <unknown>/{wanted}")
+        }
     };
     let targets: Vec<_> = items(autoscaler, "/spec/metrics").iter().map(target).collect();
     if targets.is_empty() { "<none>".to_owned() } else { targets.join(", ") }

@@ -3,10 +3,7 @@
 use serde_json::Value;
 
 use super::{in_range, required, supported, workload};
-use crate::{
-    object::text_or_empty,
-    status::Cause,
-};
+use crate::{object::text_or_empty, status::Cause};
 
 const RESTART_POLICIES: &[&str] = &["OnFailure", "Never"];
 /// What the job controller appends to the name of a cron job: a dash and ten digits.
@@ -18,12 +15,18 @@ pub(super) fn job(object: &Value) -> Vec<Cause> {
 
 fn job_spec(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    for field in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
+    for field in
+        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
+    {
         causes.extend(in_range(format!("{path}.{field}"), spec.get(field), 0, i64::MAX));
     }
     let mode = text_or_empty(spec, "/completionMode");
     if !matches!(mode, "" | "NonIndexed" | "Indexed") {
-        causes.push(Cause::unsupported(format!("{path}.completionMode"), &mode.into(), &["NonIndexed", "Indexed"]));
+        causes.push(Cause::unsupported(
+            format!("{path}.completionMode"),
+            &mode.into(),
+            &["NonIndexed", "Indexed"],
+        ));
     }
     if mode == "Indexed" && spec.get("completions").is_none_or(Value::is_null) {
         let why = "when completion mode is Indexed";
@@ -41,21 +44,28 @@ fn job_spec(spec: &Value, path: &str) -> Vec<Cause> {
     {
         let field = format!("{path}.template.spec.restartPolicy");
         let value = text_or_empty(template, "/spec/restartPolicy").into();
-        causes.push(Cause::invalid(field, &value, "only \"Never\" is supported when podFailurePolicy is specified"));
+        causes.push(Cause::invalid(
+            field,
+            &value,
+            "only \"Never\" is supported when podFailurePolicy is specified",
+        ));
     }
     causes
 }
 
 /// A job's pods are of one kind: what they are made from stays, unless none was made yet.
 pub(super) fn update_job(old: &Value, new: &Value) -> Vec<Cause> {
-    let of = |object: &Value, field: &str| object.pointer(&format!("/spec/{field}")).cloned().unwrap_or_default();
+    let of =
+        |object: &Value, field: &str| object.pointer(&format!("/spec/{field}")).cloned().unwrap_or_default();
     let fixed = |field: &&str| {
         let value = of(new, field);
-        (of(old, field) != value).then(|| Cause::invalid(format!("spec.{field}"), &value, "field is immutable"))
+        (of(old, field) != value)
+            .then(|| Cause::invalid(format!("spec.{field}"), &value, "field is immutable"))
     };
     let suspended = of(old, "suspend") == true && old.pointer("/status/startTime").is_none_or(Value::is_null);
     let elastic = of(new, "completionMode") == "Indexed" && of(new, "completions") == of(new, "parallelism");
-    let all = ["completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"];
+    let all =
+        ["completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"];
     all.iter()
         .filter(|field| !(suspended && **field == "template" || elastic && **field == "completions"))
         .filter_map(fixed)

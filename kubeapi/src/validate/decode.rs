@@ -11,9 +11,10 @@ use serde_json::Value;
 use super::FieldValidation;
 use crate::{
     object::{as_map, default_to, text_or_empty},
-    registry::Kind,
-    schema::{Findings, Mismatch, Refusal, Rule, Schema},
-    status::{Cause, StatusError},
+    registry::{Kind, KindSchema},
+    schema::{Findings, Mismatch, Schema},
+    status::StatusError,
+    structural::Structural,
 };
 
 /// Reads `object` as one of `kind` and brings it into the shape in which it is stored; the texts are warnings.
@@ -27,32 +28,67 @@ pub(crate) fn decode(
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     take_kind(kind, object)?;
-    let schema = kind.schema();
-    schema.normalise(object);
-    let mut findings = match kind.builtin {
-        Some(_) => schema.check(object),
-        None => custom(schema, object),
+    let unknown = match kind.schema() {
+        KindSchema::Published(schema) => published(kind, schema, object, fields)?,
+        KindSchema::Defined(schema) => defined(kind, schema, object, fields)?,
     };
-    let unknown: Vec<_> =
-        findings.unknown.drain(..).map(|path| format!("unknown field \"{path}\"")).collect();
-    if fields == FieldValidation::Strict && !unknown.is_empty() {
-        return Err(unreadable(kind, &format!("strict decoding error: {}", unknown.join(", "))));
-    }
-    match kind.builtin {
-        Some(_) => {
-            if let Some(mismatch) = findings.mismatches.first() {
-                return Err(unreadable(kind, &wrong_type(kind, mismatch)));
-            }
-        }
-        None => refuse(kind, object, findings)?,
+    Ok(if fields == FieldValidation::Warn { unknown } else { Vec::new() })
+}
+
+fn published(
+    kind: &Kind,
+    schema: &Schema,
+    object: &mut Value,
+    fields: FieldValidation,
+) -> Result<Vec<String>, StatusError> {
+    schema.normalise(object);
+    let Findings { mismatches, unknown } = schema.check(object);
+    let unknown = allowed(kind, unknown, fields)?;
+    if let Some(mismatch) = mismatches.first() {
+        return Err(unreadable(kind, &wrong_type(kind, mismatch)));
     }
     if !unknown.is_empty() {
         schema.prune(object);
-        if kind.builtin.is_none() {
-            metadata_schema().prune(&mut object["metadata"]);
-        }
     }
-    Ok(if fields == FieldValidation::Warn { unknown } else { Vec::new() })
+    Ok(unknown)
+}
+
+/// The definition's schema says nothing about the metadata, which is that of all kinds.
+fn defined(
+    kind: &Kind,
+    schema: &Structural,
+    object: &mut Value,
+    fields: FieldValidation,
+) -> Result<Vec<String>, StatusError> {
+    let mut unknown = schema.prune(object);
+    if let Some(metadata) = object.get_mut("metadata") {
+        metadata_schema().normalise(metadata);
+        let found = metadata_schema().check(metadata);
+        let inside =
+            |path: &str| if path.is_empty() { "metadata".to_owned() } else { format!("metadata.{path}") };
+        unknown.extend(found.unknown.iter().map(|path| inside(path)));
+        if let Some(Mismatch { path, found, expected }) = found.mismatches.into_iter().next() {
+            let mismatch = Mismatch { path: inside(&path), found, expected };
+            return Err(unreadable(kind, &wrong_type(kind, &mismatch)));
+        }
+        metadata_schema().prune(metadata);
+    }
+    let unknown = allowed(kind, unknown, fields)?;
+    schema.fill_defaults(object);
+    let causes = schema.check(object);
+    if causes.is_empty() {
+        return Ok(unknown);
+    }
+    Err(StatusError::invalid(&kind.group, &kind.kind, text_or_empty(object, "/metadata/name"), causes))
+}
+
+/// What to say of fields that the kind does not have, if that is all there is to it.
+fn allowed(kind: &Kind, unknown: Vec<String>, fields: FieldValidation) -> Result<Vec<String>, StatusError> {
+    let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    if fields == FieldValidation::Strict && !unknown.is_empty() {
+        return Err(unreadable(kind, &format!("strict decoding error: {}", unknown.join(", "))));
+    }
+    Ok(unknown)
 }
 
 /// Holds `apiVersion` and `kind` against what the path says; absent ones are filled in.
@@ -85,24 +121,6 @@ fn take_kind(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
     Ok(())
 }
 
-/// The definition's schema says nothing about the metadata, which is that of all kinds.
-fn custom(schema: &Schema, object: &mut Value) -> Findings {
-    schema.fill_defaults(object);
-    let mut findings = schema.check(object);
-    if let Some(metadata) = object.get_mut("metadata") {
-        metadata_schema().normalise(metadata);
-        let of_metadata = metadata_schema().check(metadata);
-        let inside =
-            |path: &str| if path.is_empty() { "metadata".to_owned() } else { format!("metadata.{path}") };
-        findings.unknown.extend(of_metadata.unknown.iter().map(|path| inside(path)));
-        let mismatches = of_metadata.mismatches.into_iter();
-        findings
-            .mismatches
-            .extend(mismatches.map(|mismatch| Mismatch { path: inside(&mismatch.path), ..mismatch }));
-    }
-    findings
-}
-
 fn metadata_schema() -> &'static Schema {
     fn generate(generator: &mut SchemaGenerator) -> JsonSchema {
         generator.subschema_for::<ObjectMeta>()
@@ -121,52 +139,4 @@ fn unreadable(kind: &Kind, why: &str) -> StatusError {
 fn wrong_type(kind: &Kind, mismatch: &Mismatch) -> String {
     let Mismatch { path, found, expected } = mismatch;
     format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", kind.kind)
-}
-
-/// All that stands against an object by its definition.
-fn refuse(kind: &Kind, object: &Value, findings: Findings) -> Result<(), StatusError> {
-    let metadata =
-        |mismatch: &&Mismatch| mismatch.path == "metadata" || mismatch.path.starts_with("metadata.");
-    if let Some(mismatch) = findings.mismatches.iter().find(metadata) {
-        return Err(unreadable(kind, &wrong_type(kind, mismatch)));
-    }
-    let mismatches = findings.mismatches.iter().map(|Mismatch { path, found, expected }| {
-        let (found, expected) = (schema_type(found), schema_type(expected));
-        let why = format!("{path} in body must be of type {expected}: {found:?}");
-        Cause::invalid(path.as_str(), &found.into(), &why)
-    });
-    let missing = findings.missing.iter().map(|path| Cause::required(path.as_str(), ""));
-    let refused = findings.refused.iter().map(refusal);
-    let causes: Vec<_> = mismatches.chain(missing).chain(refused).collect();
-    if causes.is_empty() {
-        return Ok(());
-    }
-    Err(StatusError::invalid(&kind.group, &kind.kind, text_or_empty(object, "/metadata/name"), causes))
-}
-
-/// A type as schemas name it, from what a finding says of it.
-fn schema_type(text: &str) -> &str {
-    match text.split(' ').next().unwrap_or(text) {
-        "bool" => "boolean",
-        "int32" | "int64" => "integer",
-        "RFC" | "base64" | "quantity" => "string",
-        other => other,
-    }
-}
-
-fn refusal(Refusal { path, value, rule }: &Refusal) -> Cause {
-    match rule {
-        Rule::Enum(allowed) => {
-            let allowed: Vec<_> = allowed.iter().map(|value| value.as_str().unwrap_or_default()).collect();
-            Cause::unsupported(path.as_str(), value, &allowed)
-        }
-        Rule::Minimum(minimum) => {
-            let why = format!("{path} in body should be greater than or equal to {minimum}");
-            Cause::invalid(path.as_str(), value, &why)
-        }
-        Rule::Maximum(maximum) => {
-            let why = format!("{path} in body should be less than or equal to {maximum}");
-            Cause::invalid(path.as_str(), value, &why)
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::{
+    definitions,
     object::text_or_empty,
     registry::{Builtin, Kind},
     status::{Cause, StatusError},
@@ -12,6 +13,7 @@ mod batch;
 mod config;
 mod container;
 mod decode;
+mod ephemeral;
 mod lease;
 mod metadata;
 pub(crate) mod names;
@@ -25,6 +27,7 @@ mod tests;
 mod workload;
 
 pub(crate) use decode::decode;
+pub(crate) use ephemeral::ephemeral_containers;
 
 /// What becomes of fields that the kind does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +74,10 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
         Some(Builtin::Service) => causes.extend(network::update_service(old, new)),
         Some(Builtin::EndpointSlice) => causes.extend(network::update_slice(old, new)),
         Some(Builtin::Job) => causes.extend(batch::update_job(old, new)),
-        Some(Builtin::RoleBinding | Builtin::ClusterRoleBinding) => causes.extend(policy::update_binding(old, new)),
+        Some(Builtin::CustomResourceDefinition) => causes.extend(definitions::rules::update(old, new)),
+        Some(Builtin::RoleBinding | Builtin::ClusterRoleBinding) => {
+            causes.extend(policy::update_binding(old, new))
+        }
         Some(
             builtin @ (Builtin::Deployment
             | Builtin::ReplicaSet
@@ -107,6 +113,7 @@ fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
         Builtin::CronJob => batch::cron_job(object),
         Builtin::PodDisruptionBudget => policy::disruption_budget(object),
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => policy::binding(object),
+        Builtin::CustomResourceDefinition => definitions::rules::check(object),
         _ => Vec::new(),
     }
 }

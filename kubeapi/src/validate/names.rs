@@ -64,13 +64,13 @@ pub(super) fn dns_label(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with the name of a service.
-pub(super) fn dns_1035_label(text: &str) -> Vec<String> {
+pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
     let fits = is_dns_label(text) && text.starts_with(|char: char| char.is_ascii_lowercase());
     faults(text, LABEL_BYTES, fits, DNS_1035_LABEL)
 }
 
 /// What is wrong with a DNS subdomain: labels and dots.
-pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
+pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
     faults(text, SUBDOMAIN_BYTES, text.split('.').all(is_dns_label), DNS_SUBDOMAIN)
 }
 
@@ -79,7 +79,11 @@ pub(super) fn path_segment(text: &str) -> Vec<String> {
     if matches!(text, "." | "..") {
         return vec![format!("may not be '{text}'")];
     }
-    ['/', '%'].iter().filter(|char| text.contains(**char)).map(|char| format!("may not contain '{char}'")).collect()
+    ['/', '%']
+        .iter()
+        .filter(|char| text.contains(**char))
+        .map(|char| format!("may not contain '{char}'"))
+        .collect()
 }
 
 /// What is wrong with a key of a config map or secret.

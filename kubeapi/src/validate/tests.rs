@@ -1,8 +1,12 @@
+//! Tests of [`super`].
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{defaults, registry::Registry};
+
+mod workloads;
 
 fn registry() -> Registry {
     let definition: CustomResourceDefinition = serde_json::from_value(json!({

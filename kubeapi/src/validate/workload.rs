@@ -27,7 +27,12 @@ const MUTABLE_OF_STATEFUL_SETS: [&str; 7] = [
 pub(super) fn workload(builtin: Builtin, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for field in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
-        causes.extend(in_range(format!("spec.{field}"), object.pointer(&format!("/spec/{field}")), 0, i64::MAX));
+        causes.extend(in_range(
+            format!("spec.{field}"),
+            object.pointer(&format!("/spec/{field}")),
+            0,
+            i64::MAX,
+        ));
     }
     causes.extend(label_selector(builtin, object));
     let template = template(object);
@@ -54,7 +59,10 @@ pub(super) fn update(builtin: Builtin, old: &Value, new: &Value) -> Vec<Cause> {
             spec.retain(|key, _| !MUTABLE_OF_STATEFUL_SETS.contains(&key.as_str()));
             spec
         };
-        return (fixed(old) != fixed(new)).then(|| Cause::forbidden("spec", OF_STATEFUL_SETS)).into_iter().collect();
+        return (fixed(old) != fixed(new))
+            .then(|| Cause::forbidden("spec", OF_STATEFUL_SETS))
+            .into_iter()
+            .collect();
     }
     let selector = of(new, "/spec/selector");
     let changed = builtin != Builtin::ReplicationController && of(old, "/spec/selector") != selector;
@@ -70,8 +78,13 @@ pub(super) fn pod_template(template: &Value, path: &str, policies: &[&str]) -> V
     if !policies.contains(&policy) {
         causes.push(Cause::unsupported(format!("{path}.spec.restartPolicy"), &policy.into(), policies));
     }
-    if template.pointer("/spec/activeDeadlineSeconds").is_some_and(|seconds| !seconds.is_null()) && policies == ["Always"] {
-        causes.push(Cause::forbidden(format!("{path}.spec.activeDeadlineSeconds"), "activeDeadlineSeconds in this kind is not supported"));
+    if template.pointer("/spec/activeDeadlineSeconds").is_some_and(|seconds| !seconds.is_null())
+        && policies == ["Always"]
+    {
+        causes.push(Cause::forbidden(
+            format!("{path}.spec.activeDeadlineSeconds"),
+            "activeDeadlineSeconds in this kind is not supported",
+        ));
     }
     causes
 }
@@ -154,7 +167,11 @@ fn deployment(object: &Value) -> Vec<Cause> {
     let seconds = |field: &str| spec.get(field).and_then(Value::as_i64).unwrap_or_default();
     if seconds("progressDeadlineSeconds") <= seconds("minReadySeconds") {
         let value = seconds("progressDeadlineSeconds").into();
-        causes.push(Cause::invalid("spec.progressDeadlineSeconds", &value, "must be greater than minReadySeconds"));
+        causes.push(Cause::invalid(
+            "spec.progressDeadlineSeconds",
+            &value,
+            "must be greater than minReadySeconds",
+        ));
     }
     causes
 }

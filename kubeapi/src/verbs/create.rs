@@ -10,10 +10,11 @@ use super::{
     write::{Admitted, accept, admit, check_namespace, now, store, target, writer},
 };
 use crate::{
-    Api, Body, body, defaults,
+    Api, Body, body, defaults, definitions,
     object::{default_to, metadata, text_or_empty},
     patch,
     path::Target,
+    registry::Builtin,
     service::Call,
     status::StatusError,
     store::{Expect, Store},
@@ -78,6 +79,9 @@ async fn create_object(
     mut object: Value,
     origin: Origin,
 ) -> Result<Value, StatusError> {
+    if call.target.kind.is_terminating() {
+        return Err(StatusError::definition_terminating("create"));
+    }
     if !text_or_empty(&object, "/metadata/resourceVersion").is_empty() {
         return Err(StatusError::bad_request("resourceVersion should not be set on objects to be created"));
     }
@@ -131,6 +135,9 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
     metadata.insert("creationTimestamp".into(), now.as_str().into());
     defaults::fill(kind, object);
     defaults::begin(kind, object);
+    if kind.is(Builtin::CustomResourceDefinition) {
+        definitions::status::begin(object);
+    }
     if origin == Origin::Update {
         patch::track_update(&target(kind), None, object, &writer(call, &now));
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    deletion::deleted,
+    deletion::{Deletion, Policy, deleted},
     get::answer,
     list::{all, selection},
     options::{of_dry_run, refuse},
@@ -18,17 +18,48 @@ use crate::{
     object::text_or_empty,
     registry::{Builtin, Kind},
     service::Call,
-    status::StatusError,
+    status::{Cause, StatusError},
 };
 
-/// `DeleteOptions` (meta/v1), as far as they matter here: nothing is owned by anything, so what becomes of dependents
-/// (`propagationPolicy`) is taken and changes nothing.
+/// `DeleteOptions` (meta/v1).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Options {
+pub(super) struct Options {
     grace_period_seconds: Option<i64>,
     preconditions: Option<Preconditions>,
-    dry_run: Option<Vec<String>>,
+    pub(super) dry_run: Option<Vec<String>>,
+    propagation_policy: Option<String>,
+    /// The older way to say `Orphan` or `Background`.
+    orphan_dependents: Option<bool>,
+}
+
+impl Options {
+    /// Of a body.
+    pub(super) fn read(value: Value) -> Result<Self, StatusError> {
+        serde_json::from_value(value)
+            .map_err(|error| StatusError::bad_request(format!("the body is not DeleteOptions: {error}")))
+    }
+
+    fn deletion(&self) -> Result<Deletion, StatusError> {
+        const FIELD: &str = "propagationPolicy";
+        let policy = match (self.propagation_policy.as_deref(), self.orphan_dependents) {
+            (Some(policy), Some(_)) => {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                let cause = Cause::invalid(FIELD, &policy.into(), why);
+                return Err(StatusError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+            }
+            (None, None) => None,
+            (None, Some(true)) | (Some("Orphan"), None) => Some(Policy::Orphan),
+            (None, Some(false)) | (Some("Background"), None) => Some(Policy::Background),
+            (Some("Foreground"), None) => Some(Policy::Foreground),
+            (Some(other), None) => {
+                let cause =
+                    Cause::unsupported(FIELD, &other.into(), &["Foreground", "Background", "Orphan", "nil"]);
+                return Err(StatusError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+            }
+        };
+        Ok(Deletion { grace: self.grace_period_seconds, policy })
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -82,12 +113,15 @@ pub(crate) async fn delete_collection(api: &Api, call: &Call) -> Result<Response
 fn options(call: &Call) -> Result<(Options, Call), StatusError> {
     let mut options = Options::default();
     if !call.body.is_empty() {
-        let value = body::parse(&call.headers, &call.body)?;
-        options = serde_json::from_value(value)
-            .map_err(|error| StatusError::bad_request(format!("the body is not DeleteOptions: {error}")))?;
+        options = Options::read(body::parse(&call.headers, &call.body)?)?;
     }
     if options.grace_period_seconds.is_none() {
         options.grace_period_seconds = call.query.number("gracePeriodSeconds")?;
+    }
+    if options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
+        options.propagation_policy = call.query.get("propagationPolicy").map(str::to_owned);
+        options.orphan_dependents =
+            call.query.has("orphanDependents").then(|| call.query.flag("orphanDependents"));
     }
     let mut call = call.bodyless();
     for stage in options.dry_run.iter().flatten() {
@@ -98,11 +132,23 @@ fn options(call: &Call) -> Result<(Options, Call), StatusError> {
 }
 
 /// The object afterwards, and whether it is gone.
-async fn delete_one(api: &Api, call: &Call, options: &Options) -> Result<(Value, bool), StatusError> {
+pub(super) async fn delete_one(
+    api: &Api,
+    call: &Call,
+    options: &Options,
+) -> Result<(Value, bool), StatusError> {
+    // in a cache nobody empties a namespace or collects dependents: the cloud has done so
+    let mut asked = options.deletion()?;
+    let is_cached_namespace = !api.is_full() && call.target.kind.is(Builtin::Namespace);
+    asked.policy = asked.policy.filter(|_| api.is_full());
     let mut gone = false;
     let object = modify(api, call, |current| {
         check(call, options, current)?;
-        let next = deleted(&call.target.kind, options.grace_period_seconds, current, Timestamp::now());
+        let next = if is_cached_namespace {
+            Next::Remove
+        } else {
+            deleted(&call.target.kind, &asked, current, Timestamp::now())
+        };
         gone = matches!(next, Next::Remove);
         Ok(next)
     })

@@ -1,32 +1,64 @@
 //! What a deletion makes of the object that stands: pure.
 
 use jiff::{Timestamp, ToSpan};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     merge::next_generation,
     write::{Next, written},
 };
 use crate::{
-    object::{as_map, child, has_finalizers, is_deleting, metadata, text, text_or_empty},
+    definitions,
+    object::{as_map, assign, child, has_finalizers, is_deleting, items, metadata, text, text_or_empty},
     registry::{Builtin, Kind},
 };
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const DEFAULT_GRACE: i64 = 30;
 
-/// The state after a deletion of `current` that asks for so many seconds of grace: often none.
-pub(super) fn deleted(kind: &Kind, asked: Option<i64>, current: &Value, now: Timestamp) -> Next {
+/// The finalizer by which the garbage collector lets dependents be.
+const ORPHAN: &str = "orphan";
+
+/// The finalizer by which the garbage collector deletes dependents first.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What a deletion asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deletion {
+    /// Seconds of grace.
+    pub(super) grace: Option<i64>,
+    /// What becomes of dependents; nothing said leaves it as it was.
+    pub(super) policy: Option<Policy>,
+}
+
+/// What becomes of the objects that an object owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Policy {
+    /// They are deleted afterwards.
+    Background,
+    /// They are deleted before.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// The state after a deletion of `current`: often none.
+pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Timestamp) -> Next {
+    let mut next = current.clone();
+    finalize(kind, asked.policy, &mut next);
     if is_deleting(current) {
-        return hastened(asked, current, now);
+        return hastened(kind, asked.grace, current, next, now);
     }
-    let grace = if kind.is(Builtin::Pod) { grace_of_pod(asked, current) } else { 0 };
-    if grace == 0 && !has_finalizers(current) {
+    let grace = if kind.is(Builtin::Pod) { grace_of_pod(asked.grace, current) } else { 0 };
+    if grace == 0 && !is_awaited(kind, &next) {
         return Next::Remove;
     }
-    let mut deleting = marked(current, grace, after(now, grace));
+    let mut deleting = marked(next, grace, after(now, grace));
     if kind.is(Builtin::Namespace) {
         child(as_map(&mut deleting), "status").insert("phase".into(), "Terminating".into());
+    }
+    if kind.is(Builtin::CustomResourceDefinition) {
+        definitions::status::terminate(&mut deleting, &written(now));
     }
     if current
         .pointer("/metadata/generation")
@@ -38,27 +70,53 @@ pub(super) fn deleted(kind: &Kind, asked: Option<i64>, current: &Value, now: Tim
     Next::Replace(deleting)
 }
 
-/// A deletion under way can only come sooner.
-fn hastened(asked: Option<i64>, current: &Value, now: Timestamp) -> Next {
+/// Whether something still wants to be heard before the object goes; a namespace has a list of its own for that.
+pub(super) fn is_awaited(kind: &Kind, object: &Value) -> bool {
+    has_finalizers(object) || (kind.is(Builtin::Namespace) && !items(object, "/spec/finalizers").is_empty())
+}
+
+/// Notes who must be heard: the garbage collector as the policy has it, and whoever empties what a definition defines.
+fn finalize(kind: &Kind, policy: Option<Policy>, object: &mut Value) {
+    let before = items(object, "/metadata/finalizers");
+    let mut finalizers: Vec<_> = before.to_vec();
+    if let Some(policy) = policy {
+        finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
+        match policy {
+            Policy::Background => {}
+            Policy::Foreground => finalizers.push(FOREGROUND.into()),
+            Policy::Orphan => finalizers.push(ORPHAN.into()),
+        }
+    }
+    let needs_cleanup = kind.is(Builtin::CustomResourceDefinition) && !is_deleting(object);
+    if needs_cleanup && !finalizers.iter().any(|finalizer| finalizer == definitions::FINALIZER) {
+        finalizers.push(definitions::FINALIZER.into());
+    }
+    if finalizers != before {
+        let finalizers = (!finalizers.is_empty()).then(|| json!(finalizers));
+        assign(metadata(object), "finalizers", finalizers);
+    }
+}
+
+/// A deletion under way can only come sooner. `next` is `current` with the finalizers that this deletion asks for.
+fn hastened(kind: &Kind, asked: Option<i64>, current: &Value, next: Value, now: Timestamp) -> Next {
     let pending = current.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     let pending = pending.unwrap_or_default();
     let grace = match asked.map(shortest) {
         _ if pending == 0 => 0,
         Some(grace) if grace < pending => grace,
-        _ => return Next::Same,
+        _ => pending,
     };
-    if !has_finalizers(current) && grace == 0 {
+    if !is_awaited(kind, &next) && grace == 0 {
         return Next::Remove;
     }
-    if pending == 0 {
-        return Next::Same;
+    if grace == pending {
+        return if next == *current { Next::Same } else { Next::Replace(next) };
     }
     let end = text_or_empty(current, "/metadata/deletionTimestamp").parse().unwrap_or(now);
-    Next::Replace(marked(current, grace, after(end, grace - pending)))
+    Next::Replace(marked(next, grace, after(end, grace - pending)))
 }
 
-fn marked(current: &Value, grace: i64, end: Timestamp) -> Value {
-    let mut deleting = current.clone();
+fn marked(mut deleting: Value, grace: i64, end: Timestamp) -> Value {
     let metadata = metadata(&mut deleting);
     metadata.insert("deletionTimestamp".into(), written(end).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());

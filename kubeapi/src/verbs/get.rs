@@ -5,6 +5,7 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::version::served;
 use crate::{
     Api, Body,
     accept::Shape,
@@ -33,7 +34,8 @@ pub(crate) fn key(target: &Target) -> Key {
 /// The target's object as stored, or 404.
 pub(crate) async fn find(api: &Api, target: &Target) -> Result<Object, StatusError> {
     let found = Store::get(&**api.store(), &key(target)).await?;
-    found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))
+    let found = found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))?;
+    Ok(served(&target.kind, found)?)
 }
 
 /// `object` in the shape that the caller asked for.

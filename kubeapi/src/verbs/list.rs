@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::get::metadata_of;
+use super::{get::metadata_of, version::all_served};
 use crate::{
     Api, Body,
     accept::Shape,
@@ -76,7 +76,7 @@ pub(super) async fn all(
     selection: &Selection,
 ) -> Result<(Vec<Object>, u64), StatusError> {
     let listing = api.store().list(&scope(&call.target), &Page::default()).await?;
-    let mut items = listing.items;
+    let mut items = all_served(&call.target.kind, listing.items)?;
     retain_selected(&mut items, selection)?;
     Ok((items, listing.revision))
 }
@@ -95,7 +95,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, St
         let revision = start.as_ref().map_or(listing.revision, |start| start.rv);
         let last = listing.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
         retain_selected(&mut listing.items, selection)?;
-        items.append(&mut listing.items);
+        items.append(&mut all_served(&call.target.kind, listing.items)?);
         let full = limit.is_some_and(|limit| items.len() >= limit);
         let Some((ns, name)) = last.filter(|_| listing.remaining > 0) else {
             return Ok(Found { items, metadata: json!({"resourceVersion": revision.to_string()}) });

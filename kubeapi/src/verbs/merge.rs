@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    object::{as_map, assign, metadata},
-    path::Part,
+    object::{as_map, assign, child, metadata},
+    part::Part,
     registry::{Builtin, Kind},
 };
 
@@ -15,8 +15,15 @@ const SERVERS: [&str; 5] =
 /// `new` in place of `old` through the main resource or its part: each keeps what the other one writes, and nobody writes
 /// what the server does.
 pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Value) -> Value {
-    if part == Some(Part::Status) {
-        return status_merged(kind, old, &new);
+    match part {
+        Some(Part::Status) => return status_merged(kind, old, &new),
+        Some(Part::Finalize) => return part_merged(old, &new, "finalizers"),
+        Some(Part::EphemeralContainers) => return part_merged(old, &new, "ephemeralContainers"),
+        _ => {}
+    }
+    if kind.is(Builtin::Namespace) {
+        let finalizers = old.pointer("/spec/finalizers").cloned();
+        assign(child(as_map(&mut new), "spec"), "finalizers", finalizers);
     }
     if kind.status {
         assign(as_map(&mut new), "status", old.get("status").cloned());
@@ -44,6 +51,15 @@ fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
             assign(metadata(&mut merged), key, value);
         }
     }
+    assign(metadata(&mut merged), "managedFields", new.pointer("/metadata/managedFields").cloned());
+    merged
+}
+
+/// The old object with one field of the new one's spec.
+fn part_merged(old: &Value, new: &Value, field: &str) -> Value {
+    let mut merged = old.clone();
+    let value = new.pointer("/spec").and_then(|spec| spec.get(field)).cloned();
+    assign(child(as_map(&mut merged), "spec"), field, value);
     assign(metadata(&mut merged), "managedFields", new.pointer("/metadata/managedFields").cloned());
     merged
 }

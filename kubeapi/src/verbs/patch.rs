@@ -13,6 +13,7 @@ use crate::{
     Api, Body,
     body::{json, media_type, yaml},
     patch::{self, ApplyOptions, PatchKind},
+    registry::KindSchema,
     service::Call,
     status::StatusError,
 };
@@ -55,8 +56,10 @@ fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
         return json(&call.body);
     }
     let mut object = yaml(&call.body)?;
-    if api.is_full() {
-        call.target.kind.schema().normalise(&mut object);
+    if let KindSchema::Published(schema) = call.target.kind.schema()
+        && api.is_full()
+    {
+        schema.normalise(&mut object);
     }
     Ok(object)
 }

@@ -5,14 +5,17 @@ use serde_json::Value;
 
 use super::{
     create::{Origin, create_if_missing},
+    deletion::is_awaited,
     get::answer,
     merge::merged,
     write::{Admitted, Next, accept, admit, modify, now, target, writer},
 };
 use crate::{
-    Api, Body, body, defaults,
-    object::{has_finalizers, is_deleting, text_or_empty},
+    Api, Body, body, defaults, definitions,
+    object::{is_deleting, text_or_empty},
+    part::Part,
     patch,
+    registry::{Builtin, Kind},
     service::Call,
     status::{Cause, StatusError},
     validate,
@@ -76,17 +79,24 @@ pub(super) fn finish(
     let mut new = merged(kind, call.target.part, current, new);
     if api.is_full() {
         defaults::fill(kind, &mut new);
-        accept(kind, &call.target.name, validate::update(kind, current, &new))?;
+        if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
+            definitions::status::follow(&mut new);
+        }
+        let causes = match call.target.part {
+            Some(Part::EphemeralContainers) => validate::ephemeral_containers(current, &new),
+            _ => validate::update(kind, current, &new),
+        };
+        accept(kind, &call.target.name, causes)?;
         if track {
             patch::track_update(&target(kind), Some(current), &mut new, &writer(call, &now()));
         }
     }
-    Ok(if is_over(&new) { Next::Remove } else { Next::Replace(new) })
+    Ok(if is_over(kind, &new) { Next::Remove } else { Next::Replace(new) })
 }
 
 /// An object under deletion goes with its last finalizer; a pod waits for its grace period to be 0 as well.
-fn is_over(object: &Value) -> bool {
+fn is_over(kind: &Kind, object: &Value) -> bool {
     let grace =
         object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
-    is_deleting(object) && !has_finalizers(object) && grace == 0
+    is_deleting(object) && !is_awaited(kind, object) && grace == 0
 }

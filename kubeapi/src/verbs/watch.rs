@@ -8,15 +8,18 @@ use jiff::Timestamp;
 use rand::Rng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     get::metadata_of,
     list::{all, scope, selection},
+    version::served,
 };
 use crate::{
     Api, Body, BoxError,
     accept::Shape,
     body,
+    metrics::Watching,
     object::metadata,
     registry::Kind,
     selector::Selection,
@@ -81,6 +84,8 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         lines,
         bookmarks: bookmarks.then_some(ticks),
         until: Instant::now() + timeout,
+        retired: call.target.kind.defined.as_ref().map(|defined| defined.retired.clone()).unwrap_or_default(),
+        _counted: api.metrics().watcher(),
     };
     Ok(body::stream(futures::stream::unfold(feed, |mut feed| async move {
         let line = feed.next().await?;
@@ -105,6 +110,9 @@ struct Feed {
     lines: Lines,
     bookmarks: Option<Interval>,
     until: Instant,
+    /// Ends when the kind is no longer served like this.
+    retired: CancellationToken,
+    _counted: Watching,
 }
 
 impl Feed {
@@ -126,13 +134,15 @@ impl Feed {
                 // first, so that a stream of changes that never pauses ends too
                 () = sleep_until(self.until) => return None,
                 // cancel-safe: a change not taken comes again
-                change = changes.next() => match change.map_err(StatusError::from).and_then(|event| self.lines.event(&event)) {
+                change = changes.next() => match change.map_err(StatusError::from).and_then(|event| self.lines.event(event)) {
                     Ok(line) => self.ready.extend(line),
                     Err(error) => {
                         self.ready.push_back(error_line(&error));
                         self.changes = None;
                     }
                 },
+                // after the changes: the last ones are the deletions that a deleted definition brings
+                () = self.retired.cancelled() => return None,
                 _ = tick => return Some(self.lines.bookmark(changes.position(), false)),
             }
         }
@@ -151,27 +161,29 @@ struct Lines {
 
 impl Lines {
     /// The line of a change; `None` where it concerns nothing selected.
-    fn event(&mut self, event: &Event) -> Result<Option<Bytes>, StatusError> {
+    fn event(&mut self, event: Event) -> Result<Option<Bytes>, StatusError> {
+        let Event { kind, object, previous } = event;
+        let object = served(&self.kind, object)?;
+        let previous = previous.map(|previous| served(&self.kind, previous)).transpose()?;
         if self.selection.is_everything() {
-            let type_ = match event.kind {
+            let type_ = match kind {
                 EventKind::Added => "ADDED",
                 EventKind::Modified => "MODIFIED",
                 EventKind::Deleted => "DELETED",
             };
-            return self.line(type_, &event.object).map(Some);
+            return self.line(type_, &object).map(Some);
         }
-        let before = event.previous.as_ref().map(Object::value).transpose()?;
+        let before = previous.as_ref().map(Object::value).transpose()?;
         let was_selected = before.as_ref().is_some_and(|before| self.selection.matches(before));
-        let is_selected = event.kind != EventKind::Deleted && self.selection.matches(&event.object.value()?);
+        let is_selected = kind != EventKind::Deleted && self.selection.matches(&object.value()?);
         match (was_selected, is_selected) {
             (false, false) => Ok(None),
-            (false, true) => self.line("ADDED", &event.object).map(Some),
-            (true, true) => self.line("MODIFIED", &event.object).map(Some),
+            (false, true) => self.line("ADDED", &object).map(Some),
+            (true, true) => self.line("MODIFIED", &object).map(Some),
             // what the watcher knew, at the revision at which it left
             (true, false) => {
                 let mut last = before.unwrap_or_default();
-                metadata(&mut last)
-                    .insert("resourceVersion".into(), event.object.revision.to_string().into());
+                metadata(&mut last).insert("resourceVersion".into(), object.revision.to_string().into());
                 Ok(Some(written("DELETED", self.shaped(last).to_string().as_bytes())))
             }
         }

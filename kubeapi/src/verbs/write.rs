@@ -8,14 +8,15 @@ use super::{
     merge::status_has_metadata,
 };
 use crate::{
-    Api,
+    Api, definitions,
     object::{metadata, text_or_empty},
+    part::Part,
     patch::{self, ApplyOptions},
-    path::{Part, Target},
+    path::Target,
     registry::{Builtin, Kind, SchemaSource},
     service::Call,
     status::{Cause, StatusError},
-    store::{Expect, Key, Object, Store, StoreError, Write},
+    store::{Expect, Key, Object, Resource, Store, StoreError, Write},
     validate::{self, FieldValidation},
 };
 
@@ -45,6 +46,9 @@ pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitte
     if api.is_full() {
         let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
         warnings = validate::decode(kind, &mut object, validation)?;
+    }
+    if api.is_full() && kind.is(Builtin::CustomResourceDefinition) {
+        warnings.extend(definitions::rules::warnings(&object));
     }
     place(kind, &call.target, &mut object)?;
     Ok(Admitted { object, warnings })
@@ -93,9 +97,7 @@ pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), St
     if !api.is_full() || !target.kind.namespaced {
         return Ok(());
     }
-    let namespaces = api.registry().kinds().iter().find(|kind| kind.is(Builtin::Namespace));
-    let Some(namespaces) = namespaces else { return Ok(()) };
-    let key = Key::new(namespaces.resource().clone(), "", target.namespace.as_str());
+    let key = Key::new(Resource::new("", "namespaces"), "", target.namespace.as_str());
     let namespace = Store::get(&**api.store(), &key).await?;
     let namespace = namespace.ok_or_else(|| StatusError::no_namespace(&target.namespace))?.value()?;
     if crate::object::is_deleting(&namespace) {
@@ -122,7 +124,7 @@ pub(super) async fn store(
 }
 
 /// What becomes of an object.
-pub(super) enum Next {
+pub(crate) enum Next {
     /// It stays as it is; nothing is written.
     Same,
     /// This takes its place.

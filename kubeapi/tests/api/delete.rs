@@ -19,7 +19,12 @@ async fn what_is_gone_is_told_by_a_status_or_the_object() {
             (&format!("DELETE {WIDGETS}/a"), json!({"propagationPolicy": "Background"}), 200, widget),
             (&format!("DELETE {PODS}/a"), json!({}), 200, json!({"kind": "Pod", "metadata": {"name": "a"}})),
             (&format!("GET {PODS}/a"), Value::Null, 404, json!({})),
-            ("DELETE /api/v1/namespaces/other", Value::Null, 200, json!({"status": "Success"})),
+            (
+                "DELETE /api/v1/namespaces/other",
+                Value::Null,
+                200,
+                json!({"status": {"phase": "Terminating"}}),
+            ),
         ])
         .await;
 }
@@ -97,5 +102,62 @@ async fn collections_can_be_deleted() {
             200,
             json!({"items": []}),
         )
+        .await;
+}
+
+#[tokio::test]
+async fn namespaces_end_when_they_are_empty() {
+    let world = World::new().await;
+    let path = "/api/v1/namespaces/other";
+    let made = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+    world.expect(&format!("GET {path}"), Value::Null, 200, made).await;
+    let terminating = json!({"kind": "Namespace", "status": {"phase": "Terminating"}});
+    let emptied = json!({"metadata": {"name": "other"}, "spec": {"finalizers": []}});
+    let maps = "POST /api/v1/namespaces/other/configmaps";
+    let no_more = "configmaps \"a\" is forbidden: unable to create new content in namespace other because it is being terminated";
+    world
+        .expect_all(vec![
+            (&format!("DELETE {path}"), Value::Null, 200, terminating.clone()),
+            (&format!("DELETE {path}"), Value::Null, 200, terminating.clone()),
+            (maps, named("a"), 403, refusal("Forbidden", no_more)),
+            // the list of who empties it can only be changed here
+            (&format!("MERGE {path}"), json!({"spec": {"finalizers": null}}), 200, terminating),
+            (&format!("PUT {path}/finalize"), emptied, 200, json!({"kind": "Namespace"})),
+            (&format!("GET {path}"), Value::Null, 404, json!({})),
+        ])
+        .await;
+    // in the other order it goes with its deletion
+    let path = "/api/v1/namespaces/default";
+    world
+        .expect_all(vec![
+            (&format!("PUT {path}/finalize"), named("default"), 200, json!({"spec": {"finalizers": null}})),
+            (&format!("DELETE {path}"), Value::Null, 200, json!({"status": "Success"})),
+        ])
+        .await;
+}
+
+#[tokio::test]
+async fn dependents_are_left_to_the_garbage_collector() {
+    let world = World::new().await;
+    for name in ["a", "b", "c"] {
+        world.create(MAPS, named(name)).await;
+    }
+    let path = |name: &str| format!("DELETE {MAPS}/{name}");
+    let held = |finalizer: &str| json!({"kind": "ConfigMap", "metadata": {"finalizers": [finalizer]}});
+    let both = json!({"propagationPolicy": "Orphan", "orphanDependents": true});
+    let wrong = "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"Later\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+    world
+        .expect_all(vec![
+            (&path("a"), both, 422, json!({"reason": "Invalid"})),
+            (&path("a"), json!({"propagationPolicy": "Later"}), 422, refusal("Invalid", wrong)),
+            (&path("a"), json!({"propagationPolicy": "Foreground"}), 200, held("foregroundDeletion")),
+            (&path("b"), json!({"orphanDependents": true}), 200, held("orphan")),
+            (&format!("{}?propagationPolicy=Orphan", path("c")), Value::Null, 200, held("orphan")),
+            // who changes their mind is heard
+            (&path("c"), json!({"propagationPolicy": "Foreground"}), 200, held("foregroundDeletion")),
+            (&path("c"), json!({"propagationPolicy": "Background"}), 200, json!({"status": "Success"})),
+            (&format!("MERGE {MAPS}/a"), json!({"metadata": {"finalizers": null}}), 200, named("a")),
+            (&format!("GET {MAPS}/a"), Value::Null, 404, json!({})),
+        ])
         .await;
 }

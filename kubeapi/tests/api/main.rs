@@ -4,11 +4,14 @@
 mod access;
 mod client;
 mod create;
+mod definitions;
 mod delete;
+mod describe;
 mod list;
 mod parts;
 mod patch;
 mod relay;
+mod subresources;
 mod update;
 mod watch;
 mod world;

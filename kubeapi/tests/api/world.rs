@@ -111,6 +111,11 @@ impl World {
         world
     }
 
+    /// An API of the test's own.
+    pub(crate) fn around(api: Api) -> Self {
+        Self { api, caller: Some(Identity::master()) }
+    }
+
     /// A cache of what another API admitted.
     pub(crate) fn relay() -> Self {
         let api = Api::builder(MemoryStore::new()).registry(registry()).rules(Rules::Relay).build();

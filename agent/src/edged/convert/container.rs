@@ -1,6 +1,6 @@
 //! A container of a pod as a container's configuration.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod};
 use wire::cri;
 
 use super::{grace_seconds, hash, labels, resources, security};
@@ -20,22 +20,25 @@ pub(crate) struct Made<'a> {
     pub(crate) step: u32,
     /// The node's memory in bytes.
     pub(crate) memory: i64,
+    /// The container whose processes this one sees.
+    pub(crate) target_id: Option<String>,
 }
 
 /// The configuration of `container` in `pod`.
 pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri::ContainerConfig {
-    let default = PodSpec::default();
-    let spec = pod.spec.as_ref().unwrap_or(&default);
     let expanded = |all: &Option<Vec<String>>| {
         all.iter().flatten().map(|text| made.environment.expand(text)).collect::<Vec<_>>()
     };
     let mut all_labels = labels(pod);
     all_labels.insert(names::CONTAINER_NAME.into(), container.name.clone());
+    let policy = container.termination_message_policy.as_deref().unwrap_or("File");
     let annotations = [
         (names::HASH, hash(container)),
         (names::RESTART_COUNT, made.attempt.to_string()),
         (names::RESTART_STEP, made.step.to_string()),
         (names::GRACE, grace_seconds(pod).to_string()),
+        (names::TERMINATION_PATH, last_words_path(container).to_owned()),
+        (names::TERMINATION_POLICY, policy.to_owned()),
     ];
     let user_image = container.image.clone().unwrap_or_default();
     cri::ContainerConfig {
@@ -62,10 +65,19 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         tty: container.tty.unwrap_or(false),
         linux: Some(cri::LinuxContainerConfig {
             resources: Some(resources::of_container(pod, container, made.memory)),
-            security_context: Some(security::of_container(spec, container)),
+            security_context: Some(security::of_container(pod, container, made.target_id)),
         }),
         ..Default::default()
     }
+}
+
+/// Where a container writes its last words.
+pub(crate) fn last_words_path(container: &Container) -> &str {
+    container
+        .termination_message_path
+        .as_deref()
+        .filter(|path| !path.is_empty())
+        .unwrap_or("/dev/termination-log")
 }
 
 /// Where a container logs to, below the pod's log directory.

@@ -1,6 +1,8 @@
 //! From the Kubernetes API's words to CRI's. Pure.
 
 mod container;
+mod dns;
+mod hosts;
 mod resources;
 mod sandbox;
 mod security;
@@ -12,8 +14,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 pub(crate) use self::{
-    container::{Made, container, log_path},
-    sandbox::{NodeDns, etc_hosts, hostname, sandbox},
+    container::{Made, container, last_words_path, log_path},
+    dns::{NodeDns, parse_resolv_conf},
+    hosts::{etc_hosts, host_names},
+    sandbox::sandbox,
     security::refuse_root,
 };
 use super::names;

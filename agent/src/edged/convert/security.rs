@@ -1,8 +1,9 @@
 //! Security contexts.
 
 use k8s_openapi::api::core::v1::{
-    Container, PodSecurityContext, PodSpec, SELinuxOptions, SeccompProfile, SecurityContext,
+    Container, Pod, PodSecurityContext, PodSpec, SELinuxOptions, SeccompProfile, SecurityContext,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use wire::cri::{self, security_profile::ProfileType};
 
 /// Where the kubelet keeps seccomp profiles of type `Localhost`.
@@ -37,6 +38,15 @@ fn namespaces(spec: &PodSpec) -> cri::NamespaceOption {
     }
 }
 
+/// The same, with the processes of another container.
+fn namespaces_seeing(spec: &PodSpec, target_id: Option<String>) -> cri::NamespaceOption {
+    let own = namespaces(spec);
+    match target_id {
+        Some(target_id) => cri::NamespaceOption { pid: cri::NamespaceMode::Target as i32, target_id, ..own },
+        None => own,
+    }
+}
+
 /// The sandbox's security context.
 pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
     let default = PodSecurityContext::default();
@@ -52,6 +62,7 @@ pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
         // CRI refuses a group without a user.
         run_as_group: pod.run_as_user.and(pod.run_as_group).map(number),
         supplemental_groups: groups(pod),
+        supplemental_groups_policy: groups_policy(pod),
         privileged: containers.into_iter().any(privileged),
         seccomp: Some(pod.seccomp_profile.as_ref().map_or(profile(ProfileType::RuntimeDefault, ""), seccomp)),
         ..Default::default()
@@ -59,7 +70,13 @@ pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
 }
 
 /// The container's security context.
-pub(super) fn of_container(spec: &PodSpec, container: &Container) -> cri::LinuxContainerSecurityContext {
+pub(super) fn of_container(
+    pod: &Pod,
+    container: &Container,
+    target_id: Option<String>,
+) -> cri::LinuxContainerSecurityContext {
+    let (default, meta) = (PodSpec::default(), &pod.metadata);
+    let spec = pod.spec.as_ref().unwrap_or(&default);
     let (no_pod, none) = (PodSecurityContext::default(), SecurityContext::default());
     let pod = spec.security_context.as_ref().unwrap_or(&no_pod);
     let own = container.security_context.as_ref().unwrap_or(&none);
@@ -74,10 +91,13 @@ pub(super) fn of_container(spec: &PodSpec, container: &Container) -> cri::LinuxC
         add_ambient_capabilities: Vec::new(),
     });
     let apparmor = own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref());
+    let apparmor = apparmor
+        .map(|a| profile(kind(&a.type_), a.localhost_profile.as_deref().unwrap_or_default()))
+        .or_else(|| apparmor_annotation(meta, &container.name));
     cri::LinuxContainerSecurityContext {
         capabilities,
         privileged,
-        namespace_options: Some(namespaces(spec)),
+        namespace_options: Some(namespaces_seeing(spec, target_id)),
         selinux_options: own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref()).map(selinux),
         run_as_user: user.map(number),
         run_as_group: user.and(own.run_as_group.or(pod.run_as_group)).map(number),
@@ -92,8 +112,8 @@ pub(super) fn of_container(spec: &PodSpec, container: &Container) -> cri::LinuxC
             .or(pod.seccomp_profile.as_ref())
             .map(seccomp)
             .or_else(|| Some(profile(ProfileType::Unconfined, ""))),
-        apparmor: apparmor
-            .map(|a| profile(kind(&a.type_), a.localhost_profile.as_deref().unwrap_or_default())),
+        apparmor,
+        supplemental_groups_policy: groups_policy(pod),
         ..Default::default()
     }
 }
@@ -122,6 +142,26 @@ pub(crate) fn refuse_root(
             Err(format!("container has runAsNonRoot and image will run as root: {cure}"))
         }
         None => Ok(()),
+    }
+}
+
+/// How profiles were asked for before there was a field.
+fn apparmor_annotation(meta: &ObjectMeta, container: &str) -> Option<cri::SecurityProfile> {
+    let key = format!("container.apparmor.security.beta.kubernetes.io/{container}");
+    let value = meta.annotations.as_ref()?.get(&key)?.as_str();
+    Some(match value {
+        "unconfined" => profile(ProfileType::Unconfined, ""),
+        _ => match value.strip_prefix("localhost/") {
+            Some(name) => profile(ProfileType::Localhost, name),
+            None => profile(ProfileType::RuntimeDefault, ""),
+        },
+    })
+}
+
+fn groups_policy(pod: &PodSecurityContext) -> i32 {
+    match pod.supplemental_groups_policy.as_deref() {
+        Some("Strict") => cri::SupplementalGroupsPolicy::Strict as i32,
+        _ => cri::SupplementalGroupsPolicy::Merge as i32,
     }
 }
 

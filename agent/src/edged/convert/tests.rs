@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use serde_json::json;
 
 use super::*;
@@ -30,8 +32,12 @@ fn dirs() -> Dirs {
 
 #[test]
 fn a_sandbox_says_whose_it_is_and_how_it_is_connected() {
-    let dns = NodeDns { servers: vec!["169.254.96.16".into()], domain: "cluster.local".into() };
-    insta::assert_debug_snapshot!(sandbox(&pod(), 1, "edge-1", &dirs(), &dns));
+    let dns = NodeDns {
+        servers: vec!["169.254.96.16".into()],
+        domain: "cluster.local".into(),
+        ..NodeDns::default()
+    };
+    insta::assert_debug_snapshot!(sandbox(&pod(), 1, &dirs(), &dns));
 }
 
 #[test]
@@ -45,20 +51,18 @@ fn a_container_says_what_it_was_made_from() {
         attempt: 2,
         step: 1,
         memory: 1 << 30,
+        target_id: None,
     };
     insta::assert_debug_snapshot!(container(&pod, spec, made));
 }
 
 #[test]
-fn the_host_network_takes_the_hosts_names() {
+fn the_host_network_takes_the_hosts_name_and_ports() {
     let mut pod = pod();
-    let hosts = etc_hosts(&pod, &hostname(&pod, "edge-1"), &["10.1.0.2".into()]).unwrap();
-    assert!(hosts.ends_with("10.1.0.2\tweb-0\n10.9.9.9\tdb\tdb.local\n"), "{hosts}");
     pod.spec.as_mut().unwrap().host_network = Some(true);
-    assert_eq!(hostname(&pod, "edge-1"), "edge-1");
-    assert_eq!(etc_hosts(&pod, "edge-1", &[]), None);
-    let config = sandbox(&pod, 0, "edge-1", &dirs(), &NodeDns::default());
+    let config = sandbox(&pod, 0, &dirs(), &NodeDns::default());
     assert!(config.port_mappings.is_empty());
+    assert_eq!(config.hostname, "", "the host's name is not to be changed");
     let options = config.linux.unwrap().security_context.unwrap().namespace_options.unwrap();
     assert_eq!(options.network(), wire::cri::NamespaceMode::Node);
 }

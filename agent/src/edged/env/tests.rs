@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use serde_json::json;
 
 use super::*;
@@ -21,12 +23,17 @@ fn objects() -> Objects {
     objects
 }
 
+/// Variables of a service.
+const SERVICES: [(&str, &str); 2] = [("DB_HOST", "10.0.0.9"), ("ME", "service")];
+
 fn env_of(container: serde_json::Value) -> Result<Vec<(String, String)>, String> {
     let mut container: Container = serde_json::from_value(container).unwrap();
     container.name = "c".into();
     let pod = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": {"containers": []}})).unwrap();
     let downward = Downward { pod: &pod, host_ips: &[], pod_ips: &[], allocatable: Default::default() };
-    let environment = build(&container, &objects(), &downward).map_err(|error| error.to_string())?;
+    let services = SERVICES.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let environment =
+        build(&container, services, &objects(), &downward).map_err(|error| error.to_string())?;
     Ok(environment.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
@@ -42,19 +49,31 @@ fn variables_are_in_order_and_later_ones_see_earlier_ones() {
             {"name": "SKIP", "valueFrom": {"configMapKeyRef": {"name": "gone", "key": "k", "optional": true}}},
             {"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "A", "value": "2"},
-            {"name": "EMPTY"}
+            {"name": "EMPTY"},
+            {"name": "URL", "value": "tcp://$(DB_HOST)"}
         ]
     }))
     .unwrap();
     let wanted = [
+        ("DB_HOST", "10.0.0.9"),
+        ("ME", "p"),
         ("CM_level", "debug"),
         ("A", "2"),
         ("B", "1-debug-$(NONE)-$(A)-$x$"),
         ("PW", "hunter2"),
-        ("ME", "p"),
         ("EMPTY", ""),
+        ("URL", "tcp://10.0.0.9"),
     ];
     assert_eq!(got, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+}
+
+#[test]
+fn half_an_expansion_is_none_where_it_has_to_be_whole() {
+    let container =
+        json!({"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)2"}]});
+    let environment = literals(&serde_json::from_value(container).unwrap());
+    assert_eq!(environment.expand_all("$(B)/$$(C)").as_deref(), Some("12/$(C)"));
+    assert_eq!(environment.expand_all("$(B)/$(C)"), None);
 }
 
 #[test]

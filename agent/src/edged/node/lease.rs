@@ -26,7 +26,7 @@ pub(super) async fn run(
 ) {
     let api = super::leases(client);
     let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
-    let (mut last, mut failing): (Option<Lease>, bool) = (None, false);
+    let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) = (None, false, false);
     loop {
         let uid = registered.borrow().clone();
         let result = match &last {
@@ -49,6 +49,7 @@ pub(super) async fn run(
         let wait = match result {
             Ok(lease) => {
                 last = Some(lease);
+                renewed_once = true;
                 if std::mem::take(&mut failing) {
                     back_online.notify_one();
                 }
@@ -58,7 +59,8 @@ pub(super) async fn run(
             Err(error) => {
                 // It may be gone, or somebody else's version may be newer: the next try asks.
                 last = None;
-                if !std::mem::replace(&mut failing, true) {
+                // Before the first connection there is nothing to renew, and who connects has said so.
+                if !std::mem::replace(&mut failing, true) && renewed_once {
                     tracing::warn!(node, error = api_message(&error), "the node's lease is not renewed");
                 }
                 backoff.next(rand::random_range(0.5..1.0))

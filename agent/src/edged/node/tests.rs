@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use wire::cri;
 
 use super::*;

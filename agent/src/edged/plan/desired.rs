@@ -1,22 +1,26 @@
 //! What a plan needs to know of the pod that is wanted.
 
-use k8s_openapi::api::core::v1::{Container as Spec, Pod};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container as Spec, EphemeralContainer, Pod};
 
 use super::restart;
 use crate::edged::{
     convert::hash,
+    moment,
     observed::{Observed, State},
 };
 
 /// A pod, as far as planning goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Desired {
-    /// Init containers in order, then the others.
+    /// Init containers in order, then the others, then ephemeral ones.
     pub(crate) containers: Vec<Wanted>,
-    /// When ended containers are started again.
-    pub(crate) restart: RestartPolicy,
-    /// It has succeeded or failed already, and never starts again.
+    /// It has succeeded or failed already, or has to now, and never starts again.
     pub(crate) over: bool,
+    /// When it has to end although it runs.
+    pub(crate) deadline: Option<Timestamp>,
 }
 
 /// A container that the pod is to have.
@@ -28,6 +32,8 @@ pub(crate) struct Wanted {
     pub(crate) hash: String,
     /// When it runs.
     pub(crate) role: Role,
+    /// When it is started again after it has ended: its own policy, or the pod's.
+    pub(crate) restart: RestartPolicy,
 }
 
 /// When a container runs.
@@ -39,6 +45,8 @@ pub(crate) enum Role {
     Sidecar,
     /// Once the pod is initialised.
     Main,
+    /// Once, in a pod that runs, for whoever looks into it.
+    Ephemeral,
 }
 
 /// When ended containers are started again.
@@ -55,22 +63,28 @@ pub(crate) enum RestartPolicy {
 
 impl Desired {
     /// Reads the pod.
-    pub(crate) fn of(pod: &Pod) -> Self {
+    pub(crate) fn of(pod: &Pod, now: Timestamp) -> Self {
         let spec = pod.spec.as_ref();
+        let policy = RestartPolicy::of(pod);
+        let wanted = |container: &Spec, role| Wanted {
+            name: container.name.clone(),
+            hash: hash(container),
+            role,
+            restart: RestartPolicy::of_container(container, policy),
+        };
         let inits = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-        let wanted =
-            |container: &Spec, role| Wanted { name: container.name.clone(), hash: hash(container), role };
-        let inits = inits.map(|container| wanted(container, role_of_init(container)));
-        let mains = spec
-            .iter()
-            .flat_map(|spec| spec.containers.iter())
-            .map(|container| wanted(container, Role::Main));
+        let mains = spec.iter().flat_map(|spec| spec.containers.iter());
+        let ephemeral = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+        let ephemeral = ephemeral.filter_map(as_container);
+        let containers = inits
+            .map(|container| wanted(container, role_of_init(container)))
+            .chain(mains.map(|container| wanted(container, Role::Main)))
+            .chain(ephemeral.map(|container| wanted(&container, Role::Ephemeral)))
+            .collect();
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        Self {
-            containers: inits.chain(mains).collect(),
-            restart: RestartPolicy::of(pod),
-            over: matches!(phase, Some("Succeeded" | "Failed")),
-        }
+        let deadline = deadline(pod);
+        let over = matches!(phase, Some("Succeeded" | "Failed")) || deadline.is_some_and(|at| at <= now);
+        Self { containers, over, deadline: deadline.filter(|_| !over) }
     }
 
     /// The containers that are neither init containers nor sidecars.
@@ -83,15 +97,15 @@ impl Desired {
         if self.over {
             return true;
         }
-        let failed_init = self.restart == RestartPolicy::Never
-            && self.containers.iter().filter(|wanted| wanted.role == Role::Init).any(|wanted| {
-                observed.latest(&wanted.name).and_then(|c| c.exit_code()).is_some_and(|code| code != 0)
-            });
+        let once = |wanted: &&Wanted| wanted.role == Role::Init && wanted.restart == RestartPolicy::Never;
+        let failed_init = self.containers.iter().filter(once).any(|wanted| {
+            observed.latest(&wanted.name).and_then(|c| c.exit_code()).is_some_and(|code| code != 0)
+        });
         failed_init
             || self.mains().all(|wanted| {
                 let last = observed.latest(&wanted.name);
                 let ended = last.is_some_and(|last| matches!(last.state, State::Exited { .. }));
-                ended && !restart::is_wanted(wanted, last, self.restart)
+                ended && !restart::is_wanted(wanted, last)
             })
     }
 }
@@ -99,10 +113,30 @@ impl Desired {
 impl RestartPolicy {
     /// The pod's.
     pub(crate) fn of(pod: &Pod) -> Self {
-        match pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) {
-            Some("Never") => Self::Never,
-            Some("OnFailure") => Self::OnFailure,
-            _ => Self::Always,
+        let text = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+        text.and_then(Self::parse).unwrap_or_default()
+    }
+
+    /// The container's own, else the pod's. An init container's own `Always` makes it a sidecar.
+    pub(crate) fn of_container(container: &Spec, pod: Self) -> Self {
+        container.restart_policy.as_deref().and_then(Self::parse).unwrap_or(pod)
+    }
+
+    /// Whether a container is started again after it has ended with this code.
+    pub(crate) fn restarts(self, exit_code: i32) -> bool {
+        match self {
+            Self::Always => true,
+            Self::OnFailure => exit_code != 0,
+            Self::Never => false,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "Always" => Some(Self::Always),
+            "OnFailure" => Some(Self::OnFailure),
+            "Never" => Some(Self::Never),
+            _ => None,
         }
     }
 }
@@ -110,4 +144,24 @@ impl RestartPolicy {
 /// A restartable init container is a sidecar.
 pub(crate) fn role_of_init(container: &Spec) -> Role {
     if container.restart_policy.as_deref() == Some("Always") { Role::Sidecar } else { Role::Init }
+}
+
+/// An ephemeral container has the fields of a container, and one more.
+pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Option<Spec> {
+    serde_json::to_value(ephemeral).and_then(serde_json::from_value).ok()
+}
+
+/// The container of this name, of whatever kind.
+pub(crate) fn spec_of(pod: &Pod, name: &str) -> Option<Spec> {
+    let spec = pod.spec.as_ref()?;
+    let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let ephemeral = || spec.ephemeral_containers.iter().flatten().find(|container| container.name == name);
+    all.find(|container| container.name == name).cloned().or_else(|| ephemeral().and_then(as_container))
+}
+
+/// When a pod with a limit on its time has to end. Before its status says when it started, it has only just begun.
+pub(crate) fn deadline(pod: &Pod) -> Option<Timestamp> {
+    let seconds = u64::try_from(pod.spec.as_ref()?.active_deadline_seconds?).ok()?;
+    let since = pod.status.as_ref()?.start_time.as_ref()?;
+    Some(moment::after(since.0, Duration::from_secs(seconds)))
 }

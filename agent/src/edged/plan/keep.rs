@@ -21,7 +21,7 @@ pub(super) fn tidy(desired: &Desired, observed: &Observed, plan: &mut Plan) {
     let surplus =
         observed.containers.iter().filter(|c| !kept.contains(c.id.as_str()) && !taken.contains(&c.id));
     plan.actions.extend(surplus.map(|container| match container.state {
-        State::Running { .. } | State::Unknown => Action::StopContainer { id: container.id.clone() },
+        State::Running { .. } | State::Unknown => super::stop(container, super::Why::Ending),
         State::Created | State::Exited { .. } => Action::RemoveContainer { id: container.id.clone() },
     }));
     let empty = observed.sandboxes.iter().skip(1).filter(|sandbox| {
@@ -34,7 +34,7 @@ impl Action {
     /// The runtime's id of what it is about; empty for what does not exist yet.
     fn id(&self) -> &str {
         match self {
-            Action::StopContainer { id }
+            Action::StopContainer { id, .. }
             | Action::RemoveContainer { id }
             | Action::StopSandbox { id }
             | Action::RemoveSandbox { id } => id,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{RestartPolicy, Wanted};
+use super::Wanted;
 use crate::edged::{
     moment,
     observed::{Container, State},
@@ -51,16 +51,11 @@ pub(super) fn is_changed(wanted: &Wanted, last: &Container) -> bool {
     last.hash.as_ref().is_some_and(|hash| hash.len() == wanted.hash.len() && *hash != wanted.hash)
 }
 
-/// Whether the policy wants a container that does not run to be started.
-pub(super) fn is_wanted(wanted: &Wanted, last: Option<&Container>, policy: RestartPolicy) -> bool {
+/// Whether its policy wants a container that does not run to be started.
+pub(super) fn is_wanted(wanted: &Wanted, last: Option<&Container>) -> bool {
     let Some(last) = last else { return true };
     let Some(code) = last.exit_code() else { return true };
-    is_changed(wanted, last)
-        || match policy {
-            RestartPolicy::Always => true,
-            RestartPolicy::OnFailure => code != 0,
-            RestartPolicy::Never => false,
-        }
+    is_changed(wanted, last) || wanted.restart.restarts(code)
 }
 
 /// When a container that is wanted may be started, given the last one of its name.

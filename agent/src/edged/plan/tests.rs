@@ -1,8 +1,10 @@
+//! Tests of [`super`].
+
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::*;
-use crate::edged::observed::Container;
+use crate::edged::observed::Health;
 
 const NOW: i64 = 1_000_000;
 
@@ -23,7 +25,7 @@ fn pod(restart: &str) -> k8s_openapi::api::core::v1::Pod {
 }
 
 fn desired(restart: &str) -> Desired {
-    Desired::of(&pod(restart))
+    Desired::of(&pod(restart), at(NOW))
 }
 
 fn sandbox(id: &str, attempt: u32, ready: bool) -> Sandbox {
@@ -43,6 +45,8 @@ fn container(sandbox: &str, name: &str, attempt: u32, state: State) -> Container
         image_id: String::new(),
         created_at: at(NOW - 4000),
         state,
+        words: None,
+        health: Health::default(),
     }
 }
 
@@ -64,7 +68,8 @@ fn lines(restart: &str, sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> 
     plan.actions
         .into_iter()
         .map(|action| match action {
-            Action::StopContainer { id } => format!("stop {id}"),
+            Action::StopContainer { id, why: Why::Fault(fault) } => format!("stop {id} for {fault:?}"),
+            Action::StopContainer { id, .. } => format!("stop {id}"),
             Action::RemoveContainer { id } => format!("remove {id}"),
             Action::StopSandbox { id } => format!("stop sandbox {id}"),
             Action::RemoveSandbox { id } => format!("remove sandbox {id}"),
@@ -209,15 +214,78 @@ fn one_dead_container_is_kept_beside_the_newest() {
 fn a_pod_that_is_over_never_starts_again() {
     let mut pod = pod("Always");
     pod.status = serde_json::from_value(json!({"phase": "Failed"})).unwrap();
-    let plan = plan(&Desired::of(&pod), &Observed::default(), at(NOW));
+    let plan = plan(&Desired::of(&pod, at(NOW)), &Observed::default(), at(NOW));
     assert_eq!(plan, Plan::default());
 }
 
 #[test]
-fn ending_a_pod_stops_its_containers_before_its_sandbox() {
-    let observed = Observed::new(s(), up(running(), exited(0, 1, 1)));
-    let stops = [Action::StopContainer { id: "proxy0".into() }, Action::StopContainer { id: "web0".into() }];
-    assert_eq!(terminate(&observed).actions, stops);
-    assert_eq!(terminate(&Observed::new(s(), vec![])).actions, [Action::StopSandbox { id: "s".into() }]);
-    assert!(terminate(&Observed::new(vec![sandbox("s", 0, false)], vec![])).actions.is_empty());
+fn ending_a_pod_stops_its_sidecars_after_the_others_and_then_its_sandbox() {
+    let stops = |observed: &Observed| terminate(&desired("Always"), observed).actions;
+    let stop = |id: &str| vec![Action::StopContainer { id: id.into(), why: Why::Ending }];
+    assert_eq!(stops(&Observed::new(s(), up(running(), exited(0, 1, 1)))), stop("web0"));
+    assert_eq!(stops(&Observed::new(s(), up(exited(0, 1, 1), exited(0, 1, 1)))), stop("proxy0"));
+    assert_eq!(stops(&Observed::new(s(), vec![])), [Action::StopSandbox { id: "s".into() }]);
+    assert!(stops(&Observed::new(vec![sandbox("s", 0, false)], vec![])).is_empty());
+}
+
+#[test]
+fn a_container_that_is_not_well_is_stopped_whatever_it_is() {
+    let mut pod = up(running(), running());
+    pod[2].health.fault = Some(Fault::Liveness);
+    pod[1].health.fault = Some(Fault::Startup);
+    assert_eq!(lines("Never", s(), pod), ["stop proxy0 for Startup", "stop web0 for Liveness"]);
+}
+
+#[test]
+fn what_comes_after_waits_for_start_probes_of_sidecars_and_for_hooks() {
+    let mut so_far = vec![c("first", 0, exited(0, 1, 1)), c("proxy", 0, running())];
+    so_far[1].health.started = false;
+    assert_eq!(lines("Always", s(), so_far.clone()), [""; 0]);
+    so_far[1].health = Health { starting: true, ..Health::default() };
+    assert_eq!(lines("Always", s(), so_far.clone()), [""; 0]);
+    so_far[1].health = Health::default();
+    so_far.push(c("web", 0, running()));
+    so_far[2].health.starting = true;
+    assert_eq!(lines("Always", s(), so_far.clone()), [""; 0]);
+    so_far[2].health = Health { started: false, ready: false, ..Health::default() };
+    assert_eq!(lines("Always", s(), so_far), ["start log 0 step 0"]);
+}
+
+#[test]
+fn a_pod_ends_at_its_deadline() {
+    let plan_with = |seconds: i64| {
+        let mut pod = pod("Always");
+        pod.spec.as_mut().unwrap().active_deadline_seconds = Some(seconds);
+        pod.status = Some(serde_json::from_value(json!({"startTime": at(NOW - 100).to_string()})).unwrap());
+        plan(&Desired::of(&pod, at(NOW)), &Observed::new(s(), up(running(), running())), at(NOW))
+    };
+    assert_eq!(plan_with(130), Plan { wake: Some(at(NOW + 30)), ..Plan::default() });
+    let stop = |id: &str| Action::StopContainer { id: id.into(), why: Why::Ending };
+    assert_eq!(plan_with(100), Plan { actions: vec![stop("web0"), stop("log0")], ..Plan::default() });
+}
+
+#[test]
+fn a_containers_own_policy_wins() {
+    let mut pod = pod("Always");
+    pod.spec.as_mut().unwrap().containers[0].restart_policy = Some("Never".into());
+    let actions = |web: State| {
+        let observed = Observed::new(s(), up(web, exited(0, 1, 1)));
+        plan(&Desired::of(&pod, at(NOW)), &observed, at(NOW)).actions
+    };
+    assert_eq!(actions(exited(1, 1, 1)), [Action::Start { name: "log".into(), attempt: 1, step: 1 }]);
+}
+
+#[test]
+fn an_ephemeral_container_is_started_once() {
+    let mut pod = pod("Always");
+    let ephemeral = json!([{"name": "debug", "image": "busybox"}]);
+    pod.spec.as_mut().unwrap().ephemeral_containers = serde_json::from_value(ephemeral).unwrap();
+    let actions = |debug: Option<State>| {
+        let mut containers = up(running(), running());
+        containers.extend(debug.map(|state| c("debug", 0, state)));
+        plan(&Desired::of(&pod, at(NOW)), &Observed::new(s(), containers), at(NOW)).actions
+    };
+    assert_eq!(actions(None), [Action::Start { name: "debug".into(), attempt: 0, step: 0 }]);
+    assert_eq!(actions(Some(running())), []);
+    assert_eq!(actions(Some(exited(1, 1, 1))), []);
 }

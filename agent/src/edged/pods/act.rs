@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Context, Error, Identity, memory::Blocked, start, stop};
+use super::{Context, Error, Identity, hooks::PostStart, memory::Blocked, start, stop, tell};
 use crate::edged::{
-    convert, moment,
+    moment,
     observed::Observed,
     plan::{Action, Plan},
     status::Waiting,
@@ -51,8 +51,8 @@ pub(super) async fn all(
     let runtime = &context.runtime;
     for action in &plan.actions {
         let one = match action {
-            Action::StopContainer { id } => {
-                stop::container(context, pod, id, stop::deadline(pod, Timestamp::now()));
+            Action::StopContainer { id, why } => {
+                stop::container(context, pod, observed, id, *why);
                 Done::default()
             }
             Action::RemoveContainer { id } => {
@@ -68,6 +68,8 @@ pub(super) async fn all(
                 Done::progress()
             }
             Action::CreateSandbox { attempt } => create_sandbox(context, pod, identity, *attempt).await,
+            // Its postStart hook goes before whatever is started after a container.
+            Action::Start { .. } if is_starting(context, identity) => Done::default(),
             Action::Start { name, attempt, step } => {
                 let what = start::What { name, attempt: *attempt, step: *step };
                 start::container(context, pod, identity, observed, what).await
@@ -76,6 +78,10 @@ pub(super) async fn all(
         done = done.and(one);
     }
     Ok(done)
+}
+
+fn is_starting(context: &Context, identity: &Identity<'_>) -> bool {
+    context.book.with(identity.uid, |memory| memory.hooks.values().any(|hook| *hook == PostStart::Running))
 }
 
 /// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
@@ -91,7 +97,10 @@ async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, a
     if let Some(at) = held_up_until(context, identity, now) {
         return Done::again_at(at);
     }
-    let config = convert::sandbox(pod, attempt, &context.node_name, &context.dirs, &context.dns);
+    if attempt > 0 {
+        tell::sandbox_changed(context, pod);
+    }
+    let config = context.sandbox_config(pod, attempt).await;
     let failed = match tokio::fs::create_dir_all(&config.log_directory).await {
         Err(error) => Some(format!("{}: {error}", config.log_directory)),
         Ok(()) => {
@@ -107,7 +116,9 @@ async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, a
             Done::progress()
         }
         Some(error) => {
-            let waiting = Waiting::new("ContainerCreating", format!("Failed to create pod sandbox: {error}"));
+            let message = format!("Failed to create pod sandbox: {error}");
+            tell::sandbox_failed(context, pod, &message);
+            let waiting = Waiting::new("ContainerCreating", message);
             let blocked = Blocked::after(memory.held_up.as_ref(), waiting, now);
             let at = blocked.retry_at;
             memory.held_up = Some(blocked);

@@ -1,14 +1,15 @@
-//! ConfigMaps and Secrets, asked of the API.
+//! ConfigMaps, Secrets and Services, asked of the API.
 
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use kube::{Api, Client, api::ListParams};
 
 use crate::edged::{
     api_message, names,
     references::{Fetched, Objects, Reference, config_map_data, secret_data},
+    services::{MASTER, MASTER_NAMESPACE, variables},
 };
 
 /// Asks for all of these, at the same time.
@@ -19,6 +20,23 @@ pub(super) async fn objects(client: &Client, namespace: &str, references: BTreeS
         objects.insert(reference, fetched);
     }
     objects
+}
+
+/// The variables of the services that the pod may know. They are a courtesy: where the API has no services, as on a node
+/// that is told of none, there are no variables.
+pub(super) async fn service_variables(client: &Client, pod: &Pod, namespace: &str) -> Vec<(String, String)> {
+    let links = pod.spec.as_ref().and_then(|spec| spec.enable_service_links).unwrap_or(true);
+    let all = async {
+        if !links {
+            return Vec::new();
+        }
+        let services = Api::<Service>::namespaced(client.clone(), namespace);
+        services.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
+    };
+    let master = Api::<Service>::namespaced(client.clone(), MASTER_NAMESPACE);
+    let (mut all, master) = futures::join!(all, master.get_opt(MASTER));
+    all.extend(master.ok().flatten().filter(|_| !links || namespace != MASTER_NAMESPACE));
+    variables(all.iter())
 }
 
 async fn one(client: &Client, namespace: &str, reference: &Reference) -> Fetched {

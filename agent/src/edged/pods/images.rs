@@ -8,12 +8,16 @@ use kube::runtime::reflector::ObjectRef;
 use wire::cri;
 
 use super::{
-    Context, Identity, Trigger, fetch,
+    Context, Identity, Trigger, fetch, image_name,
     memory::{Pull, doubled},
     registry,
     start::Obstacle,
 };
-use crate::edged::{moment, references, status::Waiting};
+use crate::edged::{
+    events::{Severity, reason},
+    moment, references,
+    status::Waiting,
+};
 
 /// A pull that failed is tried again after this, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(10);
@@ -33,23 +37,36 @@ pub(super) async fn ensure(
     sandbox: &cri::PodSandboxConfig,
 ) -> Result<cri::Image, Obstacle> {
     let name = container.image.clone().unwrap_or_default();
+    image_name::check(&name).map_err(|why| Obstacle::Failed(Waiting::new("InvalidImageName", why)))?;
     let policy = policy(container);
     let failed = |error: &dyn std::fmt::Display| {
         Obstacle::Failed(Waiting::new("ImageInspectError", error.to_string()))
     };
+    let tell =
+        |severity, reason, text| context.events.container(pod, &container.name, severity, reason, text);
     if policy != Policy::Always
-        && let Some(image) = context.runtime.image(&name).await.map_err(|error| failed(&error))?
+        && let Some(image) = context.runtime.image(&name).await.map_err(|error| {
+            let text = format!("Failed to inspect image {name:?}: {error}");
+            tell(Severity::Warning, reason::INSPECT_FAILED, text);
+            failed(&error)
+        })?
     {
+        // Nothing is present that was not looked for: one that was pulled for this container is told by its pull.
+        if !context.book.with(identity.uid, |memory| memory.pulls.contains_key(&name)) {
+            let text = format!("Container image {name:?} already present on machine");
+            tell(Severity::Normal, reason::PULLED, text);
+        }
         return Ok(image);
     }
     if policy == Policy::Never {
         let message = format!("Container image {name:?} is not present with pull policy of Never");
+        tell(Severity::Warning, reason::ERR_IMAGE_NEVER_PULL, message.clone());
         return Err(Obstacle::Failed(Waiting::new("ErrImageNeverPull", message)));
     }
     let mut next =
         context.book.with(identity.uid, |memory| next(memory.pulls.get_mut(&name), Timestamp::now(), &name));
     if let Next::Pull { failures } = next {
-        pull(context, pod, identity, &name, sandbox, failures).await;
+        pull(context, pod, identity, container, sandbox, failures).await;
         next = context
             .book
             .with(identity.uid, |memory| self::next(memory.pulls.get_mut(&name), Timestamp::now(), &name));
@@ -60,7 +77,12 @@ pub(super) async fn ensure(
             let image = context.runtime.image(&name).await.map_err(|error| failed(&error))?;
             image.ok_or_else(|| failed(&format!("image {name:?} was pulled and is not there")))
         }
-        Next::Wait(waiting, at) => Err(Obstacle::Until(waiting, at)),
+        Next::Wait(waiting, at) => {
+            if waiting.reason == "ImagePullBackOff" {
+                tell(Severity::Normal, reason::BACK_OFF, format!("Back-off pulling image {name:?}"));
+            }
+            Err(Obstacle::Until(waiting, at))
+        }
         Next::Pull { .. } | Next::Pending => Err(Obstacle::Pending),
     }
 }
@@ -121,19 +143,35 @@ async fn pull(
     context: &Arc<Context>,
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
-    image: &str,
+    container: &Container,
     sandbox: &cri::PodSandboxConfig,
     failures: u32,
 ) {
-    context.book.with(identity.uid, |memory| memory.pulls.insert(image.to_owned(), Pull::Running));
-    let (task, uid, image) = (context.clone(), identity.uid.to_owned(), image.to_owned());
+    let (image, name) = (container.image.clone().unwrap_or_default(), container.name.clone());
+    context.book.with(identity.uid, |memory| memory.pulls.insert(image.clone(), Pull::Running));
+    let (task, uid) = (context.clone(), identity.uid.to_owned());
     let (pod, namespace, sandbox) = (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
     let (told, quick) = tokio::sync::oneshot::channel::<()>();
     let shutdown = context.shutdown.clone();
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
         let secrets = fetch::objects(&task.client, &namespace, references::of_pulls(&pod)).await;
         let auth = registry::credentials(&secrets, &pod, &image);
+        let tell = |severity, reason, text| task.events.container(&pod, &name, severity, reason, text);
+        tell(Severity::Normal, reason::PULLING, format!("Pulling image {image:?}"));
+        let since = std::time::Instant::now();
         let pulled = task.runtime.pull(&image, auth, Some(sandbox)).await;
+        let took = format!("{}ms", since.elapsed().as_millis());
+        match &pulled {
+            Ok(()) => {
+                let text =
+                    format!("Successfully pulled image {image:?} in {took} ({took} including waiting)");
+                tell(Severity::Normal, reason::PULLED, text);
+            }
+            Err(error) => {
+                let text = format!("Failed to pull image {image:?}: {}", error.message());
+                tell(Severity::Warning, reason::FAILED, text);
+            }
+        }
         let state = match pulled {
             Ok(()) => Pull::Done,
             Err(error) => {

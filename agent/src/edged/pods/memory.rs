@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
 
+use super::hooks::PostStart;
 use crate::edged::{moment, status::Waiting};
 
 /// What failed is tried again after this, doubled with each failure …
@@ -30,10 +31,22 @@ pub(crate) struct Memory {
     pub(super) blocked: BTreeMap<String, Blocked>,
     /// Why the pod as a whole is held up.
     pub(super) held_up: Option<Blocked>,
+    /// How often something that the pod uses has changed: whoever reads such things compares before and after.
+    pub(super) changes: u64,
     /// Until when the volumes are known to be up to date.
     pub(super) volumes_until: Option<Timestamp>,
     /// The status stored last, and the version of the pod that it was made from.
     pub(super) reported: Option<(String, PodStatus)>,
+    /// When all containers of a pod that is being deleted must have ended.
+    pub(super) end_by: Option<Timestamp>,
+    /// PostStart hooks that run or have failed, by container id.
+    pub(super) hooks: HashMap<String, PostStart>,
+    /// The last container of each name whose back-off was told.
+    pub(super) told_back_off: HashMap<String, String>,
+    /// Its time is up, and that was told.
+    pub(super) told_deadline: bool,
+    /// It has been ended in order.
+    pub(super) ended: bool,
     /// Containers being stopped, and when their time is up.
     pub(super) stops: HashMap<String, Timestamp>,
     /// Images being pulled, or that could not be.
@@ -81,6 +94,11 @@ impl Book {
         act(book.entry(uid.to_owned()).or_default())
     }
 
+    /// Whether the pod has been ended in order, so that nothing of it is left.
+    pub(super) fn has_ended(&self, uid: &str) -> bool {
+        self.0.lock().get(uid).is_some_and(|memory| memory.ended)
+    }
+
     /// The pod is gone.
     pub(crate) fn forget(&self, uid: &str) {
         self.0.lock().remove(uid);
@@ -95,6 +113,7 @@ impl Book {
 impl Memory {
     /// Something that the pod uses has changed: what failed may work now, and files may be out of date.
     pub(super) fn reconsider(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
         self.volumes_until = None;
         for blocked in self.blocked.values_mut().chain(self.held_up.as_mut()) {
             blocked.retry_at = Timestamp::MIN;

@@ -8,6 +8,8 @@
 
 mod act;
 mod fetch;
+mod hooks;
+mod image_name;
 mod images;
 mod memory;
 mod reconcile;
@@ -15,6 +17,7 @@ mod registry;
 mod report;
 mod start;
 mod stop;
+mod tell;
 mod terminate;
 mod tokens;
 mod triggers;
@@ -31,21 +34,28 @@ use kube::{
         reflector::{ObjectRef, Store, store::Writer},
     },
 };
-use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::sync::{Notify, OnceCell, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use wire::cri;
 
 pub(crate) use self::memory::Book;
 use super::{
     Progress,
-    convert::NodeDns,
+    convert::{self, NodeDns},
     downward::Allocatable,
+    events::Recorder,
     names::Dirs,
+    observed::Observed,
+    probes::Probes,
     runtime::{CallError, Runtime},
+    words,
 };
 
 /// Triggers that wait to be taken. The controller takes them at once and merges those of one pod, so that a full channel is
 /// only a short wait for whoever triggers.
 pub(crate) const MAX_TRIGGERS: usize = 1024;
+/// How the node itself resolves names.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// A pod that cannot be looked at is looked at again after this, doubled with each failure …
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// … up to this.
@@ -71,6 +81,12 @@ pub(crate) struct Context {
     pub(crate) runtime_name: OnceCell<String>,
     /// What is remembered of pods between two looks.
     pub(crate) book: Book,
+    /// Told what happens.
+    pub(crate) events: Recorder,
+    /// The probes of all pods.
+    pub(crate) probes: Arc<Probes>,
+    /// Wakes whoever looks for what pods left behind.
+    pub(crate) orphaned: Notify,
     /// To the controller itself.
     pub(crate) triggers: mpsc::Sender<Trigger>,
     /// Ends what runs in the background.
@@ -114,6 +130,36 @@ pub(crate) enum Error {
 }
 
 impl Context {
+    /// All that there is of the pod, and what probes and hooks say of it.
+    async fn observe(&self, pod: &Pod) -> Result<Observed, CallError> {
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let mut observed = self.runtime.observe(uid).await?;
+        words::add(&mut observed).await;
+        self.probes.judge(pod, &mut observed);
+        self.book.with(uid, |memory| hooks::judge(&mut memory.hooks, &mut observed));
+        Ok(observed)
+    }
+
+    /// The configuration of the pod's `attempt`th sandbox.
+    async fn sandbox_config(&self, pod: &Pod, attempt: u32) -> cri::PodSandboxConfig {
+        // Only what a pod says of its own needs the node's: otherwise the runtime has it already.
+        let merged = pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
+        let nodes = if merged { tokio::fs::read_to_string(RESOLV_CONF).await.ok() } else { None };
+        let nodes = convert::parse_resolv_conf(&nodes.unwrap_or_default());
+        convert::sandbox(pod, attempt, &self.dirs, &NodeDns { nodes, ..self.dns.clone() })
+    }
+
+    /// The addresses at which the pod can be reached.
+    fn pod_ips<'a>(&'a self, pod: &Pod, observed: &'a Observed) -> &'a [String] {
+        let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
+        if host_network { &self.host_ips } else { observed.ips() }
+    }
+
+    /// The first of them; empty when it has none.
+    fn pod_ip(&self, pod: &Pod, observed: &Observed) -> String {
+        self.pod_ips(pod, observed).first().cloned().unwrap_or_default()
+    }
+
     /// What the runtime calls itself.
     pub(crate) async fn runtime_name(&self) -> Result<&str, CallError> {
         let name = self.runtime_name.get_or_try_init(|| async {

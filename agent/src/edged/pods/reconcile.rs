@@ -10,7 +10,7 @@ use super::{
     Context, Error, Identity, act, fetch,
     memory::{Blocked, Memory},
     report::{self, Situation},
-    requeue, terminate, tokens,
+    requeue, tell, terminate, tokens,
 };
 use crate::edged::{
     downward::Downward,
@@ -40,8 +40,8 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
 }
 
 async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
-    let desired = Desired::of(pod);
-    let mut observed = context.runtime.observe(identity.uid).await?;
+    let desired = Desired::of(pod, Timestamp::now());
+    let mut observed = context.observe(pod).await?;
     let mut next;
     if desired.is_finished(&observed) {
         next = None;
@@ -50,26 +50,31 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
     }
     for _ in 0..MAX_ROUNDS {
         let plan = plan::plan(&desired, &observed, Timestamp::now());
+        context.probes.follow(pod, &observed, &context.pod_ip(pod, &observed));
+        tell::back_off(context, pod, &observed, &plan);
         next = moment::earlier(next, plan.wake);
         let done = {
             let mut acting = Box::pin(act::all(context, pod, identity, &observed, &plan));
             if let Ok(done) = tokio::time::timeout(PATIENCE, &mut acting).await {
                 done?
             } else {
-                tell(context, pod, identity, &observed, &plan).await?;
-                acting.await?
+                // Side by side: a call that is under way is neither held up nor given up for a report.
+                let saying = say(context, pod, identity, &observed, &plan);
+                let (said, done) = tokio::join!(saying, acting);
+                said?;
+                done?
             }
         };
         if !done.progress {
-            tell(context, pod, identity, &observed, &plan).await?;
+            say(context, pod, identity, &observed, &plan).await?;
             return Ok(requeue(context, moment::earlier(next, done.retry_at)));
         }
-        observed = context.runtime.observe(identity.uid).await?;
+        observed = context.observe(pod).await?;
     }
     Ok(Action::requeue(Duration::ZERO))
 }
 
-async fn tell(
+async fn say(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
@@ -89,8 +94,8 @@ async fn refresh_volumes(
     observed: &Observed,
 ) -> Option<Timestamp> {
     let now = Timestamp::now();
-    let (fresh_until, retry_at) = context.book.with(identity.uid, |memory| {
-        (memory.volumes_until, memory.held_up.as_ref().map(|held_up| held_up.retry_at))
+    let (fresh_until, retry_at, changes) = context.book.with(identity.uid, |memory| {
+        (memory.volumes_until, memory.held_up.as_ref().map(|held_up| held_up.retry_at), memory.changes)
     });
     if let Some(at) = fresh_until.or(retry_at).filter(|at| *at > now) {
         return Some(at);
@@ -100,7 +105,7 @@ async fn refresh_volumes(
     let objects = fetch::objects(&context.client, identity.namespace, wanted).await;
     let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
     let (task_context, task_pod) = (context.clone(), pod.clone());
-    let ips = observed.current().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
+    let ips = context.pod_ips(pod, observed).to_vec();
     let done = tokio::task::spawn_blocking(move || {
         let downward = Downward {
             pod: &task_pod,
@@ -111,7 +116,17 @@ async fn refresh_volumes(
         volumes::set_up(&task_context.dirs, &downward, &objects, &tokens).map_err(|error| with_causes(&error))
     });
     let done = done.await.unwrap_or_else(|error| Err(error.to_string()));
-    context.book.with(identity.uid, |memory| note(memory, done, tokens_due, context, now))
+    if let Err(message) = &done {
+        tell::mount_failed(context, pod, message);
+    }
+    context.book.with(identity.uid, |memory| {
+        let due = note(memory, done, tokens_due, context, now);
+        if memory.changes != changes {
+            // What was read may be what was there before the change, whose own trigger comes after this look.
+            memory.reconsider();
+        }
+        due
+    })
 }
 
 fn note(

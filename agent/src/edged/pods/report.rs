@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Context, Error, Identity};
+use super::{Context, Error, Identity, tell};
 use crate::edged::{
     observed::Observed,
     status::{self, View, Waiting},
@@ -56,6 +56,7 @@ pub(super) async fn report(
         }
         None => pod,
     };
+    let failed = tell::deadline(context, pod, Timestamp::now());
     let status = status::of(&View {
         pod,
         observed: situation.observed,
@@ -64,6 +65,7 @@ pub(super) async fn report(
         host_ips: &context.host_ips,
         runtime_name: context.runtime_name().await?,
         ended: situation.ended,
+        failed: failed.as_ref(),
         now: Timestamp::now(),
     });
     let old = pod.status.clone().unwrap_or_default();

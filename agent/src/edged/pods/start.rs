@@ -9,15 +9,17 @@ use wire::cri;
 use super::{
     Context, Identity,
     act::{Done, held_up_until},
-    fetch, images,
+    fetch, hooks, images,
     memory::Blocked,
+    tell,
 };
 use crate::edged::{
     convert,
     downward::Downward,
     env::{self, Environment},
+    events::{Severity, reason},
     observed::{Observed, Sandbox},
-    references,
+    plan, references,
     status::Waiting,
     volumes::{self, Places},
     with_causes,
@@ -66,11 +68,12 @@ pub(super) async fn container(
         return Done::again_at(at);
     }
     let (Some(spec), Some(sandbox)) = (&pod.spec, observed.current()) else { return Done::default() };
-    let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let Some(container) = all.into_iter().find(|container| container.name == what.name) else {
-        return Done::default();
-    };
-    let result = start(context, pod, identity, (spec, container, sandbox), what).await;
+    let Some(container) = plan::spec_of(pod, what.name) else { return Done::default() };
+    let target = target(spec, observed, what.name);
+    let result = start(context, pod, identity, (spec, &container, sandbox), (what, target)).await;
+    if let Err(obstacle) = &result {
+        tell_obstacle(context, pod, what.name, obstacle);
+    }
     let last_name = what.name.to_owned();
     context.book.with(identity.uid, |memory| {
         let blocked = match result {
@@ -92,14 +95,17 @@ async fn start(
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
     (spec, container, sandbox): (&PodSpec, &Container, &Sandbox),
-    what: What<'_>,
+    (what, target_id): (What<'_>, Option<String>),
 ) -> Result<(), Obstacle> {
-    let config = convert::sandbox(pod, sandbox.attempt, &context.node_name, &context.dirs, &context.dns);
+    let config = context.sandbox_config(pod, sandbox.attempt).await;
     let image = images::ensure(context, pod, identity, container, &config).await?;
     let uid = image.uid.map(|uid| uid.value);
-    convert::refuse_root(spec, container, uid, &image.username).map_err(Obstacle::config)?;
+    convert::refuse_root(spec, container, uid, &image.username).map_err(|why| {
+        Obstacle::config(format!("{why} (pod: {:?}, container: {})", tell::full_name(pod), what.name))
+    })?;
     let environment = environment(context, pod, identity, container, sandbox).await?;
-    let mounts = mounts(context, pod, identity, container, (sandbox, environment.clone())).await?;
+    let mounts =
+        mounts(context, pod, identity, (container, what.attempt), (sandbox, environment.clone())).await?;
     let log = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
     let log = log.join(convert::log_path(what.name, what.attempt));
     if let Some(parent) = log.parent() {
@@ -113,12 +119,36 @@ async fn start(
         attempt: what.attempt,
         step: what.step,
         memory: context.allocatable.memory,
+        target_id,
     };
     let wanted = convert::container(pod, container, made);
     let created = context.runtime.create_container(&sandbox.id, wanted, config).await;
     let id = created.map_err(|e| Obstacle::Failed(Waiting::new("CreateContainerError", e.message())))?;
+    let tell = |reason, text| context.events.container(pod, what.name, Severity::Normal, reason, text);
+    tell(reason::CREATED, format!("Created container: {}", what.name));
     let started = context.runtime.start_container(&id).await;
-    started.map_err(|e| Obstacle::Failed(Waiting::new("RunContainerError", e.message())))
+    started.map_err(|e| Obstacle::Failed(Waiting::new("RunContainerError", e.message())))?;
+    tell(reason::STARTED, format!("Started container {}", what.name));
+    let host_network = spec.host_network.unwrap_or(false);
+    let ips = if host_network { &context.host_ips } else { &sandbox.ips };
+    hooks::post_start(context, pod, container, &id, ips.first().cloned().unwrap_or_default()).await;
+    Ok(())
+}
+
+/// The container whose processes an ephemeral one is to see.
+fn target(spec: &PodSpec, observed: &Observed, name: &str) -> Option<String> {
+    let ephemeral = spec.ephemeral_containers.iter().flatten().find(|container| container.name == name)?;
+    let target = ephemeral.target_container_name.as_deref().filter(|name| !name.is_empty())?;
+    observed.latest(target).map(|container| container.id.clone())
+}
+
+/// A container that does not start: what its status says is told too.
+fn tell_obstacle(context: &Context, pod: &Pod, name: &str, obstacle: &Obstacle) {
+    let (Obstacle::Failed(waiting) | Obstacle::Until(waiting, _)) = obstacle else { return };
+    // Images tell of themselves, and of them only the word is repeated.
+    let about_image = waiting.reason.contains("Image");
+    let text = if about_image { &waiting.reason } else { &waiting.message };
+    context.events.container(pod, name, Severity::Warning, reason::FAILED, format!("Error: {text}"));
 }
 
 async fn environment(
@@ -129,7 +159,10 @@ async fn environment(
     sandbox: &Sandbox,
 ) -> Result<Environment, Obstacle> {
     let references = references::of_env(container);
-    let objects = fetch::objects(&context.client, identity.namespace, references).await;
+    let (objects, services) = futures::join!(
+        fetch::objects(&context.client, identity.namespace, references),
+        fetch::service_variables(&context.client, pod, identity.namespace)
+    );
     let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
     let downward = Downward {
         pod,
@@ -137,25 +170,27 @@ async fn environment(
         pod_ips: if host_network { &context.host_ips } else { &sandbox.ips },
         allocatable: context.allocatable,
     };
-    env::build(container, &objects, &downward).map_err(Obstacle::config)
+    env::build(container, services, &objects, &downward).map_err(Obstacle::config)
 }
 
 async fn mounts(
     context: &Arc<Context>,
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
-    container: &Container,
+    (container, attempt): (&Container, u32),
     (sandbox, environment): (&Sandbox, Environment),
 ) -> Result<Vec<cri::Mount>, Obstacle> {
-    let hostname = convert::hostname(pod, &context.node_name);
-    let hosts = convert::etc_hosts(pod, &hostname, &sandbox.ips);
-    let path = context.dirs.etc_hosts(identity.uid);
+    let names = convert::host_names(pod, &context.node_name, &context.dns.domain);
+    let (path, ips) = (context.dirs.etc_hosts(identity.uid), sandbox.ips.clone());
+    let words = context.dirs.last_words(identity.uid, &container.name, attempt);
     let (context, pod, container) = (context.clone(), pod.clone(), container.clone());
     let done = tokio::task::spawn_blocking(move || {
-        if let Some(text) = &hosts {
-            write_if_changed(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        }
-        let places = Places { dirs: &context.dirs, pod: &pod, etc_hosts: hosts.map(|_| path) };
+        // Read each time: it is the node's, and may change.
+        let nodes = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+        let hosts = convert::etc_hosts(&pod, &names, &ips, &nodes);
+        write_if_changed(&path, &hosts).map_err(|error| format!("{}: {error}", path.display()))?;
+        volumes::make_last_words(&words, attempt).map_err(|error| with_causes(&error))?;
+        let places = Places { dirs: &context.dirs, pod: &pod, etc_hosts: path, last_words: words };
         volumes::of_container(&places, &container, &environment).map_err(|error| with_causes(&error))
     });
     done.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Obstacle::config)

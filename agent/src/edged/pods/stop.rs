@@ -1,57 +1,135 @@
-//! Stops containers in the background: it takes as long as their grace period, and the pod must be looked at meanwhile.
+//! Stops containers in the background: it takes as long as their preStop hooks and their grace period, and the pod must be
+//! looked at meanwhile.
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::runtime::reflector::ObjectRef;
 
-use super::{Context, Trigger};
-use crate::edged::{convert, moment};
+use super::{Context, Trigger, hooks};
+use crate::edged::{
+    convert,
+    events::{Severity, reason},
+    moment,
+    observed::{Fault, Observed},
+    plan::{self, RestartPolicy, Why},
+};
 
 /// A stop that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
+/// What a container has at least, once its turn has come, unless it is to be killed at once; the kubelet's number.
+const MIN_GRACE: Duration = Duration::from_secs(2);
 
 /// When a container of the pod that is asked to end now is killed. A pod that is being deleted has until its deletion
 /// timestamp; when that has passed already (the node was away), its containers still get the grace period to save their
 /// work in.
-pub(super) fn deadline(pod: &Pod, now: Timestamp) -> Timestamp {
-    let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_else(|| convert::grace_seconds(pod));
-    let full = moment::after(now, Duration::from_secs(u64::try_from(grace).unwrap_or(0)));
+fn deadline(pod: &Pod, now: Timestamp) -> Timestamp {
+    let full = moment::after(now, Duration::from_secs(grace(pod)));
     match &pod.metadata.deletion_timestamp {
         Some(at) if at.0 > now => full.min(at.0),
         _ => full,
     }
 }
 
-/// Asks the container to end until `deadline`, unless it was asked to end at least as early.
-pub(super) fn container(context: &Arc<Context>, pod: &Pod, id: &str, deadline: Timestamp) {
-    let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let is_news = context.book.with(&uid, |memory| match memory.stops.get(id) {
-        Some(earlier) if *earlier <= deadline => false,
-        _ => memory.stops.insert(id.to_owned(), deadline).is_none_or(|later| later > deadline),
+/// Seconds that the pod's containers have.
+fn grace(pod: &Pod) -> u64 {
+    let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or_else(|| convert::grace_seconds(pod));
+    u64::try_from(seconds).unwrap_or(0)
+}
+
+/// When this container is killed: what is condemned by a probe may have a grace period of its own.
+fn deadline_for(pod: &Pod, spec: Option<&Container>, why: Why, now: Timestamp) -> Timestamp {
+    let probe = spec.and_then(|spec| match why {
+        Why::Fault(Fault::Liveness) => spec.liveness_probe.as_ref(),
+        Why::Fault(Fault::Startup) => spec.startup_probe.as_ref(),
+        _ => None,
     });
-    if !is_news {
-        return;
+    let own = probe.and_then(|probe| probe.termination_grace_period_seconds);
+    match own.and_then(|seconds| u64::try_from(seconds).ok()) {
+        Some(seconds) => moment::after(now, Duration::from_secs(seconds)),
+        None => deadline(pod, now),
     }
-    let (context, id, pod) = (context.clone(), id.to_owned(), ObjectRef::from_obj(pod));
-    let background = context.background.clone();
-    let shutdown = context.shutdown.clone();
-    background.spawn(shutdown.run_until_cancelled_owned(async move {
-        let grace = moment::until(deadline, Timestamp::now());
-        // Rounded up: a grace period of 30 s must not become 29 s on its way.
-        let grace = Duration::from_secs(grace.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX));
-        if let Err(error) = context.runtime.stop_container(&id, grace).await {
-            tracing::warn!(pod = %pod, container = id, error = &error as &dyn std::error::Error, "not stopped");
-            tokio::time::sleep(RETRY).await;
+}
+
+/// Asks the container `id` to end, unless it was asked to end at least as early.
+pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Observed, id: &str, why: Why) {
+    let Some(running) = observed.containers.iter().find(|container| container.id == id) else { return };
+    let spec = plan::spec_of(pod, &running.name);
+    let (now, uid) = (Timestamp::now(), pod.metadata.uid.clone().unwrap_or_default());
+    let deleted = pod.metadata.deletion_timestamp.is_some();
+    let asked = context.book.with(&uid, |memory| {
+        let mut deadline = deadline_for(pod, spec.as_ref(), why, now);
+        if deleted {
+            // Those whose turn comes later have what is left of the same time.
+            let end_by = memory.end_by.map_or(deadline, |end_by| end_by.min(deadline));
+            memory.end_by = Some(end_by);
+            let least = if grace(pod) == 0 { Duration::ZERO } else { MIN_GRACE };
+            deadline = end_by.max(moment::after(now, least));
         }
-        context.book.with(&uid, |memory| {
+        let earlier = memory.stops.get(id).copied();
+        if earlier.is_some_and(|earlier| earlier <= deadline) {
+            return None;
+        }
+        memory.stops.insert(id.to_owned(), deadline);
+        Some((deadline, earlier.is_none()))
+    });
+    let Some((deadline, first)) = asked else { return };
+    if first {
+        let text = message(pod, &running.name, spec.as_ref(), why);
+        context.events.container(pod, &running.name, Severity::Normal, reason::KILLING, text);
+    }
+    let hook = spec.filter(|_| first && deadline > now).and_then(|spec| {
+        let hook = spec.lifecycle.as_ref()?.pre_stop.clone()?;
+        Some(hooks::PreStop { hook, container: spec, pod_ip: context.pod_ip(pod, observed) })
+    });
+    let (task, pod, id) = (context.clone(), pod.clone(), id.to_owned());
+    let shutdown = context.shutdown.clone();
+    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+        run(&task, &pod, &id, deadline, hook).await;
+        task.book.with(&uid, |memory| {
             if memory.stops.get(&id) == Some(&deadline) {
                 memory.stops.remove(&id);
             }
         });
-        let _ = context.triggers.send(Trigger::Pod(pod)).await;
+        let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
     }));
+}
+
+async fn run(
+    context: &Context,
+    pod: &Arc<Pod>,
+    id: &str,
+    mut deadline: Timestamp,
+    hook: Option<hooks::PreStop>,
+) {
+    if let Some(hook) = hook {
+        hook.run(context, pod, id, moment::until(deadline, Timestamp::now())).await;
+        deadline = deadline.max(moment::after(Timestamp::now(), MIN_GRACE));
+    }
+    let grace = moment::until(deadline, Timestamp::now());
+    // Rounded up: a grace period of 30 s must not become 29 s on its way.
+    let grace = Duration::from_secs(grace.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX));
+    if let Err(error) = context.runtime.stop_container(id, grace).await {
+        let pod = &pod.metadata.name;
+        tracing::warn!(pod, container = id, error = &error as &dyn std::error::Error, "not stopped");
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// What people are told.
+fn message(pod: &Pod, name: &str, spec: Option<&Container>, why: Why) -> String {
+    let what = match why {
+        Why::Ending => return format!("Stopping container {name}"),
+        Why::Fault(Fault::PostStart) => return reason::FAILED_POST_START_HOOK.into(),
+        Why::Changed => "definition changed",
+        Why::Fault(Fault::Liveness) => "failed liveness probe",
+        Why::Fault(Fault::Startup) => "failed startup probe",
+    };
+    let policy = RestartPolicy::of(pod);
+    let policy = spec.map_or(policy, |spec| RestartPolicy::of_container(spec, policy));
+    let again = why == Why::Changed || policy != RestartPolicy::Never;
+    format!("Container {name} {what}{}", if again { ", will be restarted" } else { "" })
 }
 
 #[cfg(test)]
@@ -80,5 +158,24 @@ mod tests {
         );
         let forced = json!({"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0});
         assert_eq!(deadline(forced, "2030-01-01T00:00:00Z"), "2030-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_stop_says_why_and_has_its_own_time() {
+        let pod: Pod = serde_json::from_value(json!({"spec": {
+            "restartPolicy": "Never", "terminationGracePeriodSeconds": 10,
+            "containers": [{"name": "web", "livenessProbe": {"terminationGracePeriodSeconds": 3}}]
+        }}))
+        .unwrap();
+        let spec = plan::spec_of(&pod, "web");
+        let told = |why| {
+            let at = deadline_for(&pod, spec.as_ref(), why, Timestamp::UNIX_EPOCH);
+            (message(&pod, "web", spec.as_ref(), why), at.as_second())
+        };
+        assert_eq!(told(Why::Ending), ("Stopping container web".into(), 10));
+        assert_eq!(told(Why::Fault(Fault::Liveness)), ("Container web failed liveness probe".into(), 3));
+        assert_eq!(told(Why::Fault(Fault::Startup)), ("Container web failed startup probe".into(), 10));
+        let changed = "Container web definition changed, will be restarted";
+        assert_eq!(told(Why::Changed), (changed.into(), 10));
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::edged::{
     observed::Observed,
-    plan::{self, Action as Step},
+    plan::{self, Action as Step, Desired},
     volumes,
 };
 
@@ -28,16 +28,17 @@ pub(super) async fn terminate(
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
 ) -> Result<Action, Error> {
-    let observed = context.runtime.observe(identity.uid).await?;
+    let observed = context.observe(pod).await?;
+    context.probes.follow(pod, &observed, &context.pod_ip(pod, &observed));
     let back_off = BTreeMap::new();
     let alive = observed.containers.iter().any(|container| container.is_alive());
     let situation = Situation { observed: &observed, back_off: &back_off, ended: !alive };
     let forced = pod.metadata.deletion_grace_period_seconds == Some(0);
     if alive {
-        let deadline = stop::deadline(pod, Timestamp::now());
-        for step in plan::terminate(&observed).actions {
-            if let Step::StopContainer { id } = step {
-                stop::container(context, pod, &id, deadline);
+        let desired = Desired::of(pod, Timestamp::now());
+        for step in plan::terminate(&desired, &observed).actions {
+            if let Step::StopContainer { id, why } = step {
+                stop::container(context, pod, &observed, &id, why);
             }
         }
         report(context, pod, identity, &situation).await?;
@@ -50,7 +51,9 @@ pub(super) async fn terminate(
     }
     remove(context, &observed).await?;
     clean_up(context, identity).await?;
+    context.book.with(identity.uid, |memory| memory.ended = true);
     delete(context, identity).await?;
+    context.probes.forget(identity.uid);
     context.book.forget(identity.uid);
     Ok(Action::await_change())
 }

@@ -68,12 +68,18 @@ fn request(obj_ref: ObjectRef<Pod>, reason: &str) -> ReconcileRequest<Pod> {
 /// triggers nothing.
 fn pods(context: &Arc<Context>, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> Requests {
     let own = watcher::Config::default().fields(&format!("spec.nodeName={}", context.node_name));
-    let mut listed = false;
+    let (context, mut listed) = (context.clone(), false);
     let pods = watcher::watcher(Api::<Pod>::all(context.client.clone()), own)
         .default_backoff()
         .modify(|pod| pod.managed_fields_mut().clear())
         .reflect(writer)
         .inspect_ok(move |event| {
+            // Nobody else looks after a pod that went without being ended, or whose name has another one already.
+            if let Event::Delete(pod) = event
+                && !context.book.has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
+            {
+                context.orphaned.notify_one();
+            }
             if !listed && matches!(event, Event::InitDone) {
                 listed = true;
                 progress.send_modify(|progress| progress.pods_listed = true);

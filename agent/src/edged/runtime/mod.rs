@@ -33,6 +33,11 @@ impl CallError {
         self.status.code() == Code::NotFound
     }
 
+    /// Whether it took too long.
+    pub(crate) fn is_timeout(&self) -> bool {
+        self.status.code() == Code::DeadlineExceeded
+    }
+
     /// What the runtime said.
     pub(crate) fn message(&self) -> &str {
         self.status.message()
@@ -210,6 +215,19 @@ impl Runtime {
         let limit = grace.saturating_add(CALL);
         gone_is_fine(limited("StopContainer", limit, self.runtime.clone().stop_container(request)).await)
             .map(drop)
+    }
+
+    /// Runs a command in a container, which is killed after `limit`.
+    pub(crate) async fn exec(
+        &self,
+        id: &str,
+        command: &[String],
+        limit: Duration,
+    ) -> Result<cri::ExecSyncResponse> {
+        let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1);
+        let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
+        let patience = limit.saturating_add(CALL);
+        limited("ExecSync", patience, self.runtime.clone().exec_sync(request)).await
     }
 
     /// Forgets a container.

@@ -7,7 +7,7 @@ use wire::cri;
 
 use crate::edged::{
     moment, names,
-    observed::{Container, Observed, Sandbox, State},
+    observed::{Container, Health, LastWords, Observed, Sandbox, State},
 };
 
 /// What the lists and statuses say. A container whose status is missing vanished in between, and is left out.
@@ -48,7 +48,7 @@ fn sandbox(item: &cri::PodSandbox, network: Option<&cri::PodSandboxStatus>) -> S
 
 /// `None` without a name: not one of ours.
 fn container(status: cri::ContainerStatus, sandbox_id: String) -> Option<Container> {
-    let state = state(&status);
+    let (state, words) = (state(&status), last_words(&status));
     let name = status.labels.get(names::CONTAINER_NAME)?.clone();
     let number = |annotation: &str| status.annotations.get(annotation).and_then(|text| text.parse().ok());
     let image = status.image.unwrap_or_default();
@@ -64,6 +64,22 @@ fn container(status: cri::ContainerStatus, sandbox_id: String) -> Option<Contain
         created_at: moment::from_nanos(status.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
         id: status.id,
         state,
+        words,
+        health: Health::default(),
+    })
+}
+
+/// Where the container's last words are: the annotation says which of its mounts is the file, so that those of containers
+/// that another agent made are found too.
+fn last_words(status: &cri::ContainerStatus) -> Option<LastWords> {
+    let path = status.annotations.get(names::TERMINATION_PATH)?;
+    let mount = status.mounts.iter().find(|mount| mount.container_path == *path)?;
+    let policy = status.annotations.get(names::TERMINATION_POLICY);
+    let from_log =
+        policy.is_some_and(|policy| policy == "FallbackToLogsOnError") && !status.log_path.is_empty();
+    Some(LastWords {
+        file: mount.host_path.clone().into(),
+        log: from_log.then(|| status.log_path.clone().into()),
     })
 }
 

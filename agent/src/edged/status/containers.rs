@@ -9,7 +9,7 @@ use super::View;
 use crate::edged::{
     moment,
     observed::{Container, State},
-    plan::{Role, role_of_init},
+    plan::{RestartPolicy, Role, as_container, role_of_init},
 };
 
 /// All statuses, in the pod's order.
@@ -19,6 +19,8 @@ pub(super) struct Statuses {
     pub(super) inits: Option<Vec<ContainerStatus>>,
     /// The others.
     pub(super) mains: Vec<ContainerStatus>,
+    /// `None` when there are none.
+    pub(super) ephemeral: Option<Vec<ContainerStatus>>,
 }
 
 /// The statuses of all containers.
@@ -38,9 +40,18 @@ pub(super) fn all(view: &View<'_>, old: &PodStatus) -> Statuses {
     let reason = if inits.is_empty() { "ContainerCreating" } else { "PodInitializing" };
     let old_inits = old.init_container_statuses.as_ref();
     let mains = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    let ephemeral = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    let ephemeral: Vec<Spec> = ephemeral.filter_map(as_container).collect();
     Statuses {
         inits: (!inits.is_empty()).then(|| statuses(old_inits, inits, reason, true)),
         mains: statuses(old.container_statuses.as_ref(), mains, reason, false),
+        ephemeral: (!ephemeral.is_empty()).then(|| {
+            let mut all =
+                statuses(old.ephemeral_container_statuses.as_ref(), &ephemeral, "ContainerCreating", false);
+            // Nobody waits for them, and nothing is sent to them.
+            all.iter_mut().for_each(|status| (status.ready, status.started) = (false, None));
+            all
+        }),
     }
 }
 
@@ -64,13 +75,19 @@ fn one(
         ..Default::default()
     };
     let before = all.find_map(|container| terminated(view, container));
+    // A last start that failed is told by how it ended, unless there will be another one.
+    let waiting = waiting.filter(|_| !is_final(view, spec, newest, runs_to_its_end));
     match (&newest.state, waiting) {
+        (State::Running { .. }, _) if newest.health.starting => {
+            status.state = Some(waits(default, ""));
+            status.last_state = before.map(ended);
+        }
         (State::Running { started_at }, _) => {
             let running = ContainerStateRunning { started_at: Some(moment::to_api(*started_at)) };
             status.state = Some(ContainerState { running: Some(running), ..Default::default() });
             status.last_state = before.map(ended);
-            status.ready = !runs_to_its_end;
-            status.started = Some(true);
+            status.ready = !runs_to_its_end && newest.health.ready;
+            status.started = Some(newest.health.started);
         }
         (State::Exited { .. }, None) => {
             status.state = terminated(view, newest).map(ended);
@@ -88,6 +105,12 @@ fn one(
         }
     }
     status
+}
+
+/// Whether the container has ended and the pod starts no other in its place.
+fn is_final(view: &View<'_>, spec: &Spec, newest: &Container, runs_to_its_end: bool) -> bool {
+    let policy = RestartPolicy::of_container(spec, RestartPolicy::of(view.pod));
+    newest.exit_code().is_some_and(|code| !policy.restarts(code) || (code == 0 && runs_to_its_end))
 }
 
 /// What the container was made from, by the name that a person knows.

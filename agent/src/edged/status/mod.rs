@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 pub(crate) use self::difference::difference;
 use super::{moment, observed::Observed};
 
-/// Why something that is wanted does not run.
+/// Why something that is wanted does not run, or does not any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     /// CamelCase, as the kubelet's: `ImagePullBackOff`, `CrashLoopBackOff`, …
@@ -48,6 +48,8 @@ pub(crate) struct View<'a> {
     pub(crate) runtime_name: &'a str,
     /// The pod is being deleted and all of its containers have ended.
     pub(crate) ended: bool,
+    /// Why it fails although its containers may not have: as soon as they have ended, it has.
+    pub(crate) failed: Option<&'a Waiting>,
     /// The instant.
     pub(crate) now: Timestamp,
 }
@@ -78,6 +80,7 @@ pub(crate) fn of(view: &View<'_>) -> PodStatus {
         conditions: Some(conditions),
         init_container_statuses: containers.inits,
         container_statuses: Some(containers.mains),
+        ephemeral_container_statuses: containers.ephemeral,
         phase: Some(phase.to_owned()),
         qos_class: old.qos_class.clone().or_else(|| Some(qos(view.pod).to_owned())),
         start_time: old.start_time.clone().or_else(|| Some(moment::to_api(view.now))),
@@ -87,6 +90,8 @@ pub(crate) fn of(view: &View<'_>) -> PodStatus {
     };
     if over && old.phase.as_deref() == Some(phase) {
         (status.reason, status.message) = (old.reason, old.message);
+    } else if let Some(failed) = view.failed.filter(|_| over) {
+        (status.reason, status.message) = (Some(failed.reason.clone()), Some(failed.message.clone()));
     }
     status.host_ip = view.host_ips.first().cloned();
     status.host_ips = Some(view.host_ips.iter().map(|ip| HostIP { ip: ip.clone() }).collect());

@@ -1,6 +1,6 @@
 //! The phase, by the kubelet's rules.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodStatus};
 
 use super::{View, containers::Statuses};
 use crate::edged::plan::{RestartPolicy, Role, role_of_init};
@@ -26,25 +26,31 @@ pub(super) fn of(view: &View<'_>, old: &PodStatus, statuses: &Statuses) -> &'sta
     let policy = RestartPolicy::of(view.pod);
     let mains: Vec<Stand> = statuses.mains.iter().map(stand).collect();
     let stopped_well = mains.iter().all(|stand| *stand == Stand::Stopped(0));
+    if view.failed.is_some() && !view.observed.containers.iter().any(|container| container.is_alive()) {
+        return "Failed";
+    }
     if view.ended {
         return if stopped_well && !mains.is_empty() { "Succeeded" } else { "Failed" };
     }
-    match inits(view, statuses) {
+    match inits(view, statuses, policy) {
         Initialised::Yes => {}
-        Initialised::Failed if policy == RestartPolicy::Never => return "Failed",
-        Initialised::Failed | Initialised::NotYet => return "Pending",
+        Initialised::Failed => return "Failed",
+        Initialised::NotYet => return "Pending",
     }
-    let any = |wanted: fn(&Stand) -> bool| mains.iter().any(wanted);
-    if any(|stand| *stand == Stand::Waiting) || mains.is_empty() {
+    let specs = view.pod.spec.iter().flat_map(|spec| spec.containers.iter());
+    let goes_on = specs.zip(&mains).any(|(spec, stand)| match stand {
+        Stand::Running => true,
+        Stand::Stopped(code) => RestartPolicy::of_container(spec, policy).restarts(*code),
+        Stand::Waiting => false,
+    });
+    if mains.contains(&Stand::Waiting) || mains.is_empty() {
         "Pending"
-    } else if any(|stand| *stand == Stand::Running) || policy == RestartPolicy::Always {
+    } else if goes_on {
         "Running"
     } else if stopped_well {
         "Succeeded"
-    } else if policy == RestartPolicy::Never {
-        "Failed"
     } else {
-        "Running"
+        "Failed"
     }
 }
 
@@ -66,7 +72,7 @@ enum Initialised {
     Failed,
 }
 
-fn inits(view: &View<'_>, statuses: &Statuses) -> Initialised {
+fn inits(view: &View<'_>, statuses: &Statuses, policy: RestartPolicy) -> Initialised {
     // Once a main container exists, its init containers are history, and may be gone from the runtime.
     let begun = |status: &ContainerStatus| status.container_id.is_some();
     if statuses.mains.iter().any(begun) {
@@ -75,9 +81,11 @@ fn inits(view: &View<'_>, statuses: &Statuses) -> Initialised {
     let specs = view.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let mut result = Initialised::Yes;
     for (spec, status) in specs.zip(statuses.inits.iter().flatten()) {
-        match (role_of_init(spec), stand(status)) {
-            (Role::Init, Stand::Stopped(0)) | (Role::Sidecar, Stand::Running) => {}
-            (Role::Init, Stand::Stopped(_)) => return Initialised::Failed,
+        match stand(status) {
+            _ if is_done(spec, status) => {}
+            Stand::Stopped(code) if !RestartPolicy::of_container(spec, policy).restarts(code) => {
+                return Initialised::Failed;
+            }
             _ => result = Initialised::NotYet,
         }
     }
@@ -86,13 +94,18 @@ fn inits(view: &View<'_>, statuses: &Statuses) -> Initialised {
 
 /// Names of the init containers that are not done.
 pub(super) fn uninitialised(view: &View<'_>, statuses: &Statuses) -> Vec<String> {
-    if matches!(inits(view, statuses), Initialised::Yes) {
+    if matches!(inits(view, statuses, RestartPolicy::of(view.pod)), Initialised::Yes) {
         return Vec::new();
     }
     let specs = view.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let done = |role, stand| {
-        matches!((role, stand), (Role::Init, Stand::Stopped(0)) | (Role::Sidecar, Stand::Running))
-    };
     let pairs = specs.zip(statuses.inits.iter().flatten());
-    pairs.filter(|(spec, s)| !done(role_of_init(spec), stand(s))).map(|(spec, _)| spec.name.clone()).collect()
+    pairs.filter(|(spec, status)| !is_done(spec, status)).map(|(spec, _)| spec.name.clone()).collect()
+}
+
+/// Whether what comes after this init container need not wait for it.
+fn is_done(spec: &Container, status: &ContainerStatus) -> bool {
+    match role_of_init(spec) {
+        Role::Sidecar => stand(status) == Stand::Running && status.started == Some(true),
+        _ => stand(status) == Stand::Stopped(0),
+    }
 }

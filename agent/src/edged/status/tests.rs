@@ -1,7 +1,9 @@
+//! Tests of [`super`].
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::edged::observed::{Container, Sandbox, State};
+use crate::edged::observed::{Container, Health, Sandbox, State};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
@@ -28,6 +30,8 @@ fn container(name: &str, attempt: u32, state: State) -> Container {
         image_id: "sha256:1".into(),
         created_at: at(0),
         state,
+        words: None,
+        health: Health::default(),
     }
 }
 
@@ -56,6 +60,7 @@ struct Case {
     observed: Observed,
     waiting: Vec<(&'static str, Waiting)>,
     held_up: Option<Waiting>,
+    failed: Option<Waiting>,
     ended: bool,
     now: i64,
 }
@@ -63,7 +68,15 @@ struct Case {
 impl Case {
     fn new(restart: &str, containers: Vec<Container>) -> Self {
         let observed = observed(containers);
-        Self { pod: pod(restart), observed, waiting: vec![], held_up: None, ended: false, now: 10 }
+        Self {
+            pod: pod(restart),
+            observed,
+            waiting: vec![],
+            held_up: None,
+            failed: None,
+            ended: false,
+            now: 10,
+        }
     }
 
     fn status(&self) -> PodStatus {
@@ -79,6 +92,7 @@ impl Case {
             host_ips: &["192.168.1.5".to_owned()],
             runtime_name: "containerd",
             ended: self.ended,
+            failed: self.failed.as_ref(),
             now: at(self.now),
         })
     }
@@ -109,6 +123,16 @@ fn a_pod_in_a_crash_loop_keeps_its_phase_and_its_count() {
     case.waiting
         .push(("web", Waiting::new("CrashLoopBackOff", "back-off 20s restarting failed container=web")));
     insta::assert_json_snapshot!(case.json());
+}
+
+#[test]
+fn a_start_that_failed_is_a_wait_only_when_there_will_be_another() {
+    for (policy, state) in [("Never", "terminated"), ("OnFailure", "waiting"), ("Always", "waiting")] {
+        let mut case = Case::new(policy, vec![init_done(), container("web", 0, exited(128))]);
+        case.waiting.push(("web", Waiting::new("RunContainerError", "no such file")));
+        let status = case.json();
+        assert!(status["containerStatuses"][0]["state"][state].is_object(), "{policy}: {status}");
+    }
 }
 
 #[test]
@@ -202,4 +226,77 @@ fn pods_on_the_hosts_network_have_its_address() {
     let mut case = Case::new("Always", vec![init_done(), container("web", 0, running())]);
     case.pod.spec.as_mut().unwrap().host_network = Some(true);
     assert_eq!(case.status().pod_ip.as_deref(), Some("192.168.1.5"));
+}
+
+#[test]
+fn probes_and_hooks_say_what_running_is_worth() {
+    let status_with = |health: Health| {
+        let mut web = container("web", 0, running());
+        web.health = health;
+        let status = Case::new("Always", vec![container("init", 0, exited(0)), web]).status();
+        let web = status.container_statuses.unwrap().remove(0);
+        let waits = web.state.unwrap().waiting.and_then(|waiting| waiting.reason);
+        (status.phase.unwrap(), web.started, web.ready, waits)
+    };
+    let running = "Running".to_owned();
+    assert_eq!(status_with(Health::default()), (running.clone(), Some(true), true, None));
+    let unready = Health { ready: false, ..Health::default() };
+    assert_eq!(status_with(unready.clone()), (running.clone(), Some(true), false, None));
+    let unstarted = Health { started: false, ..unready };
+    assert_eq!(status_with(unstarted), (running, Some(false), false, None));
+    let starting = Health { starting: true, ..Health::default() };
+    let waits = Some("PodInitializing".to_owned());
+    assert_eq!(status_with(starting), ("Pending".into(), Some(false), false, waits));
+}
+
+#[test]
+fn a_pod_whose_time_is_up_fails_when_its_containers_have_ended() {
+    let told = |state: State| {
+        let mut case = Case::new("Always", vec![container("init", 0, exited(0)), container("web", 0, state)]);
+        case.failed = Some(Waiting::new("DeadlineExceeded", "too long"));
+        let status = case.status();
+        (status.phase.unwrap(), status.reason, status.message)
+    };
+    assert_eq!(told(running()), ("Running".into(), None, None));
+    let failed = ("Failed".into(), Some("DeadlineExceeded".into()), Some("too long".into()));
+    assert_eq!(told(exited(137)), failed);
+}
+
+#[test]
+fn a_sidecar_initialises_once_it_has_started() {
+    let phase = |started: bool| {
+        let mut case = Case::new("Always", vec![container("init", 0, running())]);
+        case.pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].restart_policy =
+            Some("Always".into());
+        case.observed.containers[0].health = Health { started, ready: started, ..Health::default() };
+        let conditions = case.status().conditions.unwrap();
+        conditions.into_iter().find(|condition| condition.type_ == "Initialized").unwrap().status
+    };
+    assert_eq!((phase(false), phase(true)), ("False".into(), "True".into()));
+}
+
+#[test]
+fn a_containers_own_policy_decides_whether_the_pod_goes_on() {
+    let phase = |own: Option<&str>, code: i32| {
+        let mut case =
+            Case::new("Always", vec![container("init", 0, exited(0)), container("web", 0, exited(code))]);
+        case.pod.spec.as_mut().unwrap().containers[0].restart_policy = own.map(str::to_owned);
+        case.status().phase.unwrap()
+    };
+    assert_eq!(phase(None, 0), "Running");
+    assert_eq!(phase(Some("Never"), 0), "Succeeded");
+    assert_eq!(phase(Some("OnFailure"), 1), "Running");
+    assert_eq!(phase(Some("Never"), 1), "Failed");
+}
+
+#[test]
+fn ephemeral_containers_have_a_list_of_their_own() {
+    let mut case =
+        Case::new("Always", vec![container("web", 0, running()), container("debug", 0, running())]);
+    let ephemeral = json!([{"name": "debug", "image": "busybox"}]);
+    case.pod.spec.as_mut().unwrap().ephemeral_containers = serde_json::from_value(ephemeral).unwrap();
+    let status = case.status();
+    let debug = status.ephemeral_container_statuses.unwrap().remove(0);
+    assert!(debug.state.unwrap().running.is_some() && !debug.ready && debug.started.is_none());
+    assert_eq!(status.container_statuses.unwrap().len(), 1);
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     fs, io,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
 };
 
@@ -13,9 +13,11 @@ use super::{Error, Payload};
 const DATA: &str = "..data";
 const DATA_NEW: &str = "..data_tmp";
 const DIR_MODE: u32 = 0o755;
+/// What is made in a directory with this bit belongs to its group.
+const SET_GID: u32 = 0o2000;
 
 /// Makes the files of the volume at `place` what `payload` says; does nothing when they are.
-pub(super) fn write(place: &Path, payload: &Payload) -> Result<(), Error> {
+pub(super) fn write(place: &Path, payload: &Payload, group: Option<u32>) -> Result<(), Error> {
     fs::create_dir_all(place).map_err(Error::io(place))?;
     let data = place.join(DATA);
     let old = fs::read_link(&data).ok();
@@ -33,6 +35,10 @@ pub(super) fn write(place: &Path, payload: &Payload) -> Result<(), Error> {
         }
         fs::write(&path, content).map_err(Error::io(&path))?;
         set_mode(&path, *mode)?;
+    }
+    if let Some(group) = group {
+        give(place, group, DIR_MODE)?;
+        give_all(&dir, group)?;
     }
     let new = place.join(DATA_NEW);
     match fs::remove_file(&new) {
@@ -53,6 +59,28 @@ pub(super) fn is_written(place: &Path) -> bool {
 /// Sets the permission bits, whatever the process's umask.
 pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::io(path))
+}
+
+/// Gives the directory to a group, to which everything that is made in it belongs from then on.
+pub(super) fn give(dir: &Path, group: u32, mode: u32) -> Result<(), Error> {
+    chown(dir, None, Some(group)).map_err(Error::io(dir))?;
+    // After the owner: changing that takes the bit away.
+    set_mode(dir, mode | SET_GID)
+}
+
+/// Gives the directory and all that is in it to a group.
+fn give_all(dir: &Path, group: u32) -> Result<(), Error> {
+    give(dir, group, DIR_MODE)?;
+    for entry in fs::read_dir(dir).map_err(Error::io(dir))? {
+        let entry = entry.map_err(Error::io(dir))?;
+        let (path, file_type) = (entry.path(), entry.file_type().map_err(Error::io(dir))?);
+        if file_type.is_dir() {
+            give_all(&path, group)?;
+        } else {
+            chown(&path, None, Some(group)).map_err(Error::io(&path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the directory has exactly the payload's files.

@@ -11,10 +11,14 @@ mod payload;
 mod tests;
 pub(crate) mod token;
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
 
+use self::payload::fs_group;
 pub(crate) use self::{
     mounts::{Places, of_container},
     payload::{Payload, Tokens, payload},
@@ -51,6 +55,9 @@ pub(crate) enum Error {
     /// What is on the node is not what the pod asks for.
     #[error("hostPath type check failed: {0} is not a {1}")]
     HostPath(PathBuf, String),
+    /// A variable in a subPathExpr that is not there.
+    #[error("subPathExpr {0:?} has a variable that is not in the container's env")]
+    Variable(String),
     /// A mount of a volume that is not there.
     #[error("volume {0:?} is not in the pod's volumes")]
     NoVolume(String),
@@ -109,10 +116,10 @@ fn one(
     }
     let place = place(dirs, downward.pod, volume)?;
     if let Some(source) = &volume.empty_dir {
-        return empty_dir(&place, source);
+        return empty_dir(&place, source, fs_group(downward.pod));
     }
     match payload(volume, objects, downward, tokens) {
-        Ok(Some(payload)) => atomic::write(&place, &payload),
+        Ok(Some(payload)) => atomic::write(&place, &payload, fs_group(downward.pod)),
         Ok(None) => Err(Error::Unsupported),
         // The pod has run with these files before: it may go on, and start again, without the cloud.
         Err(error) if atomic::is_written(&place) => {
@@ -152,7 +159,7 @@ fn plugin(volume: &Volume) -> Option<&'static str> {
 /// Open to every user of the pod, as the kubelet's.
 const EMPTY_DIR_MODE: u32 = 0o777;
 
-fn empty_dir(place: &std::path::Path, source: &EmptyDirVolumeSource) -> Result<(), Error> {
+fn empty_dir(place: &Path, source: &EmptyDirVolumeSource, group: Option<u32>) -> Result<(), Error> {
     if place.is_dir() {
         return Ok(());
     }
@@ -166,7 +173,23 @@ fn empty_dir(place: &std::path::Path, source: &EmptyDirVolumeSource) -> Result<(
             tracing::warn!(path = %place.display(), %error, "no tmpfs for a volume in memory: it is on disk");
         }
     }
-    atomic::set_mode(place, EMPTY_DIR_MODE)
+    match group {
+        Some(group) => atomic::give(place, group, EMPTY_DIR_MODE),
+        None => atomic::set_mode(place, EMPTY_DIR_MODE),
+    }
+}
+
+/// Makes the file for a container's last words, and removes that of the last but one before it, which no status has.
+pub(crate) fn make_last_words(path: &Path, attempt: u32) -> Result<(), Error> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        if let Some(old) = attempt.checked_sub(2) {
+            let _ = std::fs::remove_file(parent.join(old.to_string()));
+        }
+    }
+    std::fs::write(path, "").map_err(Error::io(path))?;
+    // The container may run as anyone.
+    atomic::set_mode(path, 0o666)
 }
 
 /// Removes all that is of the pod on disk. Blocks on the disk.

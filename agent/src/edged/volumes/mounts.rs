@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 use wire::cri;
 
 use super::{Error, atomic, place};
-use crate::edged::{env::Environment, names, names::Dirs};
+use crate::edged::{convert::last_words_path, env::Environment, names, names::Dirs};
 
 /// Where everything is.
 pub(crate) struct Places<'a> {
@@ -17,8 +17,10 @@ pub(crate) struct Places<'a> {
     pub(crate) dirs: &'a Dirs,
     /// The pod, whose volumes are set up.
     pub(crate) pod: &'a Pod,
-    /// The pod's own `/etc/hosts`, if it has one.
-    pub(crate) etc_hosts: Option<PathBuf>,
+    /// The pod's own `/etc/hosts`.
+    pub(crate) etc_hosts: PathBuf,
+    /// The file for the container's last words.
+    pub(crate) last_words: PathBuf,
 }
 
 /// The container's mounts.
@@ -30,14 +32,16 @@ pub(crate) fn of_container(
     let mounts = container.volume_mounts.iter().flatten();
     let mut all =
         mounts.map(|mount| one(places, mount, environment)).collect::<Result<Vec<cri::Mount>, Error>>()?;
-    if let Some(hosts) = &places.etc_hosts
-        && !all.iter().any(|mount| mount.container_path == "/etc/hosts")
+    // Where the pod has a mount of its own, that counts.
+    for (path, file) in [("/etc/hosts", &places.etc_hosts), (last_words_path(container), &places.last_words)]
     {
-        all.push(cri::Mount {
-            container_path: "/etc/hosts".into(),
-            host_path: hosts.to_string_lossy().into_owned(),
-            ..Default::default()
-        });
+        if !all.iter().any(|mount| mount.container_path == path) {
+            all.push(cri::Mount {
+                container_path: path.to_owned(),
+                host_path: file.to_string_lossy().into_owned(),
+                ..Default::default()
+            });
+        }
     }
     Ok(all)
 }
@@ -49,7 +53,11 @@ fn one(places: &Places<'_>, mount: &VolumeMount, environment: &Environment) -> R
         .find(|volume| volume.name == mount.name)
         .ok_or_else(|| Error::NoVolume(mount.name.clone()))?;
     let root = place(places.dirs, places.pod, volume)?;
-    let expanded = mount.sub_path_expr.as_deref().map(|text| environment.expand(text));
+    let expanded = mount.sub_path_expr.as_deref().map(|text| {
+        // Half a path would be another place.
+        environment.expand_all(text).ok_or_else(|| Error::Variable(text.chars().take(256).collect()))
+    });
+    let expanded = expanded.transpose()?;
     let sub = expanded.as_deref().or(mount.sub_path.as_deref()).filter(|sub| !sub.is_empty());
     let host_path = match sub {
         Some(sub) => sub_path(&root, sub)?,

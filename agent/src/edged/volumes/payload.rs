@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection};
+use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection};
 
 use super::Error;
 use crate::edged::{
@@ -13,6 +13,15 @@ use crate::edged::{
 
 /// Mode of files where nothing else is said.
 const DEFAULT_MODE: i32 = 0o644;
+
+/// Added to the mode of files that belong to the pod's group, as the kubelet does.
+const GROUP_READS: u32 = 0o440;
+
+/// The group that the pod's volumes belong to.
+pub(super) fn fs_group(pod: &Pod) -> Option<u32> {
+    let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
+    u32::try_from(group).ok()
+}
 
 /// Path below the volume → content and mode. No `Debug`: it may be secret.
 pub(crate) type Payload = BTreeMap<String, (Vec<u8>, u32)>;
@@ -27,7 +36,8 @@ pub(crate) fn payload(
     downward: &Downward<'_>,
     tokens: &Tokens,
 ) -> Result<Option<Payload>, Error> {
-    let mut files = Files { payload: Payload::new(), default_mode: DEFAULT_MODE, objects };
+    let grouped = fs_group(downward.pod).is_some();
+    let mut files = Files { payload: Payload::new(), default_mode: DEFAULT_MODE, grouped, objects };
     if let Some(s) = &volume.config_map {
         files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
         files.object(Reference::ConfigMap(s.name.clone()), s.items.as_deref(), s.optional)?;
@@ -52,6 +62,8 @@ pub(crate) fn payload(
 struct Files<'a> {
     payload: Payload,
     default_mode: i32,
+    /// Files belong to the pod's group, which can read them.
+    grouped: bool,
     objects: &'a Objects,
 }
 
@@ -76,7 +88,11 @@ impl Files<'_> {
             let account = downward.pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
             let fail = |why: &str| Error::Token(account.unwrap_or_else(|| "default".into()), why.to_owned());
             match tokens.get(&(volume.to_owned(), s.path.clone())) {
-                Some(Ok(token)) => self.file(&s.path, token.clone().into_bytes(), None)?,
+                // A token is for the pod's group, where there is one, and nobody else.
+                Some(Ok(token)) => {
+                    let mode = self.grouped.then_some(0o600);
+                    self.file(&s.path, token.clone().into_bytes(), mode)?;
+                }
                 Some(Err(why)) => return Err(fail(why)),
                 None => return Err(fail("it was not asked for")),
             }
@@ -127,6 +143,7 @@ impl Files<'_> {
             return Err(Error::Escape(path.chars().take(256).collect()));
         }
         let mode = u32::try_from(mode.unwrap_or(self.default_mode)).unwrap_or(0o644) & 0o777;
+        let mode = if self.grouped { mode | GROUP_READS } else { mode };
         match self.payload.insert(path.to_owned(), (content, mode)) {
             None => Ok(()),
             Some(_) => Err(Error::Twice(path.to_owned())),

@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use serde_json::json;
@@ -51,8 +53,11 @@ impl World {
 
     fn mounts(&self, mounts: serde_json::Value) -> Result<Vec<(String, bool)>, Error> {
         let container = serde_json::from_value(json!({"name": "c", "volumeMounts": mounts})).unwrap();
-        let places = Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts: None };
-        let all = of_container(&places, &container, &Environment::default())?;
+        let (etc_hosts, last_words) = ("/hosts".into(), "/words".into());
+        let places = Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts, last_words };
+        let mut all = of_container(&places, &container, &Environment::default())?;
+        let own: Vec<String> = all.split_off(all.len() - 2).into_iter().map(|m| m.container_path).collect();
+        assert_eq!(own, ["/etc/hosts", "/dev/termination-log"]);
         Ok(all.into_iter().map(|mount| (mount.host_path, mount.readonly)).collect())
     }
 }
@@ -175,6 +180,41 @@ fn an_empty_dir_keeps_its_content_until_the_pod_goes() {
 }
 
 #[test]
+fn volumes_belong_to_the_pods_group() {
+    use std::os::unix::fs::MetadataExt;
+    let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm", "defaultMode": 0o600,
+        "items": [{"key": "a.conf", "path": "deep/x"}]}}, {"name": "w", "emptyDir": {}},
+        {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]));
+    world.tokens.insert(("t".into(), "token".into()), Ok("t0k3n".into()));
+    // One that whoever runs the tests may give files to.
+    let group = nix::unistd::getgid().as_raw();
+    let context = json!({"fsGroup": group});
+    world.pod.spec.as_mut().unwrap().security_context = serde_json::from_value(context).unwrap();
+    world.set_up().unwrap();
+    let of = |path: PathBuf| {
+        let meta = fs::metadata(path).unwrap();
+        (meta.gid(), meta.permissions().mode() & 0o7777)
+    };
+    let volume = world.volume("configmap");
+    assert_eq!(of(volume.join("deep/x")), (group, 0o640));
+    assert_eq!(of(volume.join("..data/deep")), (group, 0o2755));
+    assert_eq!(of(volume), (group, 0o2755));
+    assert_eq!(of(world.dirs().volume("u-1", "empty-dir", "w")), (group, 0o2777));
+    assert_eq!(of(world.dirs().volume("u-1", "projected", "t").join("token")), (group, 0o640));
+}
+
+#[test]
+fn last_words_have_a_file_for_each_attempt_and_two_are_kept() {
+    let world = World::new(json!([]));
+    let path = |attempt| world.dirs().last_words("u-1", "c", attempt);
+    for attempt in 0..4 {
+        make_last_words(&path(attempt), attempt).unwrap();
+    }
+    assert_eq!([0, 1, 2, 3].map(|attempt| path(attempt).exists()), [false, false, true, true]);
+    assert_eq!(fs::metadata(path(3)).unwrap().permissions().mode() & 0o777, 0o666);
+}
+
+#[test]
 fn host_paths_are_made_where_that_is_asked_for() {
     let outside = tempfile::tempdir().unwrap();
     let (dir, file) = (outside.path().join("d"), outside.path().join("f"));
@@ -205,6 +245,8 @@ fn a_sub_path_is_made_and_never_leads_out() {
     }
     assert!(mount("dangling").is_err());
     assert_eq!(mount("in/b").unwrap()[0].0, volume.join("a/b").to_string_lossy());
+    let expr = json!([{"name": "v", "mountPath": "/x", "subPathExpr": "$(NONE)"}]);
+    assert!(matches!(world.mounts(expr), Err(Error::Variable(_))));
     let none = world.mounts(json!([{"name": "w", "mountPath": "/x"}]));
     assert!(matches!(none, Err(Error::NoVolume(_))));
 }

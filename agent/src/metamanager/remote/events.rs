@@ -2,8 +2,8 @@
 
 use http::{Method, Response};
 use kubeapi::Body;
-use serde_json::Value;
-use wire::{Change, ResourceType, Upstream};
+use serde_json::{Value, json};
+use wire::{Change, ResourcePath, ResourceType, Upstream};
 
 use super::{Refusal, Remote, found, now_ms};
 
@@ -14,11 +14,27 @@ impl Remote {
         if name.is_empty() {
             return Err(Refusal::bad_request("an event needs metadata.name"));
         }
-        let told = Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone());
-        self.hub
-            .send(told.into_message(now_ms()))
-            .await
-            .map_err(|error| Refusal::unavailable(&error.to_string()))?;
+        self.tell(Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone()))
+            .await?;
         Ok(found(&Method::POST, &event))
+    }
+
+    /// Tells the cloud of an event that it was told before. The patch has to be the whole event: the cloud must see whose it
+    /// is, and nothing of it is kept here.
+    pub(super) async fn event_again(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: Value,
+    ) -> Result<Response<Body>, Refusal> {
+        let content = json!({"event": patch, "patchData": patch.to_string()});
+        let path = ResourcePath::object(namespace, &ResourceType::Event, name);
+        self.tell(Upstream::Patch { path, patch: content }).await?;
+        Ok(found(&Method::PATCH, &patch))
+    }
+
+    async fn tell(&self, told: Upstream) -> Result<(), Refusal> {
+        let sent = self.hub.send(told.into_message(now_ms())).await;
+        sent.map_err(|error| Refusal::unavailable(&error.to_string()))
     }
 }

@@ -17,6 +17,8 @@ pub(super) enum Place {
     Token(String, String),
     /// Tells an event: namespace.
     Event(String),
+    /// Tells that an event has happened again: namespace, name.
+    EventAgain(String, String),
     /// Deletes a pod: namespace, name.
     PodEnd(String, String),
 }
@@ -46,6 +48,7 @@ pub(super) fn place(method: &Method, uri: &Uri) -> Option<Place> {
             Some(Place::Token(namespace, (*account).to_owned()))
         }
         ("POST", ["events"]) => Some(Place::Event(namespace)),
+        ("PATCH", ["events", name]) => Some(Place::EventAgain(namespace, (*name).to_owned())),
         ("DELETE", ["pods", name]) => Some(Place::PodEnd(namespace, (*name).to_owned())),
         _ => None,
     }
@@ -79,6 +82,7 @@ mod tests {
                 Some(Place::Token(text("ns"), text("a"))),
             ),
             ("POST", "/api/v1/namespaces/ns/events", Some(Place::Event(text("ns")))),
+            ("PATCH", "/api/v1/namespaces/ns/events/e", Some(Place::EventAgain(text("ns"), text("e")))),
             (
                 "PUT",
                 "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n",

@@ -1,5 +1,7 @@
 //! Reports of this node: that it is there, and its status.
 
+use std::time::Duration;
+
 use kubeapi::store::{Key, StoreError};
 use serde_json::{Value, json};
 use tracing::info;
@@ -11,6 +13,10 @@ use crate::metamanager::{
     now_ms,
     record::{Record, fingerprint},
 };
+
+/// How long after its deletion a node registers itself again. CloudCore clears its ClusterObjectSyncs of a deleted node one by
+/// one, and stops at a node that is back: what is left then makes it disconnect the new node every five seconds, for ever.
+const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
 impl Reporter {
     /// Registers the node at `key` where the cloud does not know it, and tells its status.
@@ -34,6 +40,10 @@ impl Reporter {
             Ok(()) => {}
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
+                if entry.record.is_some() {
+                    info!(node = %key.name, "the cloud does not know this node any more; it is registered again in {REGISTER_AGAIN:?}");
+                    tokio::time::sleep(REGISTER_AGAIN).await;
+                }
                 self.register(key, &node).await?;
                 return Ok(Told::Again);
             }

@@ -17,10 +17,11 @@ impl Reporter {
         let entry = self.desired.entry(key).await?;
         let Some(record) = entry.record else { return Ok(Told::Done) };
         if record.finished {
-            if let Some(status) = &record.last_status {
-                self.status(key, &record, status).await?;
+            match &record.last_status {
+                // what the cloud has confirmed is noted in the record, and that change leads back here, for the deletion
+                Some(status) => self.status(key, &record, status).await?,
+                None => self.delete(key, &record.uid).await?,
             }
-            self.delete(key, &record.uid).await?;
             return Ok(Told::Done);
         }
         let status = entry.object.as_ref().and_then(|pod| pod.get("status"));
@@ -67,7 +68,8 @@ impl Reporter {
     }
 }
 
-/// A strategic merge patch of the whole status. Lists whose items may go are replaced, not merged.
+/// A strategic merge patch of the whole status. Lists whose items may go are replaced, not merged; a text that no longer holds
+/// is taken back, since a merge would keep it: a pod that is ready would go on to say why it was not.
 fn patch(uid: &str, status: &Value) -> Value {
     let mut status = status.clone();
     for list in ["podIPs", "hostIPs"] {
@@ -75,7 +77,20 @@ fn patch(uid: &str, status: &Value) -> Value {
             items.insert(0, json!({"$patch": "replace"}));
         }
     }
+    take_back_texts(&mut status);
+    // others have conditions of their own in this list: it is merged by type
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    conditions.into_iter().flatten().for_each(take_back_texts);
     json!({"metadata": {"uid": uid}, "status": status})
+}
+
+/// Reason and message that are absent are null, which deletes them.
+fn take_back_texts(object: &mut Value) {
+    if let Some(map) = object.as_object_mut() {
+        for text in ["reason", "message"] {
+            map.entry(text).or_insert(Value::Null);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -83,12 +98,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_names_the_pod_and_replaces_addresses() {
-        let patch = patch("u1", &json!({"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}));
+    fn a_patch_names_the_pod_replaces_addresses_and_takes_old_texts_back() {
+        let status = json!({
+            "phase": "Running", "reason": "Because", "podIPs": [{"ip": "10.0.0.1"}],
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "Initialized", "status": "False", "message": "no"}],
+        });
         let expected = json!({
             "metadata": {"uid": "u1"},
-            "status": {"phase": "Running", "podIPs": [{"$patch": "replace"}, {"ip": "10.0.0.1"}]},
+            "status": {
+                "phase": "Running", "reason": "Because", "message": null,
+                "podIPs": [{"$patch": "replace"}, {"ip": "10.0.0.1"}],
+                "conditions": [
+                    {"type": "Ready", "status": "True", "reason": null, "message": null},
+                    {"type": "Initialized", "status": "False", "reason": null, "message": "no"},
+                ],
+            },
         });
-        assert_eq!(patch, expected);
+        assert_eq!(patch("u1", &status), expected);
     }
 }

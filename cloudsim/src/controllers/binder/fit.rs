@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
+
+use crate::controllers::workloads::affinity;
 
 /// The label that makes a Node an edge node; its presence counts, not its value.
 pub(crate) const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
@@ -54,36 +56,19 @@ fn refusal(pod: &Pod, node: &Node) -> Option<String> {
     if !is_ready(node) {
         return Some("node(s) were not ready".to_owned());
     }
-    let selector = spec.node_selector.iter().flatten();
-    if !selector.into_iter().all(|(key, value)| node.labels().get(key) == Some(value)) {
+    if !affinity::wants(spec, node) {
         return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
     }
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    taints
-        .filter(|taint| taint.effect != "PreferNoSchedule")
-        .find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
-        .map(|taint| {
-            let value = taint.value.as_deref().unwrap_or_default();
-            format!("node(s) had untolerated taint {{{}: {value}}}", taint.key)
-        })
+    let untolerated = affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next()?;
+    let value = untolerated.value.as_deref().unwrap_or_default();
+    Some(format!("node(s) had untolerated taint {{{}: {value}}}", untolerated.key))
 }
 
 /// Whether the node says that it is Ready.
 pub(crate) fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    let key = toleration.key.as_deref().unwrap_or_default();
-    let same_key = if key.is_empty() { exists } else { key == taint.key };
-    let effect = toleration.effect.as_deref().unwrap_or_default();
-    let value = toleration.value.as_deref().unwrap_or_default();
-    same_key
-        && (effect.is_empty() || effect == taint.effect)
-        && (exists || value == taint.value.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]

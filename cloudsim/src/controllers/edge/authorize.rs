@@ -1,8 +1,8 @@
 //! Who may do what: a node touches its own Node, Lease and pods, what those pods reference, and nothing else. Pure.
 
-use wire::{ResourceType, Upstream};
+use wire::{Change, ResourceType, Upstream};
 
-use super::{index::Index, request::Request};
+use super::{index::Index, mirror, request::Request};
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 /// Why a request is refused.
@@ -14,12 +14,11 @@ pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Res
     let Request { kind, namespace, name, body } = request;
     let allowed = match kind {
         ResourceType::Node | ResourceType::NodePatch | ResourceType::NodeStatus | ResourceType::Lease => {
-            *name == node
+            *name == node && is_named(body, name)
         }
         ResourceType::Pod => match body {
-            // a mirror pod names its node itself
-            Upstream::Object { change: wire::Change::Insert, object, .. } => {
-                object["spec"]["nodeName"] == node
+            Upstream::Object { change: Change::Insert, object, .. } => {
+                is_named(body, name) && mirror::may_make(node, object)
             }
             _ => index.pod_on(node, namespace, name),
         },
@@ -39,6 +38,14 @@ pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Res
     Err(Denied(format!(
         "{kind} \"{name}\"{place} is not node {node}'s: a node reaches only itself, its pods and what they reference"
     )))
+}
+
+/// Whether what is to be made has the name that was asked about: it would be made under the name that stands in it.
+fn is_named(body: &Upstream, name: &str) -> bool {
+    match body {
+        Upstream::Object { change: Change::Insert, object, .. } => object["metadata"]["name"] == name,
+        _ => true,
+    }
 }
 
 /// The UID of the pod that a TokenRequest is bound to.
@@ -67,7 +74,6 @@ fn event_is_own(node: &str, body: &Upstream, index: &Index) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use wire::Change;
 
     use super::*;
 
@@ -90,11 +96,16 @@ mod tests {
         use ResourceType as T;
         let token = |uid: &str| json!({"spec": {"boundObjectRef": {"uid": uid}}});
         let event = |pod: &str| json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}});
-        let mirror = |node: &str| json!({"spec": {"nodeName": node}});
+        let mirror = |node: &str| json!({"metadata": {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"nodeName": node, "containers": []}});
+        let named = |name: &str| json!({"metadata": {"name": name}});
         let rows: Vec<(Upstream, Upstream)> = vec![
             (
-                Upstream::put(Change::Insert, "", &T::Node, "edge-1", json!({})),
-                Upstream::put(Change::Insert, "", &T::Node, "edge-2", json!({})),
+                Upstream::put(Change::Insert, "", &T::Node, "edge-1", named("edge-1")),
+                Upstream::put(Change::Insert, "", &T::Node, "edge-2", named("edge-2")),
+            ),
+            (
+                Upstream::put(Change::Insert, "kube-node-lease", &T::Lease, "edge-1", named("edge-1")),
+                Upstream::put(Change::Insert, "kube-node-lease", &T::Lease, "edge-1", named("edge-2")),
             ),
             (
                 Upstream::put(Change::Update, "", &T::Node, "edge-1", json!({})),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::references::references;
+use super::{mirror::is_mirror, references::references};
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -31,8 +31,11 @@ impl Index {
         let old = self.pods.remove(&key);
         let mut nodes: BTreeSet<String> = old.map(|old| old.node).into_iter().collect();
         if let Some(node) = node {
-            let account =
-                spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_else(|| "default".into());
+            // a mirror pod runs as nobody, also where the API has filled in an account
+            let account = match spec.and_then(|spec| spec.service_account_name.clone()) {
+                _ if is_mirror(pod) => String::new(),
+                account => account.unwrap_or_else(|| "default".into()),
+            };
             let entry = PodEntry {
                 uid: pod.uid().unwrap_or_default(),
                 node: node.clone(),

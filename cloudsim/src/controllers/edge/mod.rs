@@ -6,6 +6,7 @@
 
 mod authorize;
 mod index;
+mod mirror;
 mod objects;
 mod references;
 mod request;

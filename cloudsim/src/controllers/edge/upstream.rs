@@ -141,6 +141,15 @@ impl Edge {
                 }
                 Ok(Outcome::Nothing)
             }
+            (ResourceType::Event, Upstream::Patch { patch, .. }) => {
+                let patch: Value = serde_json::from_str(patch["patchData"].as_str().unwrap_or_default())
+                    .map_err(kube::Error::SerdeError)?;
+                let (api, parameters) = (self.of::<Event>(namespace), PatchParams::default());
+                if let Err(error) = api.patch(name, &parameters, &Patch::Merge(patch)).await {
+                    debug!(error = &error as &dyn std::error::Error, "an event was not taken");
+                }
+                Ok(Outcome::Nothing)
+            }
             _ => {
                 let reason = format!("this cloud carries out no such request for {kind}");
                 Ok(refuse(request, status::failure(405, "MethodNotAllowed", &reason)))

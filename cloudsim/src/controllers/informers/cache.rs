@@ -6,10 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use kube::{
-    Resource, ResourceExt,
-    runtime::watcher::Event,
-};
+use kube::{Resource, ResourceExt, runtime::watcher::Event};
 
 /// Namespace and name.
 type Key = (String, String);
@@ -133,8 +130,8 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         }
         let key = key(&object);
         let before = self.objects.get(&key).cloned();
-        let newer_known = before.as_ref().filter(|known| known.uid() == object.uid() && version(known) > version(&object));
-        if let Some(known) = newer_known {
+        let is_newer = |known: &&Arc<K>| known.uid() == object.uid() && version(&***known) > version(&object);
+        if let Some(known) = before.as_ref().filter(is_newer) {
             return Some(Change { before: before.clone(), object: Arc::clone(known), gone: false });
         }
         self.take(&key);

@@ -84,7 +84,8 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
             let controllers = change.states().flat_map(|object| {
                 let namespace = object.meta().namespace.clone().unwrap_or_default();
                 let owners = object.meta().owner_references.clone().unwrap_or_default().into_iter();
-                let mine = owners.filter(|owner| owner.controller == Some(true) && owner.kind == K::kind(&()));
+                let mine =
+                    owners.filter(|owner| owner.controller == Some(true) && owner.kind == K::kind(&()));
                 mine.map(move |owner| ObjectRef::new(&owner.name).within(&namespace)).collect::<Vec<_>>()
             });
             let mut refs: Vec<ObjectRef<K>> = controllers.collect();
@@ -119,10 +120,24 @@ pub(crate) async fn work<K, C, F>(
     let (store, queue) = own_queue(&main, changes);
     let queue = stream::select(queue, stream::select_all(triggers.streams)).map(Ok::<_, Failure>);
     let queue = queue.take_until(shutdown.cancelled_owned());
-    let reconcile = move |object, context| Box::pin(reconcile(object, context));
-    applier(reconcile, |_, failure: &Failure, _| again(failure), Arc::new(context), store, queue, Config::default())
-        .for_each(|_| async {})
-        .await;
+    // the newest state, this process's own writes included: what a reconciliation wrote, the next one must know
+    let newest = main.clone();
+    let reconcile = move |object: Arc<K>, context| {
+        let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+        let known = newest.get(namespace, object.meta().name.as_deref().unwrap_or_default());
+        let known = known.filter(|known| known.meta().uid == object.meta().uid);
+        Box::pin(reconcile(known.unwrap_or(object), context))
+    };
+    applier(
+        reconcile,
+        |_, failure: &Failure, _| again(failure),
+        Arc::new(context),
+        store,
+        queue,
+        Config::default(),
+    )
+    .for_each(|_| async {})
+    .await;
 }
 
 fn again(failure: &Failure) -> Action {

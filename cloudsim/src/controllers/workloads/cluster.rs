@@ -8,7 +8,8 @@ use k8s_openapi::{
     api::{
         apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
-        core::v1::{Node, PersistentVolumeClaim, Pod},
+        core::v1::{Endpoints, Node, PersistentVolumeClaim, Pod, Service},
+        discovery::v1::EndpointSlice,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -28,7 +29,7 @@ use crate::controllers::informers::{Failure, Informer};
 const AT_ONCE: usize = 16;
 
 /// What the controllers know and write. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[allow(missing_docs)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
@@ -42,6 +43,9 @@ pub(crate) struct Cluster {
     pub(crate) revisions: Informer<ControllerRevision>,
     pub(crate) jobs: Informer<Job>,
     pub(crate) cron_jobs: Informer<CronJob>,
+    pub(crate) services: Informer<Service>,
+    pub(crate) slices: Informer<EndpointSlice>,
+    pub(crate) endpoints: Informer<Endpoints>,
 }
 
 /// An object in a namespace.
@@ -84,6 +88,9 @@ impl Cluster {
             revisions: Informer::default(),
             jobs: Informer::default(),
             cron_jobs: Informer::default(),
+            services: Informer::default(),
+            slices: Informer::default(),
+            endpoints: Informer::default(),
         }
     }
 
@@ -94,7 +101,19 @@ impl Cluster {
                 $(tasks.spawn(self.$informer.clone().run(self.client.clone(), stop.child_token()));)*
             };
         }
-        watch!(pods, nodes, claims, deployments, replica_sets, daemon_sets, stateful_sets, revisions, jobs, cron_jobs);
+        watch!(
+            pods,
+            nodes,
+            claims,
+            deployments,
+            replica_sets,
+            daemon_sets,
+            stateful_sets,
+            revisions,
+            jobs,
+            cron_jobs
+        );
+        watch!(services, slices, endpoints);
     }
 
     /// The API of the objects beside `object`.
@@ -114,7 +133,8 @@ impl Cluster {
         K: Namespaced,
         O: Namespaced,
     {
-        let selector = Selector::try_from(selector.clone()).map_err(|error| Failure::Invalid(error.to_string()))?;
+        let selector =
+            Selector::try_from(selector.clone()).map_err(|error| Failure::Invalid(error.to_string()))?;
         let uid = owner.meta().uid.as_deref().unwrap_or_default();
         let namespace = owner.namespace().unwrap_or_default();
         let mut changed = false;
@@ -134,10 +154,16 @@ impl Cluster {
         Ok(if changed { informer.controlled_by(uid) } else { owned })
     }
 
-    async fn adopt<K: Namespaced, O: Namespaced>(&self, informer: &Informer<K>, owner: &O, orphan: &K) -> Result<(), Failure> {
+    async fn adopt<K: Namespaced, O: Namespaced>(
+        &self,
+        informer: &Informer<K>,
+        owner: &O,
+        orphan: &K,
+    ) -> Result<(), Failure> {
         // the live owner: one that was deleted and made anew must not get the pods of the old one
         let live = self.beside::<O>(owner).get_opt(&owner.name_any()).await?;
-        let is_same = live.is_some_and(|live| live.uid() == owner.uid() && live.meta().deletion_timestamp.is_none());
+        let is_same =
+            live.is_some_and(|live| live.uid() == owner.uid() && live.meta().deletion_timestamp.is_none());
         if !is_same || controller_of(orphan).is_some() {
             return Ok(());
         }
@@ -147,7 +173,12 @@ impl Cluster {
         self.patch(informer, orphan, &patch).await
     }
 
-    async fn release<K: Namespaced>(&self, informer: &Informer<K>, uid: &str, object: &K) -> Result<(), Failure> {
+    async fn release<K: Namespaced>(
+        &self,
+        informer: &Informer<K>,
+        uid: &str,
+        object: &K,
+    ) -> Result<(), Failure> {
         let mut owners = object.owner_references().to_vec();
         owners.retain(|owner| owner.uid != uid);
         let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(), "ownerReferences": owners}});
@@ -155,7 +186,12 @@ impl Cluster {
     }
 
     /// Changes an object by a merge patch. One that is gone is forgotten.
-    pub(crate) async fn patch<K: Namespaced>(&self, informer: &Informer<K>, object: &K, patch: &Value) -> Result<(), Failure> {
+    pub(crate) async fn patch<K: Namespaced>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+        patch: &Value,
+    ) -> Result<(), Failure> {
         let api = self.beside::<K>(object);
         match api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(written) => informer.wrote(written),
@@ -166,26 +202,41 @@ impl Cluster {
     }
 
     /// Makes an object.
-    pub(crate) async fn create<K: Namespaced>(&self, informer: &Informer<K>, object: &K) -> Result<K, kube::Error> {
+    pub(crate) async fn create<K: Namespaced>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+    ) -> Result<K, kube::Error> {
         let written = self.beside::<K>(object).create(&PostParams::default(), object).await?;
         informer.wrote(written.clone());
         Ok(written)
     }
 
     /// Makes objects, several at the same time. Answers the first failure, after all were tried.
-    pub(crate) async fn create_all<K: Namespaced>(&self, informer: &Informer<K>, objects: Vec<K>) -> Result<(), kube::Error> {
-        let made = stream::iter(objects).map(|object| async move { self.create(informer, &object).await.map(drop) });
+    pub(crate) async fn create_all<K: Namespaced>(
+        &self,
+        informer: &Informer<K>,
+        objects: Vec<K>,
+    ) -> Result<(), kube::Error> {
+        let made =
+            stream::iter(objects).map(|object| async move { self.create(informer, &object).await.map(drop) });
         let results: Vec<_> = made.buffer_unordered(AT_ONCE).collect().await;
         results.into_iter().collect()
     }
 
     /// Deletes an object, and what it owns after it.
-    pub(crate) async fn delete<K: Namespaced>(&self, informer: &Informer<K>, object: &K) -> Result<(), Failure> {
+    pub(crate) async fn delete<K: Namespaced>(
+        &self,
+        informer: &Informer<K>,
+        object: &K,
+    ) -> Result<(), Failure> {
         let preconditions = kube::api::Preconditions { uid: object.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         match self.beside::<K>(object).delete(&object.name_any(), &params).await {
-            Ok(either::Either::Left(left)) if left.meta().deletion_timestamp.is_some() => informer.wrote(left),
-            Ok(_) => informer.removed(object),
+            Ok(answer) => match answer.left() {
+                Some(left) if left.meta().deletion_timestamp.is_some() => informer.wrote(left),
+                _ => informer.removed(object),
+            },
             // gone, or another one of this name
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => informer.removed(object),
             Err(error) => return Err(error.into()),
@@ -194,8 +245,13 @@ impl Cluster {
     }
 
     /// Deletes objects, several at the same time.
-    pub(crate) async fn delete_all<K: Namespaced>(&self, informer: &Informer<K>, objects: Vec<Arc<K>>) -> Result<(), Failure> {
-        let deleted = stream::iter(objects).map(|object| async move { self.delete(informer, &*object).await });
+    pub(crate) async fn delete_all<K: Namespaced>(
+        &self,
+        informer: &Informer<K>,
+        objects: Vec<Arc<K>>,
+    ) -> Result<(), Failure> {
+        let deleted =
+            stream::iter(objects).map(|object| async move { self.delete(informer, &*object).await });
         let results: Vec<_> = deleted.buffer_unordered(AT_ONCE).collect().await;
         results.into_iter().collect()
     }
@@ -208,12 +264,12 @@ impl Cluster {
         old: &Option<S>,
         new: &S,
     ) -> Result<(), Failure> {
-        let value = |status: &dyn erased::Json| status.json();
-        let (old, new) = (old.as_ref().map(|old| value(old)).unwrap_or_default(), value(new));
+        let value = |status: &S| serde_json::to_value(status).unwrap_or_default();
+        let (old, new) = (old.as_ref().map(value).unwrap_or_default(), value(new));
         if old == new {
             return Ok(());
         }
-        let patch = json!({"status": cleared(&old, new)});
+        let patch = json!({"status": clearing(&old, new)});
         let api = self.beside::<K>(object);
         match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(written) => informer.wrote(written),
@@ -222,4 +278,14 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// `new` as a merge patch of `old`: what is no longer there is said to be null.
+fn clearing(old: &Value, mut new: Value) -> Value {
+    if let (Value::Object(old), Value::Object(new)) = (old, &mut new) {
+        for key in old.keys() {
+            new.entry(key.as_str()).or_insert(Value::Null);
+        }
+    }
+    new
 }

@@ -63,7 +63,8 @@ pub(crate) fn is_active(pod: &Pod) -> bool {
 /// Since when the pod is ready, if it is.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    let ready =
+        conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
     Some(ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0))
 }
 
@@ -86,7 +87,8 @@ pub(crate) fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
 
 /// How much is lost with the pod: the first to go sorts first. (Kubernetes' `ActivePodsWithRanks`, without the spread over nodes.)
 pub(crate) fn deletion_rank(pod: &Pod) -> impl Ord + use<> {
-    let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()));
+    let has_node =
+        pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()));
     let phase = match phase(pod) {
         "Running" => 2,
         "Unknown" => 1,

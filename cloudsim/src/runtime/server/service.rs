@@ -219,7 +219,8 @@ impl RuntimeService for Service {
         &self,
         _: Request<cri::RuntimeConfigRequest>,
     ) -> Reply<cri::RuntimeConfigResponse> {
-        let linux = cri::LinuxRuntimeConfiguration { cgroup_driver: cri::CgroupDriver::Systemd.into() };
+        // A kubelet obeys this over its own configuration. There are no cgroups here: this choice needs no systemd.
+        let linux = cri::LinuxRuntimeConfiguration { cgroup_driver: cri::CgroupDriver::Cgroupfs.into() };
         Ok(Response::new(cri::RuntimeConfigResponse { linux: Some(linux) }))
     }
 

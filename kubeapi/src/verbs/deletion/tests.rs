@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use serde_json::json;
 
 use super::*;
@@ -8,7 +10,8 @@ const NOW: &str = "2025-06-01T12:00:00Z";
 fn after(plural: &str, asked: Option<i64>, object: &Value) -> String {
     let registry = Registry::builtin();
     let kind = registry.find("", "v1", plural).unwrap();
-    match deleted(kind, asked, object, NOW.parse().unwrap()) {
+    let asked = Deletion { grace: asked, policy: None };
+    match deleted(kind, &asked, object, NOW.parse().unwrap()) {
         Next::Remove => "gone".to_owned(),
         Next::Same => "same".to_owned(),
         Next::Replace(object) => {
@@ -76,4 +79,37 @@ fn other_kinds_wait_for_finalizers_only() {
     for (case, object, expected) in cases {
         assert_eq!(after("configmaps", Some(30), &object), expected, "{case}");
     }
+}
+
+#[test]
+fn the_policy_says_who_hears_of_it() {
+    let registry = Registry::builtin();
+    let kind = registry.find("", "v1", "configmaps").unwrap();
+    let cases = [
+        (None, json!([]), None),
+        (Some(Policy::Background), json!([]), None),
+        (Some(Policy::Foreground), json!([]), Some(json!(["foregroundDeletion"]))),
+        (Some(Policy::Orphan), json!(["x/y"]), Some(json!(["x/y", "orphan"]))),
+        (Some(Policy::Orphan), json!(["foregroundDeletion"]), Some(json!(["orphan"]))),
+        (Some(Policy::Background), json!(["foregroundDeletion", "orphan"]), None),
+        (None, json!(["orphan"]), Some(json!(["orphan"]))),
+    ];
+    for (policy, finalizers, expected) in cases {
+        let object = json!({"metadata": {"finalizers": finalizers}});
+        let asked = Deletion { grace: None, policy };
+        let left = match deleted(kind, &asked, &object, NOW.parse().unwrap()) {
+            Next::Remove => None,
+            Next::Same => Some(finalizers.clone()),
+            Next::Replace(object) => Some(object["metadata"]["finalizers"].clone()),
+        };
+        assert_eq!(left, expected, "{policy:?} {finalizers}");
+    }
+}
+
+#[test]
+fn namespaces_wait_until_they_are_empty() {
+    let full = json!({"metadata": {}, "spec": {"finalizers": ["kubernetes"]}});
+    let empty = json!({"metadata": {}, "spec": {}});
+    assert_eq!(after("namespaces", None, &full), "12:00:00Z 0 generation none");
+    assert_eq!(after("namespaces", None, &empty), "gone");
 }

@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 

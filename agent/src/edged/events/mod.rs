@@ -1,0 +1,115 @@
+//! Events: what people are told beside the status. Never waited for and never kept: when they come too fast, or the cloud is
+//! away, they are lost.
+
+pub(crate) mod reason;
+mod series;
+mod write;
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use tokio::sync::mpsc;
+
+pub(crate) use self::write::run;
+
+/// Events that wait to be told. More than a node makes at once; beyond them they are lost.
+const MAX_WAITING: usize = 512;
+
+/// Whether somebody should care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// As it should be.
+    Normal,
+    /// Not as it should be.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        })
+    }
+}
+
+/// Something that happened to an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Occurrence {
+    object: ObjectReference,
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+}
+
+/// Takes events; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder(Option<mpsc::Sender<Occurrence>>);
+
+/// A recorder, and what [`run`] reads from it.
+pub(crate) fn recorder() -> (Recorder, mpsc::Receiver<Occurrence>) {
+    let (sender, receiver) = mpsc::channel(MAX_WAITING);
+    (Recorder(Some(sender)), receiver)
+}
+
+impl Recorder {
+    /// Nobody is told anything.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Something happened to the pod.
+    pub(crate) fn pod(&self, pod: &Pod, severity: Severity, reason: &'static str, message: String) {
+        self.record(pod, None, severity, reason, message);
+    }
+
+    /// Something happened to a container of the pod.
+    pub(crate) fn container(
+        &self,
+        pod: &Pod,
+        container: &str,
+        severity: Severity,
+        reason: &'static str,
+        message: String,
+    ) {
+        self.record(pod, Some(field_path(pod, container)), severity, reason, message);
+    }
+
+    fn record(
+        &self,
+        pod: &Pod,
+        field_path: Option<String>,
+        severity: Severity,
+        reason: &'static str,
+        message: String,
+    ) {
+        let Some(sender) = &self.0 else { return };
+        let meta = &pod.metadata;
+        let object = ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Pod".into()),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+            field_path,
+        };
+        // Full or closed: see the head of this file.
+        let _ = sender.try_send(Occurrence { object, severity, reason, message });
+    }
+}
+
+fn field_path(pod: &Pod, container: &str) -> String {
+    let spec = pod.spec.as_ref();
+    let is_init =
+        spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).any(|c| c.name == container);
+    let mut ephemeral = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    let list = if is_init {
+        "initContainers"
+    } else if ephemeral.any(|c| c.name == container) {
+        "ephemeralContainers"
+    } else {
+        "containers"
+    };
+    format!("spec.{list}{{{container}}}")
+}

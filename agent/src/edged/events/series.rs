@@ -1,0 +1,240 @@
+//! Many equal events are one that counts, many similar ones are one that says so, and too many are none: by the numbers of
+//! Kubernetes' own client. Pure.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{Occurrence, Severity};
+use crate::edged::moment;
+
+/// So many different messages of one reason within [`WINDOW`] are told; more are told as one.
+const MAX_SIMILAR: usize = 10;
+/// What happened longer ago is history.
+const WINDOW: Duration = Duration::from_secs(600);
+/// Events of one object that may come at once.
+const BURST: f64 = 25.0;
+/// Time after which one object may have one event more.
+const REFILL: Duration = Duration::from_secs(300);
+/// Series and objects that are remembered.
+const MAX_REMEMBERED: usize = 4096;
+/// The longest message that the API takes.
+const MAX_MESSAGE: usize = 1024;
+/// What speaks: pods' events are the kubelet's, whoever plays it.
+const COMPONENT: &str = "kubelet";
+
+/// What to tell the API.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Write {
+    /// Something new.
+    Create(Event),
+    /// Something that was told before has happened again.
+    Patch(Event),
+}
+
+/// What makes events similar: object, part, reason.
+type Similar = (String, String, String, &'static str, Severity);
+
+/// Remembers what was told.
+pub(super) struct Series {
+    node_name: String,
+    told: BTreeMap<(Similar, String), Event>,
+    messages: BTreeMap<Similar, (Timestamp, BTreeSet<String>)>,
+    budgets: BTreeMap<String, (f64, Timestamp)>,
+}
+
+impl Series {
+    /// Nothing told yet.
+    pub(super) fn new(node_name: String) -> Self {
+        Self { node_name, told: BTreeMap::new(), messages: BTreeMap::new(), budgets: BTreeMap::new() }
+    }
+
+    /// What to tell of this, if anything.
+    pub(super) fn take(&mut self, occurrence: Occurrence, now: Timestamp) -> Option<Write> {
+        self.tidy(now);
+        let Occurrence { object, severity, reason, message } = occurrence;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let (uid, part) = (text(&object.uid), text(&object.field_path));
+        let message = cut(message);
+        let similar: Similar = (uid.clone(), text(&object.name), part, reason, severity);
+        let message = self.aggregate(&similar, message, now);
+        if !self.spend(uid, now) {
+            return None;
+        }
+        let key = (similar, message);
+        if let Some(event) = self.told.get_mut(&key) {
+            event.count = Some(event.count.unwrap_or(1).saturating_add(1));
+            event.last_timestamp = Some(moment::to_api(now));
+            return Some(Write::Patch(event.clone()));
+        }
+        let event = self.event(object, severity, reason, key.1.clone(), now);
+        self.told.insert(key, event.clone());
+        Some(Write::Create(event))
+    }
+
+    /// The message to tell: that of all similar ones when there were too many.
+    fn aggregate(&mut self, similar: &Similar, message: String, now: Timestamp) -> String {
+        let (last, messages) = self.messages.entry(similar.clone()).or_insert_with(|| (now, BTreeSet::new()));
+        *last = now;
+        if messages.len() < MAX_SIMILAR || messages.contains(&message) {
+            messages.insert(message.clone());
+            return message;
+        }
+        // One text for all of them: they are one series.
+        let (_, first) = (last, messages.first().cloned().unwrap_or(message));
+        cut(format!("(combined from similar events): {first}"))
+    }
+
+    /// Takes one from the object's budget.
+    fn spend(&mut self, uid: String, now: Timestamp) -> bool {
+        let (left, since) = self.budgets.entry(uid).or_insert((BURST, now));
+        let earned = moment::until(now, *since).as_secs_f64() / REFILL.as_secs_f64();
+        (*left, *since) = ((*left + earned).min(BURST), now);
+        if *left < 1.0 {
+            return false;
+        }
+        *left -= 1.0;
+        true
+    }
+
+    /// Forgets history, and everything when even that is too much.
+    fn tidy(&mut self, now: Timestamp) {
+        let recent = |at: Timestamp| moment::until(now, at) < WINDOW;
+        self.messages.retain(|_, (last, _)| recent(*last));
+        for full in [self.told.len(), self.budgets.len()] {
+            if full >= MAX_REMEMBERED {
+                self.told.clear();
+                self.budgets.clear();
+            }
+        }
+    }
+
+    fn event(
+        &self,
+        object: ObjectReference,
+        severity: Severity,
+        reason: &str,
+        message: String,
+        now: Timestamp,
+    ) -> Event {
+        let name = object.name.clone().unwrap_or_default();
+        let at = Some(moment::to_api(now));
+        Event {
+            metadata: ObjectMeta {
+                // The form that everyone knows: the object's name and the nanosecond.
+                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
+                namespace: object.namespace.clone(),
+                ..Default::default()
+            },
+            involved_object: object,
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            type_: Some(severity.to_string()),
+            source: Some(EventSource {
+                component: Some(COMPONENT.into()),
+                host: Some(self.node_name.clone()),
+            }),
+            reporting_component: Some(COMPONENT.into()),
+            reporting_instance: Some(self.node_name.clone()),
+            count: Some(1),
+            first_timestamp: at.clone(),
+            last_timestamp: at,
+            ..Default::default()
+        }
+    }
+}
+
+/// At most as long as the API takes.
+fn cut(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE - 3));
+        message.push_str("...");
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn occurrence(uid: &str, message: &str) -> Occurrence {
+        let object = ObjectReference {
+            name: Some("web".into()),
+            namespace: Some("shop".into()),
+            uid: Some(uid.into()),
+            ..Default::default()
+        };
+        Occurrence { object, severity: Severity::Warning, reason: "Unhealthy", message: message.into() }
+    }
+
+    fn line(write: Option<Write>) -> String {
+        let of = |verb: &str, event: Event| {
+            format!("{verb} {} x{}", event.message.unwrap_or_default(), event.count.unwrap_or_default())
+        };
+        match write {
+            Some(Write::Create(event)) => of("create", event),
+            Some(Write::Patch(event)) => of("patch", event),
+            None => "nothing".into(),
+        }
+    }
+
+    #[test]
+    fn equal_events_are_one_that_counts() {
+        let mut series = Series::new("edge-1".into());
+        let mut take =
+            |uid: &str, message: &str| line(series.take(occurrence(uid, message), Timestamp::UNIX_EPOCH));
+        assert_eq!(take("a", "no"), "create no x1");
+        assert_eq!(take("a", "no"), "patch no x2");
+        assert_eq!(take("b", "no"), "create no x1", "another pod");
+        assert_eq!(take("a", "never"), "create never x1");
+    }
+
+    #[test]
+    fn too_many_different_ones_are_combined_until_it_is_quiet() {
+        let mut series = Series::new("edge-1".into());
+        let mut take = |message: &str, second| {
+            let at = Timestamp::from_second(second).unwrap();
+            line(series.take(occurrence("a", message), at))
+        };
+        for number in 0..10 {
+            assert_eq!(take(&format!("m{number}"), 0), format!("create m{number} x1"));
+        }
+        assert_eq!(take("m10", 0), "create (combined from similar events): m0 x1");
+        assert_eq!(take("m11", 1), "patch (combined from similar events): m0 x2");
+        assert_eq!(take("m3", 1), "patch m3 x2");
+        assert_eq!(take("m12", 700), "create m12 x1");
+    }
+
+    #[test]
+    fn an_object_that_says_too_much_is_not_listened_to_for_a_while() {
+        let mut series = Series::new("edge-1".into());
+        let mut take = |second| {
+            let at = Timestamp::from_second(second).unwrap();
+            series.take(occurrence("a", "no"), at).is_some()
+        };
+        assert_eq!((0..30).filter(|_| take(0)).count(), 25);
+        assert!(!take(299));
+        assert!(take(300) && !take(301));
+    }
+
+    #[test]
+    fn an_event_is_as_the_kubelets() {
+        let mut series = Series::new("edge-1".into());
+        let long = "é".repeat(1000);
+        let write = series.take(occurrence("a", &long), Timestamp::UNIX_EPOCH);
+        let Some(Write::Create(event)) = write else { panic!("{write:?}") };
+        assert!(
+            event.message.as_ref().is_some_and(|message| message.len() <= 1024 && message.ends_with("é..."))
+        );
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        assert_eq!((text(&event.metadata.name), text(&event.type_)), ("web.0".into(), "Warning".into()));
+        assert_eq!(event.source.unwrap().host.as_deref(), Some("edge-1"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Lifecycle hooks. Both run in the background: a pod whose hook hangs can still be deleted.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
+use kube::runtime::reflector::ObjectRef;
+
+use super::{Context, Trigger};
+use crate::edged::{
+    events::{Severity, reason},
+    observed::{Fault, Observed},
+    probes,
+};
+
+/// A postStart hook has no limit of its own; it ends with its container. This one is for a runtime that loses it.
+const MAX_POST_START: Duration = Duration::from_secs(24 * 60 * 60);
+/// A hook that is as quick as this needs no second look at the pod.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A container's postStart hook, as long as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PostStart {
+    /// It runs.
+    Running,
+    /// It failed; its container has to go.
+    Failed,
+}
+
+/// Runs the postStart hook of the container `id`, if it has one, and waits a moment for it. When it ends later, it triggers
+/// the pod.
+pub(super) async fn post_start(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    container: &Container,
+    id: &str,
+    pod_ip: String,
+) {
+    let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.clone());
+    let Some(hook) = hook else { return };
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    context.book.with(&uid, |memory| memory.hooks.insert(id.to_owned(), PostStart::Running));
+    let (task, pod, container, id) = (context.clone(), pod.clone(), container.clone(), id.to_owned());
+    let (told, quick) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = context.shutdown.clone();
+    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+        let done = probes::run_hook(&task.runtime, &hook, (&container, &id), &pod_ip, MAX_POST_START).await;
+        if let Err(why) = &done {
+            tracing::info!(pod = pod.metadata.name, container = container.name, why, "postStart hook failed");
+            // The reason may be secret.
+            let text = "PostStartHook failed".to_owned();
+            let kind = reason::FAILED_POST_START_HOOK;
+            task.events.container(&pod, &container.name, Severity::Warning, kind, text);
+        }
+        task.book.with(&uid, |memory| match done {
+            Ok(()) => memory.hooks.remove(&id),
+            Err(_) => memory.hooks.insert(id, PostStart::Failed),
+        });
+        if told.send(()).is_err() {
+            let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
+        }
+    }));
+    let _ = tokio::time::timeout(PATIENCE, quick).await;
+}
+
+/// Notes in `observed` what the hooks have to do with it, and forgets those of containers that are gone.
+pub(super) fn judge(hooks: &mut HashMap<String, PostStart>, observed: &mut Observed) {
+    if hooks.is_empty() {
+        return;
+    }
+    hooks.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
+    for container in &mut observed.containers {
+        match hooks.get(&container.id) {
+            Some(PostStart::Running) => container.health.starting = true,
+            Some(PostStart::Failed) => container.health.fault = Some(Fault::PostStart),
+            None => {}
+        }
+    }
+}
+
+/// A preStop hook that is to run.
+pub(super) struct PreStop {
+    /// What it does.
+    pub(super) hook: LifecycleHandler,
+    /// Its container.
+    pub(super) container: Container,
+    /// Where the pod is.
+    pub(super) pod_ip: String,
+}
+
+impl PreStop {
+    /// Runs it for at most `limit`. The container is stopped whatever comes of it.
+    pub(super) async fn run(&self, context: &Context, pod: &Pod, id: &str, limit: Duration) {
+        let done =
+            probes::run_hook(&context.runtime, &self.hook, (&self.container, id), &self.pod_ip, limit).await;
+        if let Err(why) = done {
+            let name = self.container.name.as_str();
+            tracing::info!(pod = pod.metadata.name, container = name, why, "preStop hook failed");
+            let text = "PreStopHook failed".to_owned();
+            context.events.container(pod, name, Severity::Warning, reason::FAILED_PRE_STOP_HOOK, text);
+        }
+    }
+}

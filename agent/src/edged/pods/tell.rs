@@ -1,0 +1,63 @@
+//! What people are told of pods, in the kubelet's words. See also [`super::stop`], [`super::start`], [`super::images`].
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::Context;
+use crate::edged::{
+    events::{Severity, reason},
+    observed::Observed,
+    plan::{self, Plan},
+    status::Waiting,
+};
+
+/// A sandbox has died and is replaced.
+pub(super) fn sandbox_changed(context: &Context, pod: &Pod) {
+    let text = "Pod sandbox changed, it will be killed and re-created.".to_owned();
+    context.events.pod(pod, Severity::Normal, reason::SANDBOX_CHANGED, text);
+}
+
+/// A sandbox could not be made.
+pub(super) fn sandbox_failed(context: &Context, pod: &Pod, message: &str) {
+    context.events.pod(pod, Severity::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
+}
+
+/// Volumes could not be set up.
+pub(super) fn mount_failed(context: &Context, pod: &Pod, message: &str) {
+    context.events.pod(pod, Severity::Warning, reason::FAILED_MOUNT, message.to_owned());
+}
+
+/// Containers wait before they are restarted; told once for each time they ended.
+pub(super) fn back_off(context: &Context, pod: &Pod, observed: &Observed, plan: &Plan) {
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    for name in plan.back_off.keys() {
+        let Some(last) = observed.latest(name) else { continue };
+        let told =
+            context.book.with(uid, |memory| memory.told_back_off.insert(name.clone(), last.id.clone()));
+        if told.as_ref() == Some(&last.id) {
+            continue;
+        }
+        let text = format!("Back-off restarting failed container {name} in pod {}", full_name(pod));
+        context.events.container(pod, name, Severity::Warning, reason::BACK_OFF, text);
+    }
+}
+
+/// Why the pod has failed, if its time is up.
+pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<Waiting> {
+    plan::deadline(pod).filter(|at| *at <= now)?;
+    let text = "Pod was active on the node longer than the specified deadline";
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let told = context.book.with(uid, |memory| std::mem::replace(&mut memory.told_deadline, true));
+    if !told && !matches!(phase, Some("Succeeded" | "Failed")) {
+        context.events.pod(pod, Severity::Normal, "DeadlineExceeded", text.to_owned());
+    }
+    Some(Waiting::new("DeadlineExceeded", text))
+}
+
+/// As the kubelet names pods to people.
+pub(super) fn full_name(pod: &Pod) -> String {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let meta = &pod.metadata;
+    format!("{}_{}({})", text(&meta.name), text(&meta.namespace), text(&meta.uid))
+}

@@ -1,0 +1,68 @@
+//! Carries out one probe.
+
+use std::time::Duration;
+
+use super::{grpc, http, target::Target};
+use crate::edged::runtime::Runtime;
+
+/// Longest output of a command that is told.
+const MAX_OUTPUT: usize = 10 * 1024;
+
+/// What came of a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// As wanted.
+    Success,
+    /// As wanted, with something to tell.
+    Warning(String),
+    /// Not as wanted.
+    Failure(String),
+    /// The probe itself did not work; it says nothing of the container.
+    Error(String),
+}
+
+/// Does it, in at most `timeout`.
+pub(super) async fn check(runtime: &Runtime, id: &str, target: &Target, timeout: Duration) -> Outcome {
+    let checked = async {
+        match target {
+            Target::Exec(command) => exec(runtime, id, command, timeout).await,
+            Target::Http(page) => http::probe(page).await,
+            Target::Tcp(address) => match http::connect(address).await {
+                Ok(_) => Outcome::Success,
+                Err(why) => Outcome::Failure(why),
+            },
+            Target::Grpc(address, service) => grpc::probe(address, service, timeout).await,
+            Target::Sleep(_) => Outcome::Error("a probe cannot sleep".into()),
+        }
+    };
+    // The runtime counts a command's time itself, and answers a little later.
+    let limit = if matches!(target, Target::Exec(_)) { timeout.saturating_add(timeout) } else { timeout };
+    tokio::time::timeout(limit, checked).await.unwrap_or_else(|_| {
+        Outcome::Failure(match target {
+            Target::Http(page) => format!(
+                "Get {:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+                page.url()
+            ),
+            Target::Tcp(address) => format!("dial tcp {address}: i/o timeout"),
+            Target::Grpc(..) => format!("timeout: health rpc did not complete within {timeout:?}"),
+            Target::Exec(_) | Target::Sleep(_) => format!("timed out after {timeout:?}"),
+        })
+    })
+}
+
+async fn exec(runtime: &Runtime, id: &str, command: &[String], timeout: Duration) -> Outcome {
+    match runtime.exec(id, command, timeout).await {
+        Ok(answer) if answer.exit_code == 0 => Outcome::Success,
+        Ok(answer) => Outcome::Failure(output(&answer.stdout, &answer.stderr)),
+        Err(error) if error.is_timeout() => {
+            let command = command.join(" ");
+            Outcome::Failure(format!("command {command:?} timed out: {}", error.message()))
+        }
+        Err(error) => Outcome::Error(error.message().to_owned()),
+    }
+}
+
+fn output(stdout: &[u8], stderr: &[u8]) -> String {
+    let all: Vec<u8> = stdout.iter().chain(stderr).take(MAX_OUTPUT).copied().collect();
+    String::from_utf8_lossy(&all).into_owned()
+}

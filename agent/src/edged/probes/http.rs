@@ -1,0 +1,167 @@
+//! Gets a page from a pod.
+
+use std::pin::pin;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http_body_util::Empty;
+use hyper::{body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+
+use super::{
+    check::Outcome,
+    target::{Address, Page},
+    tls,
+};
+
+/// Answers that lead elsewhere are followed this often.
+const MAX_REDIRECTS: usize = 10;
+/// Largest head of an answer that is read.
+const MAX_HEAD: usize = 64 * 1024;
+/// What programs that look at the caller know the kubelet by.
+const AGENT: &str = "kube-probe/1.32";
+
+/// Gets the page; every status from 200 to 399 is a success. A redirect to another host is not followed: what is probed is
+/// this pod.
+pub(super) async fn probe(page: &Page) -> Outcome {
+    let mut page = page.clone();
+    for _ in 0..=MAX_REDIRECTS {
+        let answer = match get(&page).await {
+            Ok(answer) => answer,
+            Err(why) => return Outcome::Failure(format!("Get {:?}: {why}", page.url())),
+        };
+        let status = answer.status();
+        if !(200..400).contains(&status.as_u16()) {
+            return Outcome::Failure(format!("HTTP probe failed with statuscode: {}", status.as_u16()));
+        }
+        match next(&page, status, answer.headers().get(header::LOCATION)) {
+            Next::Done => return Outcome::Success,
+            Next::Elsewhere(url) => return Outcome::Warning(format!("Probe terminated redirects to {url}")),
+            Next::Follow(next) => page = next,
+        }
+    }
+    Outcome::Failure(format!("Get {:?}: stopped after {MAX_REDIRECTS} redirects", page.url()))
+}
+
+/// Gets the page; only that there is an answer counts.
+pub(super) async fn get(page: &Page) -> Result<Response<Incoming>, String> {
+    let stream = connect(&page.address).await?;
+    if !page.tls {
+        return ask(stream, page).await;
+    }
+    let host = page.address.host.clone();
+    let name = ServerName::try_from(host).map_err(|_| format!("{} has no valid name", page.address))?;
+    let stream = tls::connector()?.connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
+    ask(stream, page).await
+}
+
+/// Connects, or says why not in the words that Go has for it.
+pub(super) async fn connect(address: &Address) -> Result<TcpStream, String> {
+    let connected = TcpStream::connect((address.host.as_str(), address.port)).await;
+    connected.map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+            std::io::ErrorKind::HostUnreachable => "no route to host".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("dial tcp {address}: connect: {why}")
+    })
+}
+
+async fn ask<S>(stream: S, page: &Page) -> Result<Response<Incoming>, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let request = request(page)?;
+    let mut connection = http1::Builder::new();
+    connection.max_buf_size(MAX_HEAD);
+    let (mut sender, connection) =
+        connection.handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let mut answer = pin!(sender.send_request(request));
+    // Cancel-safe: both futures live until the answer is here. The connection may end with the step that brings it.
+    let answer = tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        _ = connection => answer.await,
+    };
+    answer.map_err(|error| error.to_string())
+}
+
+fn request(page: &Page) -> Result<Request<Empty<Bytes>>, String> {
+    let mut request =
+        Request::get(page.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
+    let headers = request.headers_mut();
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    for (name, value) in &page.headers {
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("bad header name {name:?}"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| format!("bad value of header {name}"))?;
+        // An empty value takes one of ours away, as in the kubelet.
+        if value.is_empty() && (name == header::USER_AGENT || name == header::ACCEPT) {
+            headers.remove(name);
+        } else {
+            headers.insert(name, value);
+        }
+    }
+    if !headers.contains_key(header::HOST) {
+        let host = HeaderValue::from_str(&page.address.to_string()).map_err(|error| error.to_string())?;
+        headers.insert(header::HOST, host);
+    }
+    Ok(request)
+}
+
+/// Where an answer leads.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Done,
+    Follow(Page),
+    Elsewhere(String),
+}
+
+fn next(page: &Page, status: StatusCode, location: Option<&HeaderValue>) -> Next {
+    let followed = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(location) = location.filter(|_| followed).and_then(|value| value.to_str().ok()) else {
+        return Next::Done;
+    };
+    let Ok(uri) = location.parse::<Uri>() else { return Next::Elsewhere(location.to_owned()) };
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let Some(host) = uri.host() else { return Next::Follow(Page { path, ..page.clone() }) };
+    let host = host.trim_matches(['[', ']']);
+    if host != page.address.host {
+        return Next::Elsewhere(location.to_owned());
+    }
+    let tls = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
+    Next::Follow(Page { address: Address { host: host.to_owned(), port }, tls, path, ..page.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_stay_on_the_host() {
+        let address = Address { host: "10.0.0.1".into(), port: 8080 };
+        let page = Page { address, tls: false, path: "/".into(), headers: vec![] };
+        let led = |code: u16, to: &str| {
+            let location = HeaderValue::from_str(to).unwrap();
+            match next(&page, StatusCode::from_u16(code).unwrap(), Some(&location)) {
+                Next::Done => "done".to_owned(),
+                Next::Elsewhere(url) => format!("not to {url}"),
+                Next::Follow(page) => page.url(),
+            }
+        };
+        assert_eq!(led(200, "/a"), "done");
+        assert_eq!(led(302, "/a?b"), "http://10.0.0.1:8080/a?b");
+        assert_eq!(led(301, "https://10.0.0.1/"), "https://10.0.0.1:443/");
+        assert_eq!(led(307, "http://example.org/"), "not to http://example.org/");
+    }
+}

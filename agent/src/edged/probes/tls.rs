@@ -1,0 +1,69 @@
+//! TLS for probes and hooks. Their certificates are not verified, as in every kubelet: a pod's own certificate names the
+//! service that it is part of, not the address at which this node reaches it. Nothing but the request in the pod's own
+//! specification is sent over such a connection, and nothing that comes back is used but whether it is an answer.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring::default_provider, verify_tls12_signature, verify_tls13_signature},
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::TlsConnector;
+
+/// A connector for the pods of this node.
+pub(super) fn connector() -> Result<TlsConnector, String> {
+    static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
+    CONFIG.get_or_init(config).clone().map(TlsConnector::from)
+}
+
+fn config() -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyPod(provider)))
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// Takes every certificate whose key the server has.
+#[derive(Debug)]
+struct AnyPod(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyPod {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,126 @@
+//! What the results of a container's probes make of it. Pure.
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Probe};
+
+use super::Kind;
+use crate::edged::observed::{Fault, Health};
+
+/// What the probes of one container have found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Of the startup probe.
+    pub(super) started: bool,
+    /// Of the readiness probe.
+    pub(super) ready: Option<bool>,
+    /// The probe that condemned the container.
+    pub(super) fault: Option<Fault>,
+}
+
+impl Found {
+    /// One more verdict; whether it is news.
+    pub(super) fn note(&mut self, kind: Kind, success: bool) -> bool {
+        let before = *self;
+        match (kind, success) {
+            (Kind::Startup, true) => self.started = true,
+            (Kind::Startup, false) => self.fault = Some(Fault::Startup),
+            (Kind::Liveness, true) => {}
+            (Kind::Liveness, false) => self.fault = Some(Fault::Liveness),
+            (Kind::Readiness, ready) => self.ready = Some(ready),
+        }
+        *self != before
+    }
+}
+
+/// The health of the running container `id`. Until there are results, a container that was running before this agent stays
+/// what `last`, its last status, says: nothing has happened to it.
+pub(super) fn health(
+    container: &Container,
+    id: &str,
+    found: Option<&Found>,
+    last: Option<&ContainerStatus>,
+) -> Health {
+    let same = |last: &&ContainerStatus| {
+        last.container_id.as_deref().and_then(|full| full.split_once("://")).is_some_and(|(_, own)| own == id)
+    };
+    let last = last.filter(same);
+    let started = container.startup_probe.is_none()
+        || found.is_some_and(|found| found.started)
+        || last.is_some_and(|last| last.started == Some(true));
+    let fault = found.and_then(|found| found.fault);
+    let ready = container.readiness_probe.is_none()
+        || found.and_then(|found| found.ready).unwrap_or_else(|| last.is_some_and(|last| last.ready));
+    Health { starting: false, started, ready: started && ready, fault }
+}
+
+/// The probes that are to run now.
+pub(super) fn due<'a>(
+    container: &'a Container,
+    health: &Health,
+    terminating: bool,
+) -> impl Iterator<Item = (Kind, &'a Probe)> {
+    // A container that ends is not to be condemned for it, and one that is condemned need not be judged again.
+    let alive = !terminating && health.fault.is_none();
+    let startup = container.startup_probe.as_ref().filter(|_| alive && !health.started);
+    let liveness = container.liveness_probe.as_ref().filter(|_| alive && health.started);
+    let readiness = container.readiness_probe.as_ref().filter(|_| health.started);
+    let all = [(Kind::Startup, startup), (Kind::Liveness, liveness), (Kind::Readiness, readiness)];
+    let starting = health.starting;
+    all.into_iter().filter_map(move |(kind, probe)| Some((kind, probe.filter(|_| !starting)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn container(probes: &[&str]) -> Container {
+        let mut json = json!({"name": "web"});
+        for probe in probes {
+            json[format!("{probe}Probe")] = json!({"exec": {"command": ["true"]}});
+        }
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn state(container: &Container, found: Option<Found>, last: Option<(&str, bool)>) -> (bool, bool) {
+        let last = last.map(|(id, good)| ContainerStatus {
+            container_id: Some(format!("containerd://{id}")),
+            started: Some(good),
+            ready: good,
+            ..Default::default()
+        });
+        let health = health(container, "a", found.as_ref(), last.as_ref());
+        (health.started, health.ready)
+    }
+
+    #[test]
+    fn readiness_waits_for_startup_and_survives_the_agent() {
+        let (none, all) = (container(&[]), container(&["startup", "readiness"]));
+        assert_eq!(state(&none, None, None), (true, true));
+        assert_eq!(state(&all, None, None), (false, false));
+        assert_eq!(state(&all, None, Some(("a", true))), (true, true));
+        assert_eq!(state(&all, None, Some(("b", true))), (false, false), "another container");
+        let mut found = Found::default();
+        assert!(found.note(Kind::Startup, true) && !found.note(Kind::Startup, true));
+        assert_eq!(state(&all, Some(found), None), (true, false));
+        found.note(Kind::Readiness, true);
+        assert_eq!(state(&all, Some(found), None), (true, true));
+        found.note(Kind::Readiness, false);
+        assert_eq!(state(&all, Some(found), Some(("a", true))), (true, false), "newer than the last status");
+    }
+
+    #[test]
+    fn probes_run_when_their_results_matter() {
+        let all = container(&["startup", "readiness", "liveness"]);
+        let due = |started, starting, fault, terminating| {
+            let health = Health { starting, started, ready: false, fault };
+            due(&all, &health, terminating).map(|(kind, _)| kind).collect::<Vec<_>>()
+        };
+        assert_eq!(due(false, false, None, false), [Kind::Startup]);
+        assert_eq!(due(true, false, None, false), [Kind::Liveness, Kind::Readiness]);
+        assert_eq!(due(true, false, Some(Fault::Liveness), false), [Kind::Readiness]);
+        assert_eq!(due(true, false, None, true), [Kind::Readiness]);
+        assert_eq!(due(false, false, None, true), []);
+        assert_eq!(due(true, true, None, false), []);
+    }
+}

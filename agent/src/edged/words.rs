@@ -1,0 +1,109 @@
+//! The last words of containers that have ended: what they wrote to their termination log, or the end of their log.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+};
+
+use super::observed::{LastWords, Observed, State};
+
+/// Longest message of a container.
+const MAX_WORDS: u64 = 4096;
+/// Longest end of a log that stands in.
+const MAX_TAIL: usize = 2048;
+/// Most lines of it.
+const MAX_LINES: usize = 80;
+/// As much of the log's end is read; it has more than its text in it.
+const MAX_LOG: u64 = 16 * 1024;
+
+/// Adds the last words to what the runtime says of the containers that have ended.
+pub(crate) async fn add(observed: &mut Observed) {
+    let ended = |state: &State| matches!(state, State::Exited { .. });
+    if !observed.containers.iter().any(|container| ended(&container.state) && container.words.is_some()) {
+        return;
+    }
+    let mut all = std::mem::take(&mut observed.containers);
+    let done = tokio::task::spawn_blocking(move || {
+        for container in &mut all {
+            let State::Exited { exit_code, message, .. } = &mut container.state else { continue };
+            let Some(words) = container.words.as_ref().map(|words| read(words, *exit_code)) else { continue };
+            if !words.is_empty() && !message.is_empty() {
+                message.push_str(": ");
+            }
+            message.push_str(&words);
+        }
+        all
+    });
+    // A task that cannot be waited for is one of a program that ends.
+    observed.containers = done.await.unwrap_or_default();
+}
+
+fn read(words: &LastWords, exit_code: i32) -> String {
+    let own = head(&words.file).unwrap_or_default();
+    match &words.log {
+        Some(log) if own.is_empty() && exit_code != 0 => {
+            tail(log).map(|log| last_lines(&log)).unwrap_or_default()
+        }
+        _ => own,
+    }
+}
+
+fn head(path: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_WORDS).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn tail(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(MAX_LOG);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_LOG).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // The first line may be half of one.
+    let whole = if start == 0 { &text } else { text.split_once('\n').map_or("", |(_, rest)| rest) };
+    Ok(whole.to_owned())
+}
+
+/// The end of a log in CRI's form: time, stream, `F` or `P` for a part of a line, text.
+fn last_lines(log: &str) -> String {
+    let mut text = String::new();
+    let lines: Vec<&str> = log.lines().collect();
+    for line in &lines[lines.len().saturating_sub(MAX_LINES)..] {
+        let mut parts = line.splitn(4, ' ');
+        let (Some(tag), Some(own)) = (parts.nth(2), parts.next()) else { continue };
+        text.push_str(own);
+        if !tag.starts_with('P') {
+            text.push('\n');
+        }
+    }
+    let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TAIL));
+    text.split_off(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_stands_in_for_words_after_a_failure_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, log) = (dir.path().join("words"), dir.path().join("0.log"));
+        std::fs::write(&log, "t stdout F one\nt stderr P tw\nt stderr F o\nt stdout F \nbroken\n").unwrap();
+        let words = LastWords { file: file.clone(), log: Some(log) };
+        assert_eq!(read(&words, 1), "one\ntwo\n\n");
+        assert_eq!(read(&words, 0), "");
+        std::fs::write(&file, "x".repeat(5000)).unwrap();
+        assert_eq!(read(&words, 1).len(), 4096);
+        assert_eq!(read(&LastWords { file: dir.path().join("none"), log: None }, 1), "");
+    }
+
+    #[test]
+    fn the_end_of_a_long_log_is_cut_between_characters() {
+        let log = format!("t stdout F {}\n", "é".repeat(3000)).repeat(100);
+        let text = last_lines(&log);
+        assert!(text.len() <= MAX_TAIL && text.ends_with("é\n"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Endpoint slices and endpoints of services with a selector: the addresses of the pods that they select.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{
+    core::v1::{Endpoints, Pod, Service},
+    discovery::v1::EndpointSlice,
+};
+use kube::{
+    ResourceExt,
+    runtime::{controller::Action, reflector::ObjectRef},
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+mod desired;
+
+use super::{
+    informers::{Change, Failure, Triggers, work},
+    workloads::Cluster,
+};
+
+/// Runs until `stop`.
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let services = cluster.services.clone();
+    let selecting = move |change: &Change<Pod>| {
+        if !desired::matters(change) {
+            return Vec::new();
+        }
+        let services = services.in_namespace(&change.object.namespace().unwrap_or_default());
+        let selects = |service: &&Arc<Service>| change.states().any(|pod| desired::selects(service, pod));
+        services.iter().filter(selects).map(|service| ObjectRef::from_obj(&**service)).collect()
+    };
+    // somebody else may have changed or deleted them
+    let of_slices = |change: &Change<EndpointSlice>| {
+        let service = change.object.labels().get(desired::SERVICE_NAME).cloned();
+        service.map(|name| ObjectRef::new(&name).within(&change.object.namespace().unwrap_or_default()))
+    };
+    let triggers = Triggers::none().and(&cluster.pods, selecting).and(&cluster.slices, of_slices);
+    let triggers = triggers.and(&cluster.endpoints, |change: &Change<Endpoints>| {
+        let namespace = change.object.namespace().unwrap_or_default();
+        change.gone.then(|| ObjectRef::new(&change.object.name_any()).within(&namespace))
+    });
+    work(cluster.services.clone(), triggers, cluster, reconcile, stop).await;
+}
+
+async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+    let selector = service.spec.as_ref().and_then(|spec| spec.selector.clone()).unwrap_or_default();
+    let is_external = service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
+    if selector.is_empty() || is_external || service.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let mut pods = cluster.pods.in_namespace(&service.namespace().unwrap_or_default());
+    pods.retain(|pod| desired::selects(&service, pod));
+    pods.sort_by_key(|pod| pod.name_any());
+    write_slices(&service, desired::slices(&service, &pods), &cluster).await?;
+    write_endpoints(&desired::endpoints(&service, &pods), &cluster).await?;
+    Ok(Action::await_change())
+}
+
+/// Makes the service's slices what they should be, with as few writes as that takes.
+async fn write_slices(
+    service: &Service,
+    desired: Vec<EndpointSlice>,
+    cluster: &Cluster,
+) -> Result<(), Failure> {
+    let mut there = cluster.slices.controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
+    there.retain(|slice| slice.metadata.deletion_timestamp.is_none());
+    there.sort_by_key(|slice| slice.name_any());
+    for new in desired {
+        let same = |old: &Arc<EndpointSlice>| old.address_type == new.address_type && old.ports == new.ports;
+        let at = there.iter().position(same);
+        match at.map(|at| there.remove(at)) {
+            Some(old) if old.endpoints == new.endpoints && desired::has_labels(&old, &new) => {}
+            Some(old) => {
+                let patch = json!({"metadata": {"labels": new.metadata.labels}, "endpoints": new.endpoints});
+                cluster.patch(&cluster.slices, &*old, &patch).await?;
+            }
+            None => drop(cluster.create(&cluster.slices, &new).await?),
+        }
+    }
+    cluster.delete_all(&cluster.slices, there).await
+}
+
+async fn write_endpoints(desired: &Endpoints, cluster: &Cluster) -> Result<(), Failure> {
+    let there = cluster.endpoints.get(&desired.namespace().unwrap_or_default(), &desired.name_any());
+    match there {
+        Some(old)
+            if old.subsets.clone().unwrap_or_default() == desired.subsets.clone().unwrap_or_default() =>
+        {
+            Ok(())
+        }
+        Some(old) => {
+            let patch = json!({"subsets": desired.subsets});
+            cluster.patch(&cluster.endpoints, &*old, &patch).await
+        }
+        None => match cluster.create(&cluster.endpoints, desired).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            result => Ok(drop(result?)),
+        },
+    }
+}

@@ -1,0 +1,187 @@
+//! Who owns whom, and what follows from it. Pure.
+//!
+//! Source: Kubernetes' garbage collector (`graph_builder.go`, `garbagecollector.go`).
+
+use std::collections::{HashMap, HashSet};
+
+/// The finalizer of an owner that goes after what it owns.
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of an owner that leaves behind what it owns.
+pub(super) const ORPHAN: &str = "orphan";
+
+/// The number of a kind in this process.
+pub(super) type KindId = usize;
+
+/// An owner reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    /// Whether an owner that goes last waits for this one.
+    pub(super) blocks: bool,
+}
+
+/// An object, as far as ownership goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) kind: KindId,
+    /// Empty for kinds without.
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) owners: Vec<Owner>,
+    pub(super) deleting: bool,
+    pub(super) finalizers: Vec<String>,
+}
+
+impl Node {
+    fn has(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|own| own == finalizer)
+    }
+
+    /// Whether it goes after what it owns, and waits for that.
+    fn is_waiting(&self) -> bool {
+        self.deleting && self.has(FOREGROUND)
+    }
+}
+
+/// What becomes of dependents of an object that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// What to do with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Nothing,
+    /// Ask the API about these owners; then decide again with what is known to be absent.
+    Verify(Vec<Owner>),
+    /// Delete it.
+    Delete(Propagation),
+    /// Take the references to these uids from it.
+    Disown(Vec<String>),
+    /// Take this finalizer from it.
+    Release(&'static str),
+    /// Take the references to it from these objects, then the finalizer from it.
+    Orphan(Vec<Node>),
+}
+
+/// All objects that own or are owned.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: HashMap<String, Node>,
+    /// By the uid of the owner, whether or not that is known.
+    dependents: HashMap<String, HashSet<String>>,
+}
+
+impl Graph {
+    pub(super) fn get(&self, uid: &str) -> Option<&Node> {
+        self.nodes.get(uid)
+    }
+
+    /// The uids of the known objects of a kind.
+    pub(super) fn of_kind(&self, kind: KindId) -> HashSet<String> {
+        self.nodes.values().filter(|node| node.kind == kind).map(|node| node.uid.clone()).collect()
+    }
+
+    /// Takes in an object as it is now. Answers the uids of those to be looked at for it.
+    pub(super) fn apply(&mut self, node: Node) -> Vec<String> {
+        let mut concerned = self.forget(&node.uid);
+        for owner in &node.owners {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(node.uid.clone());
+        }
+        if node.is_waiting() {
+            concerned.extend(self.dependents_of(&node.uid));
+        }
+        if !node.owners.is_empty() || node.deleting {
+            concerned.push(node.uid.clone());
+        }
+        self.nodes.insert(node.uid.clone(), node);
+        concerned
+    }
+
+    /// Takes in that an object is no more. Answers the uids of those to be looked at for it.
+    pub(super) fn remove(&mut self, uid: &str) -> Vec<String> {
+        let mut concerned = self.forget(uid);
+        concerned.extend(self.dependents_of(uid));
+        concerned
+    }
+
+    fn dependents_of(&self, uid: &str) -> Vec<String> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Answers its owners that wait for it.
+    fn forget(&mut self, uid: &str) -> Vec<String> {
+        let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
+        for owner in &node.owners {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+        let waits = |owner: &&Owner| self.nodes.get(&owner.uid).is_some_and(Node::is_waiting);
+        node.owners.iter().filter(waits).map(|owner| owner.uid.clone()).collect()
+    }
+
+    /// What to do with an object, given the uids that are known to be nobody's.
+    pub(super) fn decide(&self, uid: &str, absent: &HashSet<String>) -> Decision {
+        let Some(node) = self.nodes.get(uid) else { return Decision::Nothing };
+        if node.deleting {
+            return self.decide_deleting(node);
+        }
+        if node.owners.is_empty() {
+            return Decision::Nothing;
+        }
+        let (mut solid, mut waiting, mut gone, mut unknown) = (0, Vec::new(), Vec::new(), Vec::new());
+        for owner in &node.owners {
+            let known = self.nodes.get(&owner.uid);
+            match known.filter(|known| known.namespace.is_empty() || known.namespace == node.namespace) {
+                Some(known) if known.is_waiting() => waiting.push(owner.uid.clone()),
+                Some(_) => solid += 1,
+                // one of another namespace cannot own
+                None if absent.contains(&owner.uid) || known.is_some() => gone.push(owner.uid.clone()),
+                None => unknown.push(owner.clone()),
+            }
+        }
+        if !unknown.is_empty() {
+            return Decision::Verify(unknown);
+        }
+        if solid > 0 {
+            gone.extend(waiting);
+            return if gone.is_empty() { Decision::Nothing } else { Decision::Disown(gone) };
+        }
+        let has_dependents = self.dependents.contains_key(uid);
+        Decision::Delete(if node.has(ORPHAN) {
+            Propagation::Orphan
+        } else if node.has(FOREGROUND) || (!waiting.is_empty() && has_dependents) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        })
+    }
+
+    fn decide_deleting(&self, node: &Node) -> Decision {
+        let dependents = self.dependents.get(&node.uid).into_iter().flatten();
+        let dependents: Vec<_> = dependents.filter_map(|uid| self.nodes.get(uid)).collect();
+        if node.has(ORPHAN) {
+            return Decision::Orphan(dependents.into_iter().cloned().collect());
+        }
+        if !node.has(FOREGROUND) {
+            return Decision::Nothing;
+        }
+        let blocks =
+            |dependent: &&Node| dependent.owners.iter().any(|owner| owner.uid == node.uid && owner.blocks);
+        if dependents.iter().any(blocks) { Decision::Nothing } else { Decision::Release(FOREGROUND) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The kinds that the API serves and whose objects can go, and how to reach them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    core::PartialObjectMeta,
+    discovery::{Discovery, Scope, verbs},
+};
+use parking_lot::RwLock;
+
+use super::graph::{KindId, Node};
+
+/// A kind.
+#[derive(Clone, Debug)]
+pub(crate) struct ServedKind {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespaced: bool,
+}
+
+/// Every kind whose objects can be listed, watched and deleted.
+pub(crate) async fn served(client: &Client) -> Result<Vec<ServedKind>, kube::Error> {
+    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
+    let resources = discovery.groups().flat_map(|group| group.recommended_resources());
+    let usable = resources.filter(|(_, capabilities)| {
+        [verbs::LIST, verbs::WATCH, verbs::DELETE].iter().all(|verb| capabilities.supports_operation(verb))
+    });
+    let kind = |(resource, capabilities): (ApiResource, kube::discovery::ApiCapabilities)| ServedKind {
+        resource,
+        namespaced: capabilities.scope == Scope::Namespaced,
+    };
+    Ok(usable.map(kind).collect())
+}
+
+/// The kinds with their numbers. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Kinds(Arc<RwLock<Table>>);
+
+#[derive(Default)]
+struct Table {
+    kinds: Vec<ServedKind>,
+    /// By group and kind: a reference may name another version.
+    numbers: HashMap<(String, String), KindId>,
+}
+
+impl Kinds {
+    /// Takes in what is served; answers the kinds that are new.
+    pub(super) fn update(&self, served: Vec<ServedKind>) -> Vec<(KindId, ServedKind)> {
+        let mut table = self.0.write();
+        let mut new = Vec::new();
+        for kind in served {
+            let key = (kind.resource.group.clone(), kind.resource.kind.clone());
+            if !table.numbers.contains_key(&key) {
+                let number = table.kinds.len();
+                table.numbers.insert(key, number);
+                table.kinds.push(kind.clone());
+                new.push((number, kind));
+            }
+        }
+        new
+    }
+
+    /// The kind that an owner reference names.
+    pub(super) fn find(&self, api_version: &str, kind: &str) -> Option<ServedKind> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let table = self.0.read();
+        let number = table.numbers.get(&(group.to_owned(), kind.to_owned()))?;
+        table.kinds.get(*number).cloned()
+    }
+
+    /// The API of an object.
+    pub(super) fn api(&self, client: &Client, node: &Node) -> Option<Api<PartialObjectMeta<DynamicObject>>> {
+        let kind = self.0.read().kinds.get(node.kind).cloned()?;
+        Some(api(client, &kind, &node.namespace))
+    }
+}
+
+/// The API of a kind's objects in a namespace, their metadata alone.
+pub(super) fn api(
+    client: &Client,
+    kind: &ServedKind,
+    namespace: &str,
+) -> Api<PartialObjectMeta<DynamicObject>> {
+    if kind.namespaced {
+        Api::namespaced_with(client.clone(), namespace, &kind.resource)
+    } else {
+        Api::all_with(client.clone(), &kind.resource)
+    }
+}

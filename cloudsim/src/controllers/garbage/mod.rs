@@ -1,0 +1,255 @@
+//! Deletes what was owned by objects that are gone: in the background, before its owner (`foregroundDeletion`), or not at all
+//! (`orphan`).
+//!
+//! One watch of each kind's metadata feeds one graph, which one task owns; what follows from it is done by at most
+//! [`AT_ONCE`] tasks.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::DynamicObject,
+    core::PartialObjectMeta,
+    runtime::{WatchStreamExt, watcher},
+};
+use tokio::{sync::mpsc, task::JoinSet, time::MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+mod act;
+mod graph;
+mod kinds;
+
+pub(crate) use self::kinds::served;
+use self::{
+    act::Actor,
+    graph::{Decision, Graph, KindId, Node, Owner},
+    kinds::{Kinds, ServedKind},
+};
+
+/// How often it is asked which kinds there are.
+const REDISCOVER: Duration = Duration::from_secs(30);
+/// How many events may wait: the graph takes them in at once.
+const WAITING_EVENTS: usize = 1024;
+/// How many objects are dealt with at the same time.
+const AT_ONCE: usize = 32;
+/// How many owners that are no more are remembered, to ask for each only once.
+const REMEMBERED: usize = 10_000;
+
+type Metadata = PartialObjectMeta<DynamicObject>;
+
+/// What a watch tells the graph.
+enum News {
+    Event(watcher::Event<Metadata>),
+    /// It does not work, so nobody must wait for its list.
+    Broken,
+}
+
+/// Runs until `stop`.
+pub(crate) async fn run(client: Client, stop: CancellationToken) {
+    let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
+    let mut collector = Collector::new(client);
+    let mut discovery = tokio::time::interval(REDISCOVER);
+    discovery.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        // every arm can be dropped at its await: a tick or message is then still there, a finished task is not yet joined
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = discovery.tick() => collector.discover(&sender, &stop).await,
+            Some((kind, news)) = receiver.recv() => collector.observe(kind, news),
+            Some(done) = collector.tasks.join_next() => collector.finish(done),
+        }
+        collector.work();
+    }
+}
+
+/// The owner of the graph.
+struct Collector {
+    actor: Actor,
+    kinds: Kinds,
+    graph: Graph,
+    /// Kinds whose objects are not yet all known.
+    unlisted: HashSet<KindId>,
+    /// While a kind is listed anew: the objects that were known and not listed so far.
+    relisted: std::collections::HashMap<KindId, HashSet<String>>,
+    queue: VecDeque<String>,
+    queued: HashSet<String>,
+    busy: HashSet<String>,
+    absent: HashSet<String>,
+    tasks: JoinSet<Done>,
+}
+
+/// What came of dealing with an object.
+struct Done {
+    uid: String,
+    /// Owners that are no more.
+    absent: Vec<String>,
+    again: bool,
+}
+
+impl Collector {
+    fn new(client: Client) -> Self {
+        let kinds = Kinds::default();
+        Self {
+            actor: Actor { client, kinds: kinds.clone() },
+            kinds,
+            graph: Graph::default(),
+            unlisted: HashSet::new(),
+            relisted: std::collections::HashMap::new(),
+            queue: VecDeque::new(),
+            queued: HashSet::new(),
+            busy: HashSet::new(),
+            absent: HashSet::new(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    async fn discover(&mut self, sender: &mpsc::Sender<(KindId, News)>, stop: &CancellationToken) {
+        let served = match served(&self.actor.client).await {
+            Ok(served) => served,
+            Err(error) => {
+                warn!(error = &error as &dyn std::error::Error, "which kinds there are could not be asked");
+                return;
+            }
+        };
+        // events own nothing, are owned by nothing, and are many
+        let served = served.into_iter().filter(|kind| kind.resource.kind != "Event").collect();
+        for (number, kind) in self.kinds.update(served) {
+            self.unlisted.insert(number);
+            tokio::spawn(watch(self.actor.client.clone(), number, kind, sender.clone(), stop.child_token()));
+        }
+    }
+
+    fn observe(&mut self, kind: KindId, news: News) {
+        let concerned = match news {
+            News::Broken => {
+                self.unlisted.remove(&kind);
+                Vec::new()
+            }
+            News::Event(watcher::Event::Init) => {
+                self.relisted.insert(kind, self.graph.of_kind(kind));
+                Vec::new()
+            }
+            News::Event(watcher::Event::InitDone) => {
+                self.unlisted.remove(&kind);
+                let gone = self.relisted.remove(&kind).unwrap_or_default();
+                gone.iter().flat_map(|uid| self.graph.remove(uid)).collect()
+            }
+            News::Event(watcher::Event::InitApply(object)) => {
+                let node = node(kind, &object);
+                if let Some(missing) = self.relisted.get_mut(&kind) {
+                    missing.remove(&node.uid);
+                }
+                self.graph.apply(node)
+            }
+            News::Event(watcher::Event::Apply(object)) => self.graph.apply(node(kind, &object)),
+            News::Event(watcher::Event::Delete(object)) => {
+                let uid = object.uid().unwrap_or_default();
+                self.remember_absent(uid.clone());
+                self.graph.remove(&uid)
+            }
+        };
+        for uid in concerned {
+            self.enqueue(uid);
+        }
+    }
+
+    fn remember_absent(&mut self, uid: String) {
+        if self.absent.len() >= REMEMBERED {
+            self.absent.clear();
+        }
+        self.absent.insert(uid);
+    }
+
+    fn enqueue(&mut self, uid: String) {
+        if self.queued.insert(uid.clone()) {
+            self.queue.push_back(uid);
+        }
+    }
+
+    /// Deals with as many objects as may be dealt with at the same time, once all objects are known.
+    fn work(&mut self) {
+        if !self.unlisted.is_empty() {
+            return;
+        }
+        // those that are being dealt with come again when that is done
+        for _ in 0..self.queue.len() {
+            if self.busy.len() >= AT_ONCE {
+                return;
+            }
+            let Some(uid) = self.queue.pop_front() else { return };
+            if self.busy.contains(&uid) {
+                self.queue.push_back(uid);
+                continue;
+            }
+            self.queued.remove(&uid);
+            let decision = self.graph.decide(&uid, &self.absent);
+            let Some(node) = self.graph.get(&uid).filter(|_| decision != Decision::Nothing) else { continue };
+            debug!(name = %node.name, ?decision, "an object's owners changed");
+            self.busy.insert(uid);
+            let (actor, node) = (self.actor.clone(), node.clone());
+            self.tasks.spawn(async move { actor.act(&node, decision).await });
+        }
+    }
+
+    fn finish(&mut self, done: Result<Done, tokio::task::JoinError>) {
+        let Ok(done) = done else { return };
+        self.busy.remove(&done.uid);
+        for uid in done.absent {
+            self.remember_absent(uid);
+        }
+        if done.again {
+            self.enqueue(done.uid);
+        }
+    }
+}
+
+fn node(kind: KindId, object: &Metadata) -> Node {
+    let meta = object.meta();
+    let owner = |owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| Owner {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+        blocks: owner.block_owner_deletion == Some(true),
+    };
+    Node {
+        kind,
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        owners: meta.owner_references.iter().flatten().map(owner).collect(),
+        deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
+    }
+}
+
+async fn watch(
+    client: Client,
+    number: KindId,
+    kind: ServedKind,
+    sender: mpsc::Sender<(KindId, News)>,
+    stop: CancellationToken,
+) {
+    let api: Api<Metadata> = Api::all_with(client, &kind.resource);
+    let events = watcher::watcher(api, watcher::Config::default())
+        .default_backoff()
+        .take_until(stop.cancelled_owned());
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        let news = event.map_or_else(
+            |error| {
+                debug!(kind = %kind.resource.kind, error = &error as &dyn std::error::Error, "a watch began anew");
+                News::Broken
+            },
+            News::Event,
+        );
+        if sender.send((number, news)).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Deletes pods that nobody else will: those of nodes that are gone, those that ended when there are too many of them, and
+//! those that are to go and never had a node.
+//!
+//! Source: Kubernetes' pod garbage collector.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use serde_json::json;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::workloads::{
+    Cluster,
+    pods::{is_finished, phase},
+};
+
+/// How often pods are looked through.
+const PERIOD: Duration = Duration::from_secs(20);
+/// How long a node must be gone before its pods are.
+const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
+/// How many pods that ended are kept.
+const KEPT: usize = 12_500;
+
+/// Runs until `stop`.
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let complete = async {
+        cluster.pods.completed().await;
+        cluster.nodes.completed().await;
+    };
+    if stop.run_until_cancelled(complete).await.is_none() {
+        return;
+    }
+    let mut missing = Missing::default();
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // a tick that is dropped at its await comes again
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        let (pods, nodes) = (cluster.pods.all(), cluster.nodes.all());
+        for (pod, why) in choose(&pods, &nodes, &mut missing, KEPT, Timestamp::now()) {
+            if let Err(error) = collect(&cluster, &pod, why).await {
+                warn!(error = &error as &dyn std::error::Error, pod = %pod.name_any(), "a pod could not be collected");
+            }
+        }
+    }
+}
+
+/// Since when a node that pods name is not there.
+type Missing = HashMap<String, Timestamp>;
+
+/// Why a pod goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    NodeGone,
+    TooMany,
+    NeverScheduled,
+}
+
+fn choose(
+    pods: &[Arc<Pod>],
+    nodes: &[Arc<Node>],
+    missing: &mut Missing,
+    kept: usize,
+    now: Timestamp,
+) -> Vec<(Arc<Pod>, Why)> {
+    let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+    let there: std::collections::HashSet<_> = nodes.iter().map(|node| node.name_any()).collect();
+    let named: std::collections::HashSet<_> =
+        pods.iter().map(|pod| node_of(pod)).filter(|name| !name.is_empty()).collect();
+    missing.retain(|name, _| named.contains(name) && !there.contains(name));
+    for name in named.difference(&there) {
+        missing.entry(name.clone()).or_insert(now);
+    }
+    let is_gone =
+        |name: &str| missing.get(name).is_some_and(|since| now.duration_since(*since) >= QUARANTINE);
+    let mut chosen = Vec::new();
+    let mut ended = Vec::new();
+    for pod in pods {
+        let node = node_of(pod);
+        if is_gone(&node) {
+            chosen.push((Arc::clone(pod), Why::NodeGone));
+        } else if node.is_empty() && pod.metadata.deletion_timestamp.is_some() {
+            chosen.push((Arc::clone(pod), Why::NeverScheduled));
+        } else if is_finished(pod) && pod.metadata.deletion_timestamp.is_none() {
+            ended.push(Arc::clone(pod));
+        }
+    }
+    ended.sort_by_key(|pod| pod.metadata.creation_timestamp.clone());
+    ended.truncate(ended.len().saturating_sub(kept));
+    chosen.extend(ended.into_iter().map(|pod| (pod, Why::TooMany)));
+    chosen
+}
+
+async fn collect(cluster: &Cluster, pod: &Pod, why: Why) -> Result<(), kube::Error> {
+    let api = cluster.beside::<Pod>(pod);
+    let name = pod.name_any();
+    if why == Why::NodeGone {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        // the cache may be late
+        if Api::<Node>::all(cluster.client.clone()).get_metadata_opt(&node).await?.is_some() {
+            return Ok(());
+        }
+        if !matches!(phase(pod), "Succeeded" | "Failed") {
+            let failed = json!({"status": {"phase": "Failed", "conditions": [{
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists",
+                "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            }]}});
+            gone_is_fine(
+                api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(failed)).await.map(drop),
+            )?;
+        }
+    }
+    info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, ?why, "a pod that nobody else would delete");
+    let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
+    let params = DeleteParams { preconditions, ..DeleteParams::background().grace_period(0) };
+    gone_is_fine(api.delete(&name, &params).await.map(drop))
+}
+
+fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, node: &str, change: Value) -> Arc<Pod> {
+        let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [], "nodeName": node}, "status": {"phase": "Running"}});
+        if let Some(phase) = change.get("phase") {
+            pod["status"]["phase"] = phase.clone();
+            pod["metadata"]["creationTimestamp"] = change["at"].clone();
+        }
+        if change.get("deleting").is_some() {
+            pod["metadata"]["deletionTimestamp"] = json!("2025-06-01T00:00:00Z");
+        }
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn pods_that_nobody_else_deletes_are_found() {
+        let nodes = [Arc::new(serde_json::from_value::<Node>(json!({"metadata": {"name": "a"}})).unwrap())];
+        let ended = |name: &str, at: &str| pod(name, "a", json!({"phase": "Failed", "at": at}));
+        let pods = [
+            pod("fine", "a", json!({})),
+            pod("lost", "b", json!({})),
+            pod("waits", "", json!({})),
+            pod("never", "", json!({"deleting": true})),
+            ended("young", "2025-06-01T00:00:02Z"),
+            ended("old", "2025-06-01T00:00:01Z"),
+        ];
+        let mut missing = Missing::default();
+        let mut at = |second: i64| {
+            let now = Timestamp::from_second(1_750_000_000 + second).unwrap();
+            let chosen = choose(&pods, &nodes, &mut missing, 1, now);
+            chosen.into_iter().map(|(pod, why)| (pod.name_any(), why)).collect::<Vec<_>>()
+        };
+        let always = vec![("never".to_owned(), Why::NeverScheduled), ("old".to_owned(), Why::TooMany)];
+        assert_eq!(at(0), always);
+        assert_eq!(at(39), always);
+        assert_eq!(at(40)[0], ("lost".to_owned(), Why::NodeGone));
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether a node is one that a pod may be on: selectors, affinity, taints. Pure.
+
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
+};
+use kube::ResourceExt;
+
+/// Whether the node has what the pod's `nodeSelector` and required node affinity ask for.
+pub(crate) fn wants(spec: &PodSpec, node: &Node) -> bool {
+    let mut selector = spec.node_selector.iter().flatten();
+    if !selector.all(|(key, value)| node.labels().get(key) == Some(value)) {
+        return false;
+    }
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required =
+        affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    required.is_none_or(|required| required.node_selector_terms.iter().any(|term| matches(term, node)))
+}
+
+/// All requirements of a term; one without any matches nothing.
+fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let expressions = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    if expressions.is_empty() && fields.is_empty() {
+        return false;
+    }
+    let label = |requirement: &&NodeSelectorRequirement| {
+        fits(requirement, node.labels().get(&requirement.key).map(String::as_str))
+    };
+    let field = |requirement: &&NodeSelectorRequirement| {
+        let name = node.metadata.name.as_deref();
+        fits(requirement, name.filter(|_| requirement.key == "metadata.name"))
+    };
+    expressions.iter().all(|requirement| label(&requirement))
+        && fields.iter().all(|requirement| field(&requirement))
+}
+
+fn fits(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let among = || value.is_some_and(|value| values.iter().any(|wanted| wanted == value));
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+    let bound = || number(values.first().map(String::as_str));
+    match requirement.operator.as_str() {
+        "In" => among(),
+        "NotIn" => !among(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => matches!((number(value), bound()), (Some(value), Some(bound)) if value > bound),
+        "Lt" => matches!((number(value), bound()), (Some(value), Some(bound)) if value < bound),
+        _ => false,
+    }
+}
+
+/// Whether a pod with this toleration may be on a node with this taint.
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let same_key = if key.is_empty() { exists } else { key == taint.key };
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    let value = toleration.value.as_deref().unwrap_or_default();
+    same_key
+        && (effect.is_empty() || effect == taint.effect)
+        && (exists || value == taint.value.as_deref().unwrap_or_default())
+}
+
+/// The node's taints with one of these effects that no toleration is for.
+pub(crate) fn untolerated<'a>(
+    tolerations: &'a [Toleration],
+    node: &'a Node,
+    effects: &'a [&str],
+) -> impl Iterator<Item = &'a Taint> {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints
+        .filter(|taint| effects.contains(&taint.effect.as_str()))
+        .filter(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node() -> Node {
+        serde_json::from_value(
+            json!({"metadata": {"name": "edge-1", "labels": {"zone": "a", "cores": "4"}}, "spec": {"taints": [
+            {"key": "gpu", "effect": "NoSchedule"}, {"key": "off", "effect": "NoExecute"}]}}),
+        )
+        .unwrap()
+    }
+
+    fn spec(term: Value) -> PodSpec {
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
+        serde_json::from_value(json!({"containers": [], "affinity": affinity})).unwrap()
+    }
+
+    #[test]
+    fn affinity_terms_match_labels_and_the_name() {
+        let expression = |key, operator, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        for (term, expected) in [
+            (expression("zone", "In", &["a", "b"]), true),
+            (expression("zone", "NotIn", &["a"]), false),
+            (expression("disk", "NotIn", &["a"]), true),
+            (expression("zone", "Exists", &[]), true),
+            (expression("disk", "DoesNotExist", &[]), true),
+            (expression("cores", "Gt", &["3"]), true),
+            (expression("cores", "Lt", &["4"]), false),
+            (
+                json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["edge-1"]}]}),
+                true,
+            ),
+            (
+                json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["edge-2"]}]}),
+                false,
+            ),
+            (json!({}), false),
+        ] {
+            assert_eq!(wants(&spec(term.clone()), &node()), expected, "{term}");
+        }
+    }
+
+    #[test]
+    fn taints_are_tolerated_by_key_value_and_effect() {
+        let node = node();
+        let left = |tolerations: Value| {
+            let tolerations: Vec<Toleration> = serde_json::from_value(tolerations).unwrap();
+            untolerated(&tolerations, &node, &["NoSchedule", "NoExecute"])
+                .map(|taint| taint.key.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(left(json!([])), ["gpu", "off"]);
+        assert_eq!(left(json!([{"key": "gpu", "operator": "Exists"}])), ["off"]);
+        assert_eq!(left(json!([{"operator": "Exists", "effect": "NoExecute"}])), ["gpu"]);
+        assert!(left(json!([{"operator": "Exists"}])).is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! Conditions in the statuses of workloads. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        apps::v1::{DeploymentCondition, ReplicaSetCondition},
+        batch::v1::JobCondition,
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+/// This second: times of objects have no fractions.
+pub(crate) fn seconds(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// What a condition says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Condition<'a> {
+    /// As in `Available`.
+    pub(crate) type_: &'a str,
+    /// Whether it holds.
+    pub(crate) holds: bool,
+    /// One word for machines.
+    pub(crate) reason: &'a str,
+    /// A sentence for people.
+    pub(crate) message: String,
+}
+
+impl Condition<'_> {
+    fn status(&self) -> &'static str {
+        if self.holds { "True" } else { "False" }
+    }
+
+    /// Sets it among a deployment's: the time of transition stays while the status does.
+    pub(crate) fn set_deployment(self, conditions: &mut Vec<DeploymentCondition>, now: Timestamp) {
+        let now = seconds(now);
+        let known = conditions.iter().position(|condition| condition.type_ == self.type_);
+        let old = known.map(|at| conditions.remove(at));
+        let same = |old: &&DeploymentCondition| {
+            old.status == self.status() && old.reason.as_deref() == Some(self.reason)
+        };
+        if let Some(old) = old.as_ref().filter(same).filter(|old| old.message.as_ref() == Some(&self.message))
+        {
+            return conditions.push(old.clone());
+        }
+        let transition =
+            old.filter(|old| old.status == self.status()).and_then(|old| old.last_transition_time);
+        conditions.push(DeploymentCondition {
+            type_: self.type_.to_owned(),
+            status: self.status().to_owned(),
+            reason: Some(self.reason.to_owned()),
+            message: Some(self.message),
+            last_update_time: Some(now.clone()),
+            last_transition_time: Some(transition.unwrap_or(now)),
+        });
+    }
+
+    /// Sets it among a replica set's.
+    pub(crate) fn set_replica_set(self, conditions: &mut Vec<ReplicaSetCondition>, now: Timestamp) {
+        let known = conditions.iter().any(|old| {
+            old.type_ == self.type_
+                && old.status == self.status()
+                && old.message.as_ref() == Some(&self.message)
+        });
+        if known {
+            return;
+        }
+        conditions.retain(|old| old.type_ != self.type_);
+        conditions.push(ReplicaSetCondition {
+            type_: self.type_.to_owned(),
+            status: self.status().to_owned(),
+            reason: Some(self.reason.to_owned()),
+            message: Some(self.message),
+            last_transition_time: Some(seconds(now)),
+        });
+    }
+
+    /// Sets it among a job's.
+    pub(crate) fn set_job(self, conditions: &mut Vec<JobCondition>, now: Timestamp) {
+        if conditions.iter().any(|old| old.type_ == self.type_ && old.status == self.status()) {
+            return;
+        }
+        conditions.retain(|old| old.type_ != self.type_);
+        conditions.push(JobCondition {
+            type_: self.type_.to_owned(),
+            status: self.status().to_owned(),
+            reason: Some(self.reason.to_owned()),
+            message: Some(self.message),
+            last_probe_time: Some(seconds(now)),
+            last_transition_time: Some(seconds(now)),
+        });
+    }
+}

@@ -1,0 +1,225 @@
+//! Cron jobs: jobs by the clock.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use k8s_openapi::{
+    api::{
+        batch::v1::{CronJob, CronJobSpec, Job},
+        core::v1::ObjectReference,
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::{Resource, ResourceExt, api::ObjectMeta, runtime::controller::Action};
+use tokio_util::sync::CancellationToken;
+
+mod schedule;
+
+use self::schedule::Schedule;
+use super::{cluster::Cluster, pods::controller_reference};
+use crate::controllers::informers::{Failure, Triggers, work};
+
+/// The annotation of a job: the time for which it was made.
+const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+/// How many missed times are looked through; who missed more missed them for longer than anybody wants them back.
+const MISSED: usize = 100;
+
+/// Runs until `stop`.
+pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let triggers = Triggers::none().and_owned(&cluster.jobs);
+    work(cluster.cron_jobs.clone(), triggers, cluster, reconcile, stop).await;
+}
+
+async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+    let Some(spec) = &cron.spec else { return Ok(Action::await_change()) };
+    if cron.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let schedule = read(spec)?;
+    let now = Timestamp::now();
+    let jobs = cluster.jobs.controlled_by(cron.meta().uid.as_deref().unwrap_or_default());
+    clean_up(spec, &jobs, &cluster).await?;
+    let active: Vec<_> = jobs.iter().filter(|job| end(job).is_none()).cloned().collect();
+    let last = cron.status.as_ref().and_then(|status| status.last_schedule_time.as_ref()).map(|time| time.0);
+    let due = if spec.suspend == Some(true) { None } else { due(&cron, spec, &schedule, last, now) };
+    let started = match due {
+        Some(time) => start(&cron, spec, time, &active, &cluster).await?,
+        None => false,
+    };
+    report(&cron, due.filter(|_| started).or(last), &cluster).await?;
+    if spec.suspend == Some(true) {
+        return Ok(Action::await_change());
+    }
+    let next =
+        schedule.next(now).map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
+    // a little later than due, as clocks of timers and times may differ
+    Ok(next.map_or_else(Action::await_change, |left| Action::requeue(left + Duration::from_millis(100))))
+}
+
+fn read(spec: &CronJobSpec) -> Result<Schedule, Failure> {
+    let zone = match spec.time_zone.as_deref() {
+        None | Some("") => TimeZone::UTC,
+        Some(name) => TimeZone::get(name).map_err(|error| Failure::Invalid(error.to_string()))?,
+    };
+    Schedule::parse(&spec.schedule, zone).map_err(|error| Failure::Invalid(error.to_string()))
+}
+
+/// The latest time that is due and was not taken, unless it is too late for it.
+fn due(
+    cron: &CronJob,
+    spec: &CronJobSpec,
+    schedule: &Schedule,
+    last: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let created = cron.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let mut from = last.or(created)?;
+    let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
+    if let Some(earliest) = deadline.and_then(|deadline| now.checked_sub(deadline).ok()) {
+        from = from.max(earliest);
+    }
+    let mut latest = None;
+    for _ in 0..MISSED {
+        match schedule.next(latest.unwrap_or(from)).filter(|time| *time <= now) {
+            Some(time) => latest = Some(time),
+            None => return latest,
+        }
+    }
+    // very many: begin again with the present
+    let recent = now.checked_sub(SignedDuration::from_hours(24)).ok()?.max(from);
+    let times = std::iter::successors(schedule.next(recent), |time| schedule.next(*time));
+    times.take_while(|time| *time <= now).last().or(latest)
+}
+
+/// Makes the job of a time, as the policy about those still running allows. Answers whether the time is taken.
+async fn start(
+    cron: &CronJob,
+    spec: &CronJobSpec,
+    time: Timestamp,
+    active: &[Arc<Job>],
+    cluster: &Cluster,
+) -> Result<bool, Failure> {
+    match spec.concurrency_policy.as_deref() {
+        Some("Forbid") if !active.is_empty() => return Ok(false),
+        Some("Replace") => cluster.delete_all(&cluster.jobs, active.to_vec()).await?,
+        _ => {}
+    }
+    match cluster.create(&cluster.jobs, &job(cron, spec, time)).await {
+        Ok(_) => Ok(true),
+        // made before, and not written down
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn job(cron: &CronJob, spec: &CronJobSpec, time: Timestamp) -> Job {
+    let template = &spec.job_template;
+    let metadata = template.metadata.clone().unwrap_or_default();
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    annotations.insert(SCHEDULED.into(), time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    Job {
+        metadata: ObjectMeta {
+            // minutes since 1970, as Kubernetes names them
+            name: Some(format!("{}-{}", cron.name_any(), time.as_second() / 60)),
+            namespace: cron.namespace(),
+            labels: metadata.labels,
+            annotations: Some(annotations),
+            owner_references: Some(vec![controller_reference(cron)]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec.clone(),
+        status: None,
+    }
+}
+
+/// How a job ended, if it did.
+fn end(job: &Job) -> Option<&str> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let ended = conditions.iter().find(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed"));
+    ended.filter(|condition| condition.status == "True").map(|condition| condition.type_.as_str())
+}
+
+async fn clean_up(spec: &CronJobSpec, jobs: &[Arc<Job>], cluster: &Cluster) -> Result<(), Failure> {
+    for (how, limit, default) in
+        [("Complete", spec.successful_jobs_history_limit, 3), ("Failed", spec.failed_jobs_history_limit, 1)]
+    {
+        let mut ended: Vec<_> = jobs.iter().filter(|job| end(job) == Some(how)).cloned().collect();
+        ended.sort_by_key(|job| (job.metadata.creation_timestamp.clone(), job.name_any()));
+        let limit = usize::try_from(limit.unwrap_or(default)).unwrap_or_default();
+        ended.truncate(ended.len().saturating_sub(limit));
+        cluster.delete_all(&cluster.jobs, ended).await?;
+    }
+    Ok(())
+}
+
+async fn report(cron: &CronJob, last: Option<Timestamp>, cluster: &Cluster) -> Result<(), Failure> {
+    let mut jobs = cluster.jobs.controlled_by(cron.meta().uid.as_deref().unwrap_or_default());
+    jobs.sort_by_key(|job| job.name_any());
+    let mut status = cron.status.clone().unwrap_or_default();
+    let reference = |job: &Arc<Job>| ObjectReference {
+        api_version: Some("batch/v1".into()),
+        kind: Some("Job".into()),
+        name: job.metadata.name.clone(),
+        namespace: job.metadata.namespace.clone(),
+        resource_version: None,
+        uid: job.metadata.uid.clone(),
+        field_path: None,
+    };
+    let active: Vec<_> = jobs.iter().filter(|job| end(job).is_none()).map(reference).collect();
+    status.active = (!active.is_empty()).then_some(active);
+    status.last_schedule_time = last.map(Time);
+    let completions = jobs.iter().filter_map(|job| job.status.as_ref()?.completion_time.clone());
+    status.last_successful_time = completions.chain(status.last_successful_time.clone()).max();
+    cluster.write_status(&cluster.cron_jobs, cron, &cron.status, &status).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn cron(spec: Value) -> CronJob {
+        let mut cron = json!({"metadata": {"name": "c", "uid": "1", "creationTimestamp": "2025-06-01T00:00:00Z"},
+            "spec": {"schedule": "*/10 * * * *", "jobTemplate": {"spec": {"template": {}}}}});
+        for (key, value) in spec.as_object().unwrap() {
+            cron["spec"][key] = value.clone();
+        }
+        serde_json::from_value(cron).unwrap()
+    }
+
+    #[test]
+    fn the_latest_missed_time_is_due() {
+        for (spec, last, now, expected) in [
+            (json!({}), None, "2025-06-01T00:09:59Z", None),
+            (json!({}), None, "2025-06-01T00:10:00Z", Some("2025-06-01T00:10:00Z")),
+            (json!({}), Some("2025-06-01T00:10:00Z"), "2025-06-01T00:19:00Z", None),
+            (json!({}), Some("2025-06-01T00:10:00Z"), "2025-06-01T01:05:00Z", Some("2025-06-01T01:00:00Z")),
+            (json!({}), Some("2025-06-01T00:10:00Z"), "2025-09-01T01:05:00Z", Some("2025-09-01T01:00:00Z")),
+            (json!({"startingDeadlineSeconds": 60}), None, "2025-06-01T00:15:00Z", None),
+            (
+                json!({"startingDeadlineSeconds": 600}),
+                None,
+                "2025-06-01T00:15:00Z",
+                Some("2025-06-01T00:10:00Z"),
+            ),
+        ] {
+            let cron = cron(spec);
+            let spec = cron.spec.clone().unwrap();
+            let found = due(&cron, &spec, &read(&spec).unwrap(), last.map(at), at(now));
+            assert_eq!(found, expected.map(at), "{last:?} {now}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_named_after_its_time() {
+        let cron = cron(json!({}));
+        let job = job(&cron, cron.spec.as_ref().unwrap(), at("2025-06-01T00:10:00Z"));
+        assert_eq!(job.name_any(), "c-29145610");
+        assert_eq!(job.annotations()[SCHEDULED], "2025-06-01T00:10:00Z");
+    }
+}

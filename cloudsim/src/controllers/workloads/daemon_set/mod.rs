@@ -1,0 +1,101 @@
+//! Daemon sets: one pod on each node that fits.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, DaemonSetStatus},
+    core::v1::{Node, Pod},
+};
+use kube::{
+    ResourceExt,
+    runtime::{controller::Action, reflector::ObjectRef},
+};
+use tokio_util::sync::CancellationToken;
+
+mod plan;
+
+use super::{
+    cluster::Cluster,
+    hash,
+    history::{self, Owner},
+    pods::{is_available, is_ready},
+    triggers::adopters,
+};
+use crate::controllers::informers::{Change, Failure, Triggers, work};
+
+/// Runs until `stop`.
+pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let sets = cluster.daemon_sets.clone();
+    let every_set = move |change: &Change<Node>| {
+        let sets = if plan::concerns_daemons(change) { sets.all() } else { Vec::new() };
+        sets.iter().map(|set| ObjectRef::from_obj(&**set)).collect::<Vec<_>>()
+    };
+    let triggers = Triggers::none().and_owned(&cluster.pods).and(&cluster.nodes, every_set).and(
+        &cluster.pods,
+        adopters(&cluster.daemon_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),
+    );
+    work(cluster.daemon_sets.clone(), triggers, cluster, reconcile, stop).await;
+}
+
+async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+    let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
+    let template = serde_json::to_value(&spec.template).unwrap_or_default();
+    let collisions = set.status.as_ref().and_then(|status| status.collision_count);
+    let owner = Owner { object: &*set, selector: &spec.selector, template, collisions };
+    let pods = cluster.claimed(&cluster.pods, &*set, &spec.selector).await?;
+    if set.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let (revisions, present) = history::revisions(&owner, &cluster).await?;
+    let revision = history::label(&present);
+    let nodes = cluster.nodes.all();
+    let now = Timestamp::now();
+    let plan = plan::plan(&set, &revision, &nodes, &pods, now);
+    cluster.delete_all(&cluster.pods, plan.delete).await?;
+    let made = plan.create.iter().map(|node| plan::pod(&set, &revision, node)).collect();
+    cluster.create_all(&cluster.pods, made).await?;
+    let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
+    let status = status(&set, &revision, &nodes, &pods, now);
+    cluster.write_status(&cluster.daemon_sets, &*set, &set.status, &status).await?;
+    let in_use: Vec<_> =
+        pods.iter().filter_map(|pod| pod.labels().get(hash::REVISION)).map(String::as_str).collect();
+    let in_use: Vec<&str> = in_use.into_iter().chain([revision.as_str()]).collect();
+    history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster).await?;
+    Ok(super::until_available(&pods, spec.min_ready_seconds, now))
+}
+
+fn status(
+    set: &DaemonSet,
+    revision: &str,
+    nodes: &[Arc<Node>],
+    pods: &[Arc<Pod>],
+    now: Timestamp,
+) -> DaemonSetStatus {
+    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
+    let mut status = DaemonSetStatus {
+        observed_generation: set.metadata.generation,
+        collision_count: set.status.as_ref().and_then(|status| status.collision_count),
+        ..DaemonSetStatus::default()
+    };
+    let (mut updated, mut available) = (0, 0);
+    for node in nodes {
+        let name = node.name_any();
+        let here: Vec<_> = pods.iter().filter(|pod| plan::node_of(pod) == Some(name.as_str())).collect();
+        if !plan::should_run(set, node) {
+            status.number_misscheduled += i32::from(!here.is_empty());
+            continue;
+        }
+        status.desired_number_scheduled += 1;
+        status.current_number_scheduled += i32::from(!here.is_empty());
+        let any = |holds: &dyn Fn(&Pod) -> bool| i32::from(here.iter().any(|pod| holds(pod)));
+        status.number_ready += any(&|pod| is_ready(pod));
+        available += any(&|pod| is_available(pod, min_ready, now));
+        updated += any(&|pod| pod.labels().get(hash::REVISION).is_some_and(|own| own == revision));
+    }
+    let some = |number: i32| (number > 0).then_some(number);
+    status.updated_number_scheduled = some(updated);
+    status.number_available = some(available);
+    status.number_unavailable = some(status.desired_number_scheduled - available);
+    status
+}

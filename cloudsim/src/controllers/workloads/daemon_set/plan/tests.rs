@@ -1,0 +1,105 @@
+//! Tests of [`super`].
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn set(spec: Value) -> DaemonSet {
+    let mut set = json!({"metadata": {"name": "agent", "namespace": "n", "uid": "1"},
+        "spec": {"selector": {}, "template": {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": []}}}});
+    for (key, value) in spec.as_object().unwrap() {
+        set["spec"]["template"]["spec"][key] = value.clone();
+    }
+    serde_json::from_value(set).unwrap()
+}
+
+fn node(name: &str, taints: Value) -> Arc<Node> {
+    let labels = json!({"zone": "a", "name": name});
+    Arc::new(
+        serde_json::from_value(
+            json!({"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}}),
+        )
+        .unwrap(),
+    )
+}
+
+fn running(name: &str, node: &str, revision: &str) -> Arc<Pod> {
+    let conditions =
+        json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]);
+    let labels = json!({hash::REVISION: revision});
+    Arc::new(serde_json::from_value(json!({"metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [], "nodeName": node}, "status": {"phase": "Running", "conditions": conditions}})).unwrap())
+}
+
+fn changed(pod: Arc<Pod>, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
+    let mut pod = (*pod).clone();
+    change(&mut pod);
+    Arc::new(pod)
+}
+
+fn texts(plan: &Plan) -> (Vec<String>, Vec<String>) {
+    (plan.delete.iter().map(|pod| pod.name_any()).collect(), plan.create.clone())
+}
+
+fn planned(set: &DaemonSet, nodes: &[Arc<Node>], pods: &[Arc<Pod>]) -> (Vec<String>, Vec<String>) {
+    texts(&plan(set, "now", nodes, pods, "2025-06-01T00:00:00Z".parse().unwrap()))
+}
+
+#[test]
+fn each_fitting_node_has_one_pod() {
+    let nodes = [
+        node("a", json!([])),
+        node("b", json!([])),
+        node("c", json!([{"key": "gpu", "effect": "NoSchedule"}])),
+    ];
+    let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let all = set(json!({}));
+    assert_eq!(planned(&all, &nodes, &[]), (vec![], strings(&["a", "b"])));
+    assert_eq!(planned(&all, &nodes, &[running("1", "a", "now")]), (vec![], strings(&["b"])));
+    let tolerant = set(json!({"tolerations": [{"operator": "Exists"}]}));
+    assert_eq!(planned(&tolerant, &nodes, &[]).1, strings(&["a", "b", "c"]));
+    let picky = set(json!({"nodeSelector": {"name": "b"}}));
+    assert_eq!(planned(&picky, &nodes, &[running("1", "a", "now")]), (strings(&["1"]), strings(&["b"])));
+    let twice = [running("1", "a", "now"), running("2", "a", "now"), running("3", "b", "now")];
+    assert_eq!(planned(&all, &nodes, &twice).0, ["2"]);
+}
+
+#[test]
+fn a_node_out_of_reach_keeps_its_pod() {
+    let away = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
+    assert_eq!(planned(&set(json!({})), &[node("a", away)], &[running("1", "a", "now")]), (vec![], vec![]));
+}
+
+#[test]
+fn a_pod_that_ends_is_replaced_when_it_is_gone() {
+    let nodes = [node("a", json!([]))];
+    let ending = changed(running("1", "a", "now"), |pod| {
+        pod.metadata.deletion_timestamp = serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
+    });
+    assert_eq!(planned(&set(json!({})), &nodes, &[ending]), (vec![], vec![]));
+    let failed =
+        changed(running("1", "a", "now"), |pod| pod.status.as_mut().unwrap().phase = Some("Failed".into()));
+    assert_eq!(planned(&set(json!({})), &nodes, &[failed]), (vec!["1".into()], vec!["a".into()]));
+}
+
+#[test]
+fn old_templates_go_one_by_one_the_broken_first() {
+    let nodes = [node("a", json!([])), node("b", json!([])), node("c", json!([]))];
+    let old = || vec![running("1", "a", "old"), running("2", "b", "old"), running("3", "c", "old")];
+    assert_eq!(planned(&set(json!({})), &nodes, &old()).0, ["1"]);
+    let mut pods = old();
+    pods[1] = changed(running("2", "b", "old"), |pod| pod.status.as_mut().unwrap().conditions = None);
+    assert_eq!(planned(&set(json!({})), &nodes, &pods).0, ["2"]);
+    let mut pods = old();
+    pods[0] = changed(running("1", "a", "now"), |pod| pod.status.as_mut().unwrap().conditions = None);
+    assert!(planned(&set(json!({})), &nodes, &pods).0.is_empty(), "the new one is not there yet");
+}
+
+#[test]
+fn its_pod_knows_its_node() {
+    let pod = pod(&set(json!({})), "now", "a");
+    assert_eq!((node_of(&pod), pod.metadata.generate_name.as_deref()), (Some("a"), Some("agent-")));
+    let spec = pod.spec.unwrap();
+    assert_eq!(spec.tolerations.unwrap().len(), 8);
+}

@@ -1,0 +1,176 @@
+//! How many pods each replica set of a deployment should have next. Pure.
+//!
+//! Source: Kubernetes' deployment controller (`rolling.go`, `recreate.go`, `util/deployment_util.go`).
+
+use k8s_openapi::{
+    api::apps::v1::{Deployment, ReplicaSet},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use kube::ResourceExt;
+
+/// The annotation of a replica set: how many pods its deployment wanted when it was last scaled.
+pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+/// The annotation of a replica set: the same with the surge.
+pub(super) const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
+
+/// What a rolling update may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// How many pods are wanted.
+    pub(super) desired: i32,
+    /// How many more there may be for a while.
+    pub(super) surge: i32,
+    /// How many of the wanted ones may be missing for a while.
+    pub(super) unavailable: i32,
+}
+
+impl Limits {
+    /// Of a deployment.
+    pub(super) fn of(deployment: &Deployment) -> Self {
+        let spec = deployment.spec.clone().unwrap_or_default();
+        let desired = spec.replicas.unwrap_or(1);
+        let strategy = spec.strategy.unwrap_or_default();
+        if strategy.type_.as_deref() == Some("Recreate") {
+            return Self { desired, surge: 0, unavailable: desired };
+        }
+        let rolling = strategy.rolling_update.unwrap_or_default();
+        let amount = |value: Option<IntOrString>, up| amount(value.as_ref(), desired, up);
+        let (surge, unavailable) = (amount(rolling.max_surge, true), amount(rolling.max_unavailable, false));
+        // with both 0 nothing could ever move
+        let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
+        Self { desired, surge, unavailable: unavailable.min(desired) }
+    }
+
+    /// The most pods at any time.
+    pub(super) fn maximum(self) -> i32 {
+        if self.desired == 0 { 0 } else { self.desired + self.surge }
+    }
+}
+
+/// A number of pods, or a percentage of all: rounded up where that is kinder, else down.
+pub(crate) fn amount(value: Option<&IntOrString>, of: i32, up: bool) -> i32 {
+    match value {
+        None => 0,
+        Some(IntOrString::Int(number)) => *number,
+        Some(IntOrString::String(text)) => {
+            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or_default();
+            let product = percent * i64::from(of);
+            let rounded = if up { (product + 99) / 100 } else { product / 100 };
+            i32::try_from(rounded).unwrap_or(of)
+        }
+    }
+}
+
+/// A replica set, as far as a rollout looks at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Set {
+    pub(super) name: String,
+    /// `spec.replicas`
+    pub(super) wanted: i32,
+    /// `status.replicas`
+    pub(super) there: i32,
+    /// `status.availableReplicas`
+    pub(super) available: i32,
+    /// What [`MAXIMUM`] says.
+    pub(super) maximum: Option<i32>,
+    /// What [`DESIRED`] says.
+    pub(super) desired: Option<i32>,
+}
+
+impl Set {
+    /// Of a replica set.
+    pub(super) fn of(set: &ReplicaSet) -> Self {
+        let status = set.status.clone().unwrap_or_default();
+        let number = |name| set.annotations().get(name).and_then(|number| number.parse().ok());
+        Self {
+            name: set.name_any(),
+            wanted: set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+            there: status.replicas,
+            available: status.available_replicas.unwrap_or_default(),
+            maximum: number(MAXIMUM),
+            desired: number(DESIRED),
+        }
+    }
+}
+
+/// A replica set and how many pods it should have.
+pub(super) type Scaling = (String, i32);
+
+/// The next step of a rolling update; `old` are those of earlier templates, the oldest first. Nothing when the step is done.
+pub(super) fn rolling(limits: Limits, new: &Set, old: &[Set]) -> Option<Vec<Scaling>> {
+    let total = new.wanted + old.iter().map(|set| set.wanted).sum::<i32>();
+    if new.wanted != limits.desired {
+        let room = limits.maximum() - total;
+        let target = if new.wanted > limits.desired {
+            limits.desired
+        } else {
+            new.wanted + room.clamp(0, limits.desired - new.wanted)
+        };
+        if target != new.wanted {
+            return Some(vec![(new.name.clone(), target)]);
+        }
+    }
+    let scaled = shrink(limits, new, old);
+    (!scaled.is_empty()).then_some(scaled)
+}
+
+/// Takes pods from the old sets: first those that do not work anyway, then as many as may be missing.
+fn shrink(limits: Limits, new: &Set, old: &[Set]) -> Vec<Scaling> {
+    let mut left: Vec<Set> = old.iter().filter(|set| set.wanted > 0).cloned().collect();
+    let minimum = limits.desired - limits.unavailable;
+    let total = new.wanted + left.iter().map(|set| set.wanted).sum::<i32>();
+    // new pods that are not yet available must not be counted on
+    let mut budget = total - minimum - (new.wanted - new.available);
+    if budget <= 0 {
+        return Vec::new();
+    }
+    for set in &mut left {
+        let broken = (set.wanted - set.available).min(budget).max(0);
+        set.wanted -= broken;
+        budget -= broken;
+    }
+    let available: i32 = new.available + left.iter().map(|set| set.available).sum::<i32>();
+    let mut surplus = available - minimum;
+    for set in &mut left {
+        let taken = set.wanted.min(surplus).max(0);
+        set.wanted -= taken;
+        surplus -= taken;
+    }
+    let before = |set: &Set| old.iter().find(|old| old.name == set.name).map(|old| old.wanted);
+    left.iter()
+        .filter(|set| before(set) != Some(set.wanted))
+        .map(|set| (set.name.clone(), set.wanted))
+        .collect()
+}
+
+/// What becomes of the sets when the deployment itself was scaled during a rollout, or while it is paused: each gets its share.
+/// `sets` has the new one, if there is one, and the old ones; `None` where the rollout goes on by its own rules.
+pub(super) fn proportional(limits: Limits, sets: &[Set]) -> Option<Vec<Scaling>> {
+    let mut active: Vec<&Set> = sets.iter().filter(|set| set.wanted > 0).collect();
+    let scaled = active.iter().any(|set| set.desired.is_some_and(|desired| desired != limits.desired));
+    if !scaled {
+        return None;
+    }
+    if let [only] = active.as_slice() {
+        return Some(vec![(only.name.clone(), limits.desired)]);
+    }
+    let total: i32 = active.iter().map(|set| set.wanted).sum();
+    let mut left = limits.maximum() - total;
+    active.sort_by_key(|set| std::cmp::Reverse(set.wanted));
+    let mut shares: Vec<Scaling> = Vec::new();
+    for set in &active {
+        let before = set.maximum.filter(|maximum| *maximum > 0).unwrap_or(total.max(1));
+        let exact = f64::from(set.wanted) * f64::from(limits.maximum()) / f64::from(before);
+        #[allow(clippy::cast_possible_truncation, reason = "a share of a 32 bit number")]
+        let share = (exact.round() as i32 - set.wanted).clamp(left.min(0), left.max(0));
+        left -= share;
+        shares.push((set.name.clone(), set.wanted + share));
+    }
+    if let Some((_, largest)) = shares.first_mut() {
+        *largest = (*largest + left).max(0);
+    }
+    Some(shares)
+}
+
+#[cfg(test)]
+mod tests;

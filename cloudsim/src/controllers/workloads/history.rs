@@ -1,0 +1,102 @@
+//! The templates that a daemon set or stateful set had, kept as `ControllerRevision`s.
+
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::apps::v1::ControllerRevision,
+    apimachinery::pkg::{apis::meta::v1::LabelSelector, runtime::RawExtension},
+};
+use kube::{ResourceExt, api::ObjectMeta};
+use serde_json::{Value, json};
+
+use super::{
+    cluster::{Cluster, Namespaced},
+    hash,
+    pods::controller_reference,
+};
+use crate::controllers::informers::Failure;
+
+/// What of a workload makes its history.
+pub(super) struct Owner<'a, O> {
+    pub(super) object: &'a O,
+    pub(super) selector: &'a LabelSelector,
+    /// The template as JSON.
+    pub(super) template: Value,
+    pub(super) collisions: Option<i32>,
+}
+
+/// All revisions, the oldest first, and the one of the present template, which is made or made the newest where needed.
+pub(super) async fn revisions<O: Namespaced>(
+    owner: &Owner<'_, O>,
+    cluster: &Cluster,
+) -> Result<(Vec<Arc<ControllerRevision>>, Arc<ControllerRevision>), Failure> {
+    let mut all = cluster.claimed(&cluster.revisions, owner.object, owner.selector).await?;
+    all.sort_by_key(|revision| (revision.revision, revision.name_any()));
+    let data = data(&owner.template);
+    let newest = all.last().map(|revision| revision.revision).unwrap_or_default();
+    let known = all.iter().find(|revision| revision.data.as_ref().is_some_and(|own| own.0 == data)).cloned();
+    let present = match known {
+        Some(known) if known.revision == newest => known,
+        Some(known) => {
+            let patch = json!({"revision": newest + 1});
+            cluster.patch(&cluster.revisions, &*known, &patch).await?;
+            let mut renewed = (*known).clone();
+            renewed.revision = newest + 1;
+            Arc::new(renewed)
+        }
+        None => create(owner, data, newest + 1, cluster).await?,
+    };
+    Ok((all, present))
+}
+
+/// The name that the pods of a revision have as their label.
+pub(super) fn label(revision: &ControllerRevision) -> String {
+    revision.labels().get(hash::REVISION).cloned().unwrap_or_default()
+}
+
+/// A patch that brings the template back: what `kubectl rollout undo` applies.
+fn data(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Value::Object(template) = &mut template {
+        template.insert("$patch".into(), "replace".into());
+    }
+    json!({"spec": {"template": template}})
+}
+
+async fn create<O: Namespaced>(
+    owner: &Owner<'_, O>,
+    data: Value,
+    revision: i64,
+    cluster: &Cluster,
+) -> Result<Arc<ControllerRevision>, Failure> {
+    let hash = hash::hash(&owner.template, owner.collisions);
+    let mut labels = owner.selector.match_labels.clone().unwrap_or_default();
+    labels.insert(hash::REVISION.into(), hash.clone());
+    let new = ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(format!("{}-{hash}", owner.object.name_any())),
+            namespace: owner.object.namespace(),
+            labels: Some(labels),
+            owner_references: Some(vec![controller_reference(owner.object)]),
+            ..ObjectMeta::default()
+        },
+        data: Some(RawExtension(data)),
+        revision,
+    };
+    Ok(Arc::new(cluster.create(&cluster.revisions, &new).await?))
+}
+
+/// Deletes the oldest revisions beyond `limit` whose label or name, by which pods know them, is not in use.
+pub(super) async fn clean_up(
+    all: &[Arc<ControllerRevision>],
+    limit: Option<i32>,
+    in_use: &[&str],
+    cluster: &Cluster,
+) -> Result<(), Failure> {
+    let is_used = |known: String| in_use.contains(&known.as_str());
+    let idle = all.iter().filter(|revision| !is_used(label(revision)) && !is_used(revision.name_any()));
+    let mut idle: Vec<_> = idle.cloned().collect();
+    let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or_default();
+    idle.truncate(idle.len().saturating_sub(limit));
+    cluster.delete_all(&cluster.revisions, idle).await
+}

@@ -1,0 +1,127 @@
+//! Stateful sets: pods with names and claims that stay, made and ended in order.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus},
+    core::v1::Pod,
+};
+use kube::{ResourceExt, runtime::controller::Action};
+use tokio_util::sync::CancellationToken;
+
+mod plan;
+
+use self::plan::{Set, Step};
+use super::{
+    cluster::Cluster,
+    hash,
+    history::{self, Owner},
+    pods::{is_available, is_ready},
+    replica_set::count,
+    triggers::adopters,
+};
+use crate::controllers::informers::{Failure, Triggers, work};
+
+/// Runs until `stop`.
+pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let triggers = Triggers::none().and_owned(&cluster.pods).and(
+        &cluster.pods,
+        adopters(&cluster.stateful_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),
+    );
+    work(cluster.stateful_sets.clone(), triggers, cluster, reconcile, stop).await;
+}
+
+async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+    let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
+    let template = serde_json::to_value(&spec.template).unwrap_or_default();
+    let collisions = set.status.as_ref().and_then(|status| status.collision_count);
+    let owner = Owner { object: &*set, selector: &spec.selector, template, collisions };
+    let pods = cluster.claimed(&cluster.pods, &*set, &spec.selector).await?;
+    if set.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let (revisions, update) = history::revisions(&owner, &cluster).await?;
+    let current = current(&set, &revisions, &update);
+    let now = Timestamp::now();
+    let view = Set { object: &set, current: current.name_any(), update: update.name_any() };
+    let steps = plan::steps(&view, &pods, now);
+    for step in steps {
+        match step {
+            Step::Create(ordinal) => create(&set, ordinal, &view, (&current, &update), &cluster).await?,
+            Step::Delete(pod) => cluster.delete(&cluster.pods, &*pod).await?,
+        }
+    }
+    let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
+    let status = status(&view, &pods, now);
+    let in_use: Vec<_> = pods.iter().filter_map(|pod| pod.labels().get(hash::REVISION).cloned()).collect();
+    cluster.write_status(&cluster.stateful_sets, &*set, &set.status, &status).await?;
+    let kept = [history::label(&current), history::label(&update)];
+    let in_use: Vec<_> = in_use.iter().chain(&kept).map(String::as_str).collect();
+    history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster).await?;
+    Ok(super::until_available(&pods, spec.min_ready_seconds, now))
+}
+
+/// The revision that the set had before the present one, until all pods are of that.
+fn current(
+    set: &StatefulSet,
+    revisions: &[Arc<ControllerRevision>],
+    update: &Arc<ControllerRevision>,
+) -> Arc<ControllerRevision> {
+    let name = set.status.as_ref().and_then(|status| status.current_revision.clone());
+    let known = revisions.iter().find(|revision| name.as_ref() == revision.metadata.name.as_ref());
+    Arc::clone(known.unwrap_or(update))
+}
+
+async fn create(
+    set: &StatefulSet,
+    ordinal: i32,
+    view: &Set<'_>,
+    (current, update): (&ControllerRevision, &ControllerRevision),
+    cluster: &Cluster,
+) -> Result<(), Failure> {
+    for claim in plan::claims(set, ordinal) {
+        let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
+        if cluster.claims.get(&namespace, &name).is_none() {
+            match cluster.create(&cluster.claims, &claim).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                result => drop(result?),
+            }
+        }
+    }
+    let revision = if view.is_updated(ordinal) { update } else { current };
+    let pod = plan::pod(set, ordinal, revision);
+    match cluster.create(&cluster.pods, &pod).await {
+        // the name is taken: its pod is on its way out, or nobody's
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        result => Ok(drop(result?)),
+    }
+}
+
+fn status(view: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> StatefulSetStatus {
+    let set = view.object;
+    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
+    let replicas = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let count = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
+    let is_of = |pod: &Pod, name: &str| pod.labels().get(hash::REVISION).is_some_and(|own| own == name);
+    let updated = count(&|pod| is_of(pod, &view.update));
+    let ready = count(&is_ready);
+    let some = |number: i32| (number > 0).then_some(number);
+    // when all are of the new revision, it is the current one
+    let complete = updated == replicas && ready == replicas && count(&|_| true) == replicas;
+    let current = if complete { &view.update } else { &view.current };
+    StatefulSetStatus {
+        replicas: count(&|_| true),
+        ready_replicas: some(ready),
+        available_replicas: Some(count(&|pod| is_available(pod, min_ready, now))),
+        current_replicas: some(count(&|pod| is_of(pod, current))),
+        updated_replicas: some(updated),
+        current_revision: Some(current.clone()),
+        update_revision: Some(view.update.clone()),
+        observed_generation: set.metadata.generation,
+        collision_count: Some(
+            set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default(),
+        ),
+        conditions: None,
+    }
+}

@@ -1,0 +1,88 @@
+//! Tests of [`super`].
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn set(replicas: i32, change: Value) -> StatefulSet {
+    let mut set = json!({"metadata": {"name": "db", "namespace": "n", "uid": "1"}, "spec": {"replicas": replicas,
+        "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": {"spec": {"containers": []}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]}});
+    for (key, value) in change.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    serde_json::from_value(set).unwrap()
+}
+
+/// `name revision state`, where the state is one of `+` (works), `-` (starts), `x` (ends), `f` (failed).
+fn pods(texts: &[&str]) -> Vec<Arc<Pod>> {
+    let pod = |text: &&str| {
+        let parts: Vec<_> = text.split(' ').collect();
+        let mut pod = json!({"metadata": {"name": parts[0], "labels": {hash::REVISION: parts[1]}},
+            "status": {"phase": if parts[2] == "f" { "Failed" } else { "Running" }}});
+        match parts[2] {
+            "+" => pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]),
+            "x" => pod["metadata"]["deletionTimestamp"] = json!("2025-01-01T00:00:00Z"),
+            _ => {}
+        }
+        Arc::new(serde_json::from_value(pod).unwrap())
+    };
+    texts.iter().map(pod).collect()
+}
+
+fn planned(object: &StatefulSet, texts: &[&str]) -> Vec<String> {
+    let set = Set { object, current: "old".into(), update: "new".into() };
+    let steps = steps(&set, &pods(texts), "2025-06-01T00:00:00Z".parse().unwrap());
+    let text = |step: &Step| match step {
+        Step::Create(ordinal) => format!("+{ordinal}"),
+        Step::Delete(pod) => format!("-{}", pod.name_any()),
+    };
+    steps.iter().map(text).collect()
+}
+
+#[test]
+fn pods_come_in_order_and_go_in_the_reverse() {
+    let three = set(3, json!({}));
+    assert_eq!(planned(&three, &[]), ["+0"]);
+    assert!(planned(&three, &["db-0 new -"]).is_empty());
+    assert_eq!(planned(&three, &["db-0 new +"]), ["+1"]);
+    assert_eq!(planned(&three, &["db-0 new f"]), ["-db-0"]);
+    assert!(planned(&three, &["db-0 new x", "db-1 new +"]).is_empty());
+    let one = set(1, json!({}));
+    assert_eq!(planned(&one, &["db-0 new +", "db-1 new +", "db-2 new +"]), ["-db-2"]);
+    assert!(planned(&one, &["db-0 new +", "db-1 new +", "db-2 new x"]).is_empty());
+}
+
+#[test]
+fn parallel_ones_do_not_wait_for_each_other() {
+    let parallel = |replicas| set(replicas, json!({"podManagementPolicy": "Parallel"}));
+    assert_eq!(planned(&parallel(3), &["db-1 new -"]), ["+0", "+2"]);
+    assert_eq!(planned(&parallel(0), &["db-0 new +", "db-1 new +"]), ["-db-1", "-db-0"]);
+}
+
+#[test]
+fn updates_go_from_the_highest_down_to_the_partition() {
+    let old = ["db-0 old +", "db-1 old +", "db-2 old +"];
+    assert_eq!(planned(&set(3, json!({})), &old), ["-db-2"]);
+    assert_eq!(planned(&set(3, json!({})), &["db-0 old +", "db-1 old +", "db-2 new +"]), ["-db-1"]);
+    let to = |partition| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});
+    assert_eq!(planned(&set(3, to(2)), &old), ["-db-2"]);
+    assert!(planned(&set(3, to(2)), &["db-0 old +", "db-1 old +", "db-2 new +"]).is_empty());
+    assert!(planned(&set(3, json!({"updateStrategy": {"type": "OnDelete"}})), &old).is_empty());
+    assert_eq!(planned(&set(2, json!({"ordinals": {"start": 5}})), &["db-5 new +"]), ["+6"]);
+}
+
+#[test]
+fn a_pod_has_a_name_and_claims_of_its_own() {
+    let revision = serde_json::from_value(json!({"metadata": {"name": "db-r"}, "revision": 1})).unwrap();
+    let pod = pod(&set(1, json!({})), 4, &revision);
+    assert_eq!(pod.name_any(), "db-4");
+    assert_eq!((pod.labels()[POD_NAME].as_str(), pod.labels()[POD_INDEX].as_str()), ("db-4", "4"));
+    let spec = pod.spec.unwrap();
+    assert_eq!((spec.hostname.as_deref(), spec.subdomain.as_deref()), (Some("db-4"), Some("db")));
+    let volume = &spec.volumes.unwrap()[0];
+    assert_eq!(
+        (volume.name.as_str(), volume.persistent_volume_claim.as_ref().unwrap().claim_name.as_str()),
+        ("data", "data-db-4")
+    );
+}

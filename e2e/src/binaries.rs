@@ -1,0 +1,27 @@
+//! Where the built programs are: `target/<profile>`, beside a benchmark, one floor above a test in `deps`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+/// The cloud's program.
+pub const CLOUDSIM: &str = "cloudsim";
+/// The node's program.
+pub const AGENT: &str = "edge-agent";
+
+/// The program called `name`.
+pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let mut directory = own.parent().context("this executable is in no directory")?;
+    if directory.ends_with("deps") {
+        directory = directory.parent().context("this test's executable is in no target directory")?;
+    }
+    let path = directory.join(name);
+    ensure!(path.is_file(), "{} is not there: run `cargo build -p cloudsim -p agent` first", path.display());
+    Ok(path)
+}
+
+/// The example manifests that come with the project.
+pub fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples")
+}

@@ -1,0 +1,177 @@
+//! A private containerd: its own root, state, socket, bridge and addresses, with runc and the CNI plugins of this machine.
+//! When it is dropped, nothing of it is left: containers, mounts, network namespaces, the bridge.
+//!
+//! It needs root, as containers do, and what `make needs` installs.
+
+mod bare;
+mod image;
+mod network;
+mod rig;
+mod traces;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, ensure};
+use wire::cri::{
+    ListImagesRequest, ListPodSandboxRequest, RemovePodSandboxRequest, StopPodSandboxRequest,
+    runtime_service_client::RuntimeServiceClient,
+};
+
+use self::network::Network;
+pub use self::{
+    bare::Bare,
+    image::{IMAGE, PAUSE},
+    rig::RealRig,
+    traces::Traces,
+};
+use crate::{Cri, Process, run, until};
+
+/// Where a node of [`Node::configure`](crate::Node::configure) looks for its runtime.
+const SOCKET: &str = "runtime.sock";
+/// What containerd says when all of its services answer.
+const BOOTED: &str = "containerd successfully booted";
+
+/// A containerd that is this test's own.
+#[derive(Debug)]
+pub struct Containerd {
+    /// The process; its shims, and so the containers, outlive it.
+    pub process: Process,
+    /// A client of it.
+    pub cri: Cri,
+    /// The same for every call that there is.
+    pub bare: Bare,
+    directory: PathBuf,
+    network: Network,
+}
+
+impl Containerd {
+    /// Starts one that keeps everything below `directory`, where its socket is that of [`Runtime`](crate::Runtime), with the two images.
+    pub fn start(directory: &Path) -> anyhow::Result<Self> {
+        let socket = directory.join(SOCKET);
+        let network = Network::new()?;
+        let home = directory.join("containerd");
+        fs::create_dir_all(home.join("cni"))?;
+        fs::write(home.join("cni/10-e2e.conflist"), network.configuration(&home))?;
+        let config = home.join("config.toml");
+        fs::write(&config, configuration(&home, &socket))?;
+        let mut command = Command::new("containerd");
+        command.arg("--config").arg(config);
+        let process = Process::start("containerd", command, directory)?;
+        let cri = Cri::new(socket.clone())?;
+        let bare = Bare::new(socket.clone())?;
+        let mut containerd = Self { process, cri, bare, directory: directory.to_owned(), network };
+        containerd.process.wait_for(BOOTED).context("is containerd installed? `make needs` does it")?;
+        for archive in image::build(&home)? {
+            let mut import = Command::new("ctr");
+            import
+                .arg("--address")
+                .arg(&socket)
+                .args(["--namespace", "k8s.io", "images", "import"])
+                .arg(archive);
+            run(&mut import)?.success()?;
+        }
+        containerd.wait_images()?;
+        Ok(containerd)
+    }
+
+    /// Starts it once more, after its end, and waits until it answers.
+    pub fn start_again(&mut self) -> anyhow::Result<()> {
+        self.process.start_again()?;
+        self.process.wait_for(BOOTED)
+    }
+
+    /// What it and its containers have taken of the machine by now.
+    pub fn traces(&self) -> anyhow::Result<Traces> {
+        Traces::of(&self.directory, self.network.bridge())
+    }
+
+    /// The CRI part learns of imported images by events.
+    fn wait_images(&self) -> anyhow::Result<()> {
+        until("the imported images", || {
+            let listed =
+                self.bare.images(async |mut client| client.list_images(ListImagesRequest::default()).await);
+            let listed = listed.map_err(|status| status.to_string())?;
+            let names: Vec<_> = listed.images.into_iter().flat_map(|image| image.repo_tags).collect();
+            match [IMAGE, PAUSE].iter().all(|image| names.iter().any(|name| name == image)) {
+                true => Ok(()),
+                false => Err(format!("{names:?}")),
+            }
+        })
+    }
+
+    /// Ends all containers, the process and its shims, and takes away what they leave.
+    fn clean_up(&mut self) -> anyhow::Result<()> {
+        if !self.process.runs() {
+            self.start_again()?;
+        }
+        let listed = self
+            .bare
+            .runtime(async |mut client| client.list_pod_sandbox(ListPodSandboxRequest::default()).await)?;
+        for sandbox in listed.items {
+            let id = sandbox.id;
+            self.bare.runtime(async |client| end(client, id).await)?;
+        }
+        self.process.terminate()?;
+        Ok(())
+    }
+}
+
+async fn end(
+    mut client: RuntimeServiceClient<tonic::transport::Channel>,
+    id: String,
+) -> Result<tonic::Response<wire::cri::RemovePodSandboxResponse>, tonic::Status> {
+    client.stop_pod_sandbox(StopPodSandboxRequest { pod_sandbox_id: id.clone() }).await?;
+    client.remove_pod_sandbox(RemovePodSandboxRequest { pod_sandbox_id: id }).await
+}
+
+impl Drop for Containerd {
+    // printed on purpose: the harness keeps it for tests that fail
+    #[allow(clippy::print_stderr)]
+    fn drop(&mut self) {
+        let done = self.clean_up();
+        // by force what did not go by asking
+        let forced = self.process.kill().map_err(anyhow::Error::from);
+        let swept = traces::sweep(&self.directory).and_then(|()| self.network.remove());
+        for error in [done, forced, swept].into_iter().filter_map(Result::err) {
+            eprintln!("--- containerd leaves something behind: {error:#}");
+        }
+    }
+}
+
+/// `restrict_oom_score_adj`: where the test itself may not lower the score, the containers' would be refused.
+fn configuration(home: &Path, socket: &Path) -> String {
+    let home = home.display();
+    format!(
+        r#"version = 2
+root = "{home}/root"
+state = "{home}/state"
+[grpc]
+address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{PAUSE}"
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+stream_server_port = "0"
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/usr/lib/cni"
+conf_dir = "{home}/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{home}/opt"
+"#,
+        socket = socket.display()
+    )
+}
+
+/// A value of the kernel's, such as a file below `/proc`.
+fn read(path: impl AsRef<Path>) -> anyhow::Result<String> {
+    let path = path.as_ref();
+    let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    ensure!(!text.is_empty(), "{} is empty", path.display());
+    Ok(text)
+}

@@ -1,0 +1,166 @@
+//! A client that only calls: every call of CRI v1, nothing remembered, nothing tried again. It is the measure for all that
+//! promises more.
+
+use std::path::PathBuf;
+
+use hyper_util::rt::TokioIo;
+use tokio::{net::UnixStream, runtime};
+use tonic::{
+    Response, Status,
+    transport::{Channel, Endpoint, Uri},
+};
+use tower::service_fn;
+use wire::cri::{
+    self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient,
+};
+
+use super::IMAGE;
+
+/// Blocking calls over one connection, which is made again when it is lost.
+#[derive(Debug)]
+pub struct Bare {
+    // before the runtime that drives it
+    channel: Channel,
+    runtime: runtime::Runtime,
+}
+
+impl Bare {
+    /// A client of the runtime at `socket`.
+    pub fn new(socket: PathBuf) -> anyhow::Result<Self> {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let channel = runtime.block_on(async { channel(socket) });
+        Ok(Self { channel, runtime })
+    }
+
+    /// One or more calls of the runtime service.
+    pub fn runtime<T>(
+        &self,
+        call: impl AsyncFnOnce(RuntimeServiceClient<Channel>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Status> {
+        let client = RuntimeServiceClient::new(self.channel.clone());
+        self.runtime.block_on(call(client)).map(Response::into_inner)
+    }
+
+    /// One or more calls of the image service.
+    pub fn images<T>(
+        &self,
+        call: impl AsyncFnOnce(ImageServiceClient<Channel>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Status> {
+        let client = ImageServiceClient::new(self.channel.clone());
+        self.runtime.block_on(call(client)).map(Response::into_inner)
+    }
+
+    /// Makes a sandbox, and says its id.
+    pub fn run_sandbox(&self, config: cri::PodSandboxConfig) -> Result<String, Status> {
+        let request = cri::RunPodSandboxRequest { config: Some(config), ..Default::default() };
+        Ok(self.runtime(async |mut client| client.run_pod_sandbox(request).await)?.pod_sandbox_id)
+    }
+
+    /// Makes a container in it, and says its id.
+    pub fn create(
+        &self,
+        sandbox_id: &str,
+        sandbox: cri::PodSandboxConfig,
+        config: cri::ContainerConfig,
+    ) -> Result<String, Status> {
+        let request = cri::CreateContainerRequest {
+            pod_sandbox_id: sandbox_id.to_owned(),
+            config: Some(config),
+            sandbox_config: Some(sandbox),
+        };
+        Ok(self.runtime(async |mut client| client.create_container(request).await)?.container_id)
+    }
+
+    /// Starts a container.
+    pub fn start(&self, id: &str) -> Result<(), Status> {
+        let request = cri::StartContainerRequest { container_id: id.to_owned() };
+        self.runtime(async |mut client| client.start_container(request).await).map(drop)
+    }
+
+    /// Asks a container to end, and kills it after so many seconds.
+    pub fn stop(&self, id: &str, seconds: i64) -> Result<(), Status> {
+        let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout: seconds };
+        self.runtime(async |mut client| client.stop_container(request).await).map(drop)
+    }
+
+    /// Forgets a container.
+    pub fn remove(&self, id: &str) -> Result<(), Status> {
+        let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
+        self.runtime(async |mut client| client.remove_container(request).await).map(drop)
+    }
+
+    /// Frees the sandbox's network and kills what runs in it.
+    pub fn stop_sandbox(&self, id: &str) -> Result<(), Status> {
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        self.runtime(async |mut client| client.stop_pod_sandbox(request).await).map(drop)
+    }
+
+    /// Forgets the sandbox and its containers.
+    pub fn remove_sandbox(&self, id: &str) -> Result<(), Status> {
+        let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        self.runtime(async |mut client| client.remove_pod_sandbox(request).await).map(drop)
+    }
+
+    /// What the runtime knows of a container.
+    pub fn status(&self, id: &str) -> Result<cri::ContainerStatus, Status> {
+        let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
+        let answer = self.runtime(async |mut client| client.container_status(request).await)?;
+        answer.status.ok_or_else(|| Status::internal("a status without a status"))
+    }
+
+    /// What the runtime knows of a sandbox.
+    pub fn sandbox_status(&self, id: &str) -> Result<cri::PodSandboxStatus, Status> {
+        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+        let answer = self.runtime(async |mut client| client.pod_sandbox_status(request).await)?;
+        answer.status.ok_or_else(|| Status::internal("a status without a status"))
+    }
+
+    /// The containers that pass a filter.
+    pub fn list(&self, filter: Option<cri::ContainerFilter>) -> Result<Vec<cri::Container>, Status> {
+        let request = cri::ListContainersRequest { filter };
+        Ok(self.runtime(async |mut client| client.list_containers(request).await)?.containers)
+    }
+
+    /// The sandboxes that pass a filter.
+    pub fn sandboxes(&self, filter: Option<cri::PodSandboxFilter>) -> Result<Vec<cri::PodSandbox>, Status> {
+        let request = cri::ListPodSandboxRequest { filter };
+        Ok(self.runtime(async |mut client| client.list_pod_sandbox(request).await)?.items)
+    }
+
+    /// The smallest sandbox configuration, with a name that is its own.
+    pub fn sandbox_config(name: &str, logs: &std::path::Path) -> cri::PodSandboxConfig {
+        cri::PodSandboxConfig {
+            metadata: Some(cri::PodSandboxMetadata {
+                name: name.to_owned(),
+                uid: format!("uid-of-{name}"),
+                namespace: "bare".into(),
+                attempt: 0,
+            }),
+            hostname: name.to_owned(),
+            log_directory: logs.display().to_string(),
+            linux: Some(cri::LinuxPodSandboxConfig::default()),
+            ..Default::default()
+        }
+    }
+
+    /// The smallest container configuration: a command in [`IMAGE`].
+    pub fn container_config(name: &str, command: &[&str]) -> cri::ContainerConfig {
+        cri::ContainerConfig {
+            metadata: Some(cri::ContainerMetadata { name: name.to_owned(), attempt: 0 }),
+            image: Some(cri::ImageSpec { image: IMAGE.to_owned(), ..Default::default() }),
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            log_path: format!("{name}.log"),
+            linux: Some(cri::LinuxContainerConfig::default()),
+            ..Default::default()
+        }
+    }
+}
+
+fn channel(socket: PathBuf) -> Channel {
+    let connector = service_fn(move |_: Uri| {
+        let socket = socket.clone();
+        async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+    });
+    // the name is for the HTTP/2 header only
+    Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector)
+}

@@ -1,0 +1,96 @@
+//! A cloud, a node and a containerd.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::Containerd;
+use crate::{Cloud, Node, until};
+
+/// All three, each a process.
+#[derive(Debug)]
+pub struct RealRig {
+    /// The node; first, so that it is dropped before what it needs.
+    pub node: Node,
+    /// The runtime.
+    pub containerd: Containerd,
+    /// The cloud.
+    pub cloud: Cloud,
+    /// Where everything is kept.
+    pub directory: TempDir,
+}
+
+impl RealRig {
+    /// Starts all three and waits until the node is Ready.
+    pub fn start() -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let cloud = Cloud::start(directory.path())?;
+        let containerd = Containerd::start(directory.path())?;
+        let node = Node::start(directory.path(), &cloud, &cloud.token()?)?;
+        cloud.wait_node("Ready")?;
+        Ok(Self { node, containerd, cloud, directory })
+    }
+
+    /// Where containers log to.
+    pub fn logs(&self) -> PathBuf {
+        self.directory.path().join("node/logs")
+    }
+
+    /// A pod, or `None`.
+    pub fn pod(&self, name: &str) -> anyhow::Result<Option<Value>> {
+        let listed = self.cloud.kubectl.json(&[
+            "get",
+            "pods",
+            "--field-selector",
+            &format!("metadata.name={name}"),
+        ])?;
+        Ok(listed["items"].as_array().context("kubectl lists nothing")?.first().cloned())
+    }
+
+    /// Waits until the pod is as `wanted` says; what it answers otherwise stands in the error.
+    pub fn wait_pod(
+        &self,
+        name: &str,
+        wanted: impl Fn(&Value) -> Result<(), String>,
+    ) -> anyhow::Result<Value> {
+        until(&format!("pod {name}"), || {
+            let pod = self.pod(name).map_err(|error| format!("{error:#}"))?.ok_or("it is not there")?;
+            wanted(&pod).map(|()| pod.clone()).map_err(|what| format!("{what}: {}", pod["status"]))
+        })
+    }
+
+    /// Waits until all containers of the pod run and are ready.
+    pub fn wait_ready(&self, name: &str) -> anyhow::Result<Value> {
+        self.wait_pod(name, |pod| {
+            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let ready = conditions.into_iter().any(|all| all["type"] == "Ready" && all["status"] == "True");
+            if ready { Ok(()) } else { Err("it is not ready".to_owned()) }
+        })
+    }
+
+    /// Waits until the pod has this phase.
+    pub fn wait_phase(&self, name: &str, phase: &str) -> anyhow::Result<Value> {
+        self.wait_pod(name, |pod| {
+            if pod["status"]["phase"] == phase { Ok(()) } else { Err(format!("it is not {phase}")) }
+        })
+    }
+
+    /// The id of the pod's container of this name, as its status has it.
+    pub fn container_id(pod: &Value, name: &str) -> anyhow::Result<String> {
+        let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+        let inits = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
+        let status = statuses.chain(inits).find(|status| status["name"] == name);
+        let id = status.and_then(|status| status["containerID"].as_str()).context("no container id")?;
+        Ok(id.trim_start_matches("containerd://").to_owned())
+    }
+
+    /// What a shell's words print in the pod's first container.
+    pub fn inside(&self, pod: &str, words: &str) -> anyhow::Result<String> {
+        let seen = self.pod(pod)?.context("the pod is not there")?;
+        let name = seen["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
+        let id = Self::container_id(&seen, name)?;
+        self.containerd.cri.exec(&id, &["sh", "-c", words])
+    }
+}

@@ -1,0 +1,112 @@
+//! The runtime's view: which containers there are, whatever anybody else believes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
+
+use anyhow::{Context, ensure};
+use hyper_util::rt::TokioIo;
+use tokio::{net::UnixStream, runtime};
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::service_fn;
+use wire::cri::{
+    ContainerState, ExecSyncRequest, ListContainersRequest, ListPodSandboxRequest, PodSandboxState,
+    runtime_service_client::RuntimeServiceClient,
+};
+
+/// The label in which every kubelet writes the UID of the container's pod.
+const POD_UID: &str = "io.kubernetes.pod.uid";
+/// Seconds that a command in a container may take.
+const EXEC_SECONDS: i64 = 10;
+
+/// A client of a runtime's unix socket. Every question is a new connection, so it survives the runtime's restarts.
+#[derive(Debug)]
+pub struct Cri {
+    socket: PathBuf,
+    runtime: runtime::Runtime,
+}
+
+/// A container that runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunningContainer {
+    /// The UID of its pod.
+    pub pod_uid: String,
+    /// Its id.
+    pub id: String,
+    /// Its name in its pod.
+    pub name: String,
+}
+
+impl Cri {
+    /// A client of the runtime at `socket`.
+    pub fn new(socket: PathBuf) -> anyhow::Result<Self> {
+        Ok(Self { socket, runtime: runtime::Builder::new_current_thread().enable_all().build()? })
+    }
+
+    /// The containers that run.
+    pub fn running(&self) -> anyhow::Result<BTreeSet<RunningContainer>> {
+        let runs = |(_, state): &(_, ContainerState)| *state == ContainerState::ContainerRunning;
+        Ok(self.containers()?.into_iter().filter(runs).map(|(container, _)| container).collect())
+    }
+
+    /// All containers, and what each does.
+    pub fn containers(&self) -> anyhow::Result<BTreeMap<RunningContainer, ContainerState>> {
+        let answer = self.runtime.block_on(async {
+            let mut client = self.client().await?;
+            anyhow::Ok(client.list_containers(ListContainersRequest::default()).await?.into_inner())
+        })?;
+        let described = answer.containers.into_iter().map(|container| {
+            let pod_uid = container.labels.get(POD_UID).cloned().unwrap_or_default();
+            let name = container.metadata.as_ref().map(|metadata| metadata.name.clone()).unwrap_or_default();
+            let state = container.state();
+            (RunningContainer { pod_uid, id: container.id, name }, state)
+        });
+        Ok(described.collect())
+    }
+
+    /// The pod UIDs of all sandboxes, one entry for each; those that are ready, and those that are not.
+    pub fn sandboxes(&self) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+        let answer = self.runtime.block_on(async {
+            let mut client = self.client().await?;
+            anyhow::Ok(client.list_pod_sandbox(ListPodSandboxRequest::default()).await?.into_inner())
+        })?;
+        let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
+        for sandbox in answer.items {
+            let list =
+                if sandbox.state() == PodSandboxState::SandboxReady { &mut ready } else { &mut not_ready };
+            list.push(sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default());
+        }
+        ready.sort();
+        not_ready.sort();
+        Ok((ready, not_ready))
+    }
+
+    /// What `command` prints in a container; every exit code but 0 is an error.
+    pub fn exec(&self, container: &str, command: &[&str]) -> anyhow::Result<String> {
+        let request = ExecSyncRequest {
+            container_id: container.to_owned(),
+            cmd: command.iter().map(|&word| word.to_owned()).collect(),
+            timeout: EXEC_SECONDS,
+        };
+        let answer = self
+            .runtime
+            .block_on(async { anyhow::Ok(self.client().await?.exec_sync(request).await?.into_inner()) })?;
+        let stderr = String::from_utf8_lossy(&answer.stderr);
+        ensure!(answer.exit_code == 0, "{}: exit code {}: {stderr}", command.join(" "), answer.exit_code);
+        Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+    }
+
+    async fn client(&self) -> anyhow::Result<RuntimeServiceClient<Channel>> {
+        let path = self.socket.clone();
+        let connector = service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        // the name is for the HTTP/2 header only
+        let channel = Endpoint::from_static("http://runtime").connect_with_connector(connector).await;
+        Ok(RuntimeServiceClient::new(
+            channel.with_context(|| format!("{} does not answer", self.socket.display()))?,
+        ))
+    }
+}

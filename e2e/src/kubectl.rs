@@ -1,0 +1,63 @@
+//! kubectl, as a person runs it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::{Output, Process, run, run_with_input};
+
+/// kubectl with a kubeconfig and an empty home directory: nothing of the machine's own configuration is seen.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+impl Kubectl {
+    /// kubectl for the cluster of `kubeconfig`; `home` is for its caches.
+    pub fn new(kubeconfig: &Path, home: &Path) -> Self {
+        Self { kubeconfig: kubeconfig.to_owned(), home: home.to_owned() }
+    }
+
+    /// kubectl with these arguments.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("kubectl");
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).args(arguments);
+        command
+    }
+
+    /// Runs it and answers its stdout; every exit code but 0 is an error.
+    pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        Ok(self
+            .output(arguments)?
+            .success()
+            .with_context(|| format!("kubectl {}", arguments.join(" ")))?
+            .text())
+    }
+
+    /// Runs it and answers all that came out.
+    pub fn output(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        run(&mut self.command(arguments)).context("is kubectl installed?")
+    }
+
+    /// Runs `kubectl apply -f -` with these manifests, and answers what it says of each.
+    pub fn apply(&self, manifests: &str) -> anyhow::Result<String> {
+        let output = run_with_input(&mut self.command(&["apply", "-f", "-"]), manifests)?;
+        Ok(output.success().context("kubectl apply")?.text())
+    }
+
+    /// Runs it with `-o json`, and answers that.
+    pub fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        let text = self.run(&[arguments, &["-o", "json"]].concat())?;
+        serde_json::from_str(&text).with_context(|| format!("kubectl printed no JSON: {text}"))
+    }
+
+    /// Starts it to go on beside the test, as `get -w` does.
+    pub fn start(&self, arguments: &[&str], logs: &Path) -> anyhow::Result<Process> {
+        Process::start("kubectl", self.command(arguments), logs)
+    }
+}

@@ -1,0 +1,184 @@
+//! A cloud, a runtime and a node, each a process, below one temporary directory.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::ensure;
+use tempfile::TempDir;
+
+use crate::{AGENT, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, run, until};
+
+/// The node's name.
+pub const NODE: &str = "edge-1";
+
+/// All three.
+#[derive(Debug)]
+pub struct Rig {
+    /// The node; first, so that it is dropped before what it needs.
+    pub node: Node,
+    /// The runtime.
+    pub runtime: Runtime,
+    /// The cloud.
+    pub cloud: Cloud,
+    /// Where everything is kept.
+    pub directory: TempDir,
+}
+
+impl Rig {
+    /// Starts all three and waits until the node is Ready.
+    pub fn start() -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let cloud = Cloud::start(directory.path())?;
+        let runtime = Runtime::start(directory.path())?;
+        let node = Node::start(directory.path(), &cloud, &cloud.token()?)?;
+        cloud.wait_node("Ready")?;
+        Ok(Self { node, runtime, cloud, directory })
+    }
+}
+
+/// `cloudsim up`.
+#[derive(Debug)]
+pub struct Cloud {
+    /// The process.
+    pub process: Process,
+    /// Where it listens, at each of its starts.
+    pub ports: Ports,
+    /// The kubeconfig that it wrote.
+    pub kubeconfig: PathBuf,
+    /// kubectl for it.
+    pub kubectl: Kubectl,
+}
+
+impl Cloud {
+    /// Starts one that keeps its state below `directory`, and waits until it is ready.
+    pub fn start(directory: &Path) -> anyhow::Result<Self> {
+        let ports = Ports::free()?;
+        let kubeconfig = directory.join("kubeconfig");
+        let mut command = Command::new(binary(CLOUDSIM)?);
+        command.arg("up").arg("--data-dir").arg(directory.join("cloud")).arg("--kubeconfig").arg(&kubeconfig);
+        command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
+        command.args(["--ws-port", &ports.ws.to_string()]);
+        let mut process = Process::start(CLOUDSIM, command, directory)?;
+        process.wait_for("is ready")?;
+        let kubectl = Kubectl::new(&kubeconfig, directory);
+        Ok(Self { process, ports, kubeconfig, kubectl })
+    }
+
+    /// The join token.
+    pub fn token(&self) -> anyhow::Result<String> {
+        let mut command = Command::new(binary(CLOUDSIM)?);
+        command.arg("token").arg("--kubeconfig").arg(&self.kubeconfig);
+        Ok(run(&mut command)?.success()?.text().trim().to_owned())
+    }
+
+    /// Waits until the node is there and its condition of this name is true (`Ready`), or as it says (`Ready=False`).
+    pub fn wait_node(&self, condition: &str) -> anyhow::Result<()> {
+        let node = format!("node/{NODE}");
+        until("the node", || self.kubectl.run(&["get", &node]))?;
+        self.kubectl.run(&["wait", &format!("--for=condition={condition}"), &node, "--timeout=20s"]).map(drop)
+    }
+}
+
+/// `cloudsim runtime`.
+#[derive(Debug)]
+pub struct Runtime {
+    /// The process.
+    pub process: Process,
+    /// A client of it.
+    pub cri: Cri,
+}
+
+impl Runtime {
+    /// The socket of a runtime below `directory`.
+    fn socket(directory: &Path) -> PathBuf {
+        directory.join("runtime.sock")
+    }
+
+    /// Starts one that remembers its containers below `directory`, and waits until it listens.
+    pub fn start(directory: &Path) -> anyhow::Result<Self> {
+        let mut command = Command::new(binary(CLOUDSIM)?);
+        command.arg("runtime").arg("--socket").arg(Self::socket(directory));
+        command.arg("--root").arg(directory.join("runtime"));
+        let mut process = Process::start("runtime", command, directory)?;
+        process.wait_for("serves CRI v1")?;
+        Ok(Self { process, cri: Cri::new(Self::socket(directory))? })
+    }
+}
+
+/// `edge-agent`.
+#[derive(Debug)]
+pub struct Node {
+    /// The process.
+    pub process: Process,
+    /// Its edgecore.yaml.
+    pub config: PathBuf,
+    /// Where it keeps pods' volumes.
+    pub pods: PathBuf,
+}
+
+impl Node {
+    /// Starts one that joins `cloud` with `token`, and waits until it runs, not until it has joined.
+    pub fn start(directory: &Path, cloud: &Cloud, token: &str) -> anyhow::Result<Self> {
+        let config = Self::configure(directory, cloud.ports, token)?;
+        let mut process = Process::start(AGENT, Self::command(&config)?, directory)?;
+        process.wait_for("edge-agent runs")?;
+        Ok(Self { process, config, pods: directory.join("node/kubelet/pods") })
+    }
+
+    /// The agent with this configuration.
+    pub fn command(config: &Path) -> anyhow::Result<Command> {
+        let mut command = Command::new(binary(AGENT)?);
+        command.arg("--config").arg(config).args(["-v", "4"]);
+        Ok(command)
+    }
+
+    /// Writes an edgecore.yaml as a person does: from what `--minconfig` prints, with the cloud's addresses, the token, and this
+    /// test's places instead of the system's.
+    pub fn configure(directory: &Path, cloud: Ports, token: &str) -> anyhow::Result<PathBuf> {
+        let mut text = run(Command::new(binary(AGENT)?).arg("--minconfig"))?.success()?.text();
+        let below = |path: &str| directory.join("node").join(path).display().to_string();
+        for (key, value) in [
+            ("dataSource", below("edgecore.db")),
+            ("httpServer", format!("https://127.0.0.1:{}", cloud.https)),
+            ("server", format!("127.0.0.1:{}", cloud.ws)),
+            ("token", token.to_owned()),
+            ("tlsCaFile", below("ca/rootCA.crt")),
+            ("tlsCertFile", below("certs/server.crt")),
+            ("tlsPrivateKeyFile", below("certs/server.key")),
+            ("hostnameOverride", NODE.to_owned()),
+            ("nodeIP", "127.0.0.1".to_owned()),
+            ("rootDirectory", below("kubelet")),
+            ("staticPodPath", below("manifests")),
+            ("containerRuntimeEndpoint", format!("unix://{}", Runtime::socket(directory).display())),
+        ] {
+            text = with_setting(&text, key, &value)?;
+        }
+        // not in the short configuration, but shared with every other agent of this machine
+        let section = "    tailoredKubeletConfig:\n";
+        text = text.replace(section, &format!("{section}      podLogsDir: {:?}\n", below("logs")));
+        ensure!(text.contains("podLogsDir"), "--minconfig has no section tailoredKubeletConfig");
+        let path = directory.join("edgecore.yaml");
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}
+
+/// The text with the value of its one line `key: …` replaced.
+fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
+    let mut found = 0;
+    let replaced = text.lines().map(|line| {
+        let body = line.trim_start();
+        if body.split_once(':').is_some_and(|(name, _)| name == key) {
+            found += 1;
+            let indent = &line[..line.len() - body.len()];
+            return format!("{indent}{key}: {value:?}\n");
+        }
+        format!("{line}\n")
+    });
+    let text = replaced.collect();
+    ensure!(found == 1, "--minconfig has {found} lines with {key}, not one");
+    Ok(text)
+}

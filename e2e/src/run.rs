@@ -1,0 +1,93 @@
+//! Programs that come to an end by themselves.
+
+use std::{
+    io::{Read, Write},
+    process::{Child, Command, Stdio},
+    thread::{self, JoinHandle},
+};
+
+use anyhow::{Context, anyhow, ensure};
+
+use crate::until;
+
+/// What a program left behind.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// What it wrote to stderr, as text.
+    pub stderr: String,
+}
+
+impl Output {
+    /// Its stdout as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Itself, where it ended with success.
+    pub fn success(self) -> anyhow::Result<Self> {
+        ensure!(self.code == Some(0), "exit code {:?}: {}{}", self.code, self.stderr, self.text());
+        Ok(self)
+    }
+
+    /// Its stderr, where it ended with exit code 1, as for every mistake that a person can mend.
+    pub fn failure(self) -> anyhow::Result<String> {
+        ensure!(self.code == Some(1), "exit code {:?}, not 1: {}{}", self.code, self.stderr, self.text());
+        Ok(self.stderr)
+    }
+}
+
+/// Runs `command` to its end, which must come in time.
+pub fn run(command: &mut Command) -> anyhow::Result<Output> {
+    run_with_input(command, "")
+}
+
+/// The same with `input` on its stdin.
+pub fn run_with_input(command: &mut Command, input: &str) -> anyhow::Result<Output> {
+    let shown = format!("{command:?}");
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = Ended(child.with_context(|| format!("{shown} cannot be started"))?);
+    let stdout = child.0.stdout.take().map(collect);
+    let stderr = child.0.stderr.take().map(collect);
+    if let Some(mut stdin) = child.0.stdin.take() {
+        // a program that does not read its input has its reasons, and an exit code
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let status = until(&format!("end of {shown}"), || match child.0.try_wait() {
+        Ok(Some(status)) => Ok(status),
+        Ok(None) => Err("it runs".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })?;
+    let stderr = String::from_utf8_lossy(&collected(stderr)?).into_owned();
+    Ok(Output { code: status.code(), stdout: collected(stdout)?, stderr })
+}
+
+/// Reads beside the program, which would stop at a full pipe.
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<std::io::Result<Vec<u8>>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    })
+}
+
+fn collected(reader: Option<JoinHandle<std::io::Result<Vec<u8>>>>) -> anyhow::Result<Vec<u8>> {
+    match reader {
+        Some(reader) => Ok(reader.join().map_err(|_| anyhow!("the reader of the output has failed"))??),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// A child that does not outlive its owner.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // both fail only where the child has ended already
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,34 @@
+//! Waiting for what other processes do: they tell nobody, so they are asked again and again.
+
+use std::{
+    fmt::Debug,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+
+/// How long one condition may take to come true: many times what it takes on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Short beside the milliseconds that a process needs to start, long enough not to load the machine.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Asks until the answer is `Ok`; `Err` tells what was seen instead, and stands in the error when patience is over.
+pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> anyhow::Result<T> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match ask() {
+            Ok(answer) => return Ok(answer),
+            Err(seen) if Instant::now() > end => {
+                bail!("{what}: not within {PATIENCE:?}; last seen: {seen:?}")
+            }
+            Err(_) => thread::sleep(INTERVAL),
+        }
+    }
+}
+
+/// Waits for a point in time: for disturbances that are to come at a given moment, never for a condition.
+pub fn at(moment: Instant) {
+    thread::sleep(moment.saturating_duration_since(Instant::now()));
+}

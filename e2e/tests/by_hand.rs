@@ -1,0 +1,201 @@
+//! A person at a terminal: kubectl against the cloud, and the two programs' own words.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context, ensure};
+use e2e::{AGENT, CLOUDSIM, NODE, Rig, binary, run, until};
+
+/// From the Kubernetes documentation, "Configure a Pod to Use a ConfigMap": a file of a chosen name from one key.
+const LOG_CONFIG: &str = r#"
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: log-config
+data:
+  log_level: INFO
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: configmap-pod
+spec:
+  containers:
+    - name: test
+      image: busybox:1.28
+      command: ['sh', '-c', 'echo "The app is running!" && tail -f /dev/null']
+      volumeMounts:
+        - name: config-vol
+          mountPath: /etc/config
+  volumes:
+    - name: config-vol
+      configMap:
+        name: log-config
+        items:
+          - key: log_level
+            path: log_level.conf
+"#;
+
+/// From the Kubernetes documentation, "Pods".
+const NGINX: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: nginx
+spec:
+  containers:
+  - name: nginx
+    image: nginx:1.14.2
+    ports:
+    - containerPort: 80
+";
+
+/// A pod that needs what is not there yet.
+const WAITING: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: waiting
+spec:
+  containers:
+  - name: main
+    image: busybox:1.28
+    envFrom:
+    - configMapRef: {name: comes-later}
+";
+
+const LATER: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: comes-later
+data:
+  GREETING: hello
+";
+
+fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
+    for word in words {
+        ensure!(text.contains(word), "{word:?} is not in:\n{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pod_comes_is_seen_and_goes() -> anyhow::Result<()> {
+    let rig = Rig::start()?;
+    let kubectl = &rig.cloud.kubectl;
+    let mut watch = kubectl.start(&["get", "pods", "-w", "--output-watch-events"], rig.directory.path())?;
+    ensure_says(&kubectl.apply(NGINX)?, &["pod/nginx created"])?;
+    ensure_says(&kubectl.apply(NGINX)?, &["pod/nginx unchanged"])?;
+    watch.wait_for("Running")?;
+    ensure_says(&watch.log(), &["ADDED", "Pending", "1/1"])?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/nginx", "--timeout=20s"])?;
+
+    let wide = kubectl.run(&["get", "pods", "-o", "wide"])?;
+    let row = wide.lines().find(|line| line.starts_with("nginx")).context("no row for nginx")?;
+    let uid = kubectl.run(&["get", "pod", "nginx", "-o", "jsonpath={.metadata.uid}"])?;
+    let ip = kubectl.run(&["get", "pod", "nginx", "-o", "jsonpath={.status.podIP}"])?;
+    ensure_says(row, &["1/1", "Running", NODE, &ip])?;
+    let described = kubectl.run(&["describe", "pod", "nginx"])?;
+    ensure_says(
+        &described,
+        &["Status:           Running", "nginx:1.14.2", "outrigger-sim://", "ContainersReady", &ip],
+    )?;
+    let running = rig.runtime.cri.running()?;
+    ensure!(running.iter().map(|container| &container.pod_uid).eq([&uid]), "{running:?} runs, not {uid}");
+
+    ensure_says(&kubectl.run(&["delete", "pod", "nginx"])?, &["\"nginx\" deleted"])?;
+    watch.wait_for("DELETED")?;
+    ensure_says(&watch.log(), &["Terminating"])?;
+    let gone = kubectl.output(&["get", "pod", "nginx"])?.failure()?;
+    ensure_says(&gone, &["NotFound"])?;
+    until("the end of the container", || match rig.runtime.cri.containers() {
+        Ok(containers) if containers.is_empty() => Ok(()),
+        seen => Err(seen),
+    })?;
+    until("the end of the volumes", || match fs::read_dir(&rig.node.pods)?.next() {
+        None => Ok(()),
+        Some(entry) => Err(anyhow::anyhow!("{entry:?} is left")),
+    })
+}
+
+#[test]
+fn a_changed_config_map_changes_the_file_in_the_pod() -> anyhow::Result<()> {
+    let rig = Rig::start()?;
+    let kubectl = &rig.cloud.kubectl;
+    kubectl.apply(LOG_CONFIG)?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/configmap-pod", "--timeout=20s"])?;
+    let container = rig.runtime.cri.running()?.pop_first().context("no container runs")?;
+    let level = || rig.runtime.cri.exec(&container.id, &["cat", "/etc/config/log_level.conf"]);
+    ensure!(level()? == "INFO", "the file holds {:?}", level()?);
+
+    let said = kubectl.apply(&LOG_CONFIG.replace("INFO", "DEBUG"))?;
+    ensure_says(&said, &["configmap/log-config configured", "pod/configmap-pod unchanged"])?;
+    until("the changed file", || match level() {
+        Ok(level) if level == "DEBUG" => Ok(()),
+        seen => Err(seen),
+    })?;
+    let now = rig.runtime.cri.running()?.pop_first();
+    ensure!(now.as_ref() == Some(&container), "{container:?} was replaced by {now:?}");
+    Ok(())
+}
+
+#[test]
+fn a_pod_waits_for_its_config_map_and_says_so() -> anyhow::Result<()> {
+    let rig = Rig::start()?;
+    let kubectl = &rig.cloud.kubectl;
+    kubectl.apply(WAITING)?;
+    kubectl.apply(NGINX)?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/nginx", "--timeout=20s"])?;
+    until("the reason", || {
+        let described = kubectl.run(&["describe", "pod", "waiting"])?;
+        ensure_says(&described, &["CreateContainerConfigError", "comes-later"])
+    })?;
+    kubectl.apply(LATER)?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/waiting", "--timeout=20s"])?;
+    let uid = kubectl.run(&["get", "pod", "waiting", "-o", "jsonpath={.metadata.uid}"])?;
+    let running = rig.runtime.cri.running()?;
+    let container = running.iter().find(|container| container.pod_uid == uid).context("it does not run")?;
+    ensure_says(&rig.runtime.cri.exec(&container.id, &["env"])?, &["GREETING=hello\n"])
+}
+
+#[test]
+fn a_node_is_seen_labelled_and_described_and_its_token_is_wiped() -> anyhow::Result<()> {
+    let rig = Rig::start()?;
+    let kubectl = &rig.cloud.kubectl;
+    ensure_says(&kubectl.run(&["get", "nodes"])?, &[NODE, "Ready", "agent,edge"])?;
+    ensure_says(&kubectl.run(&["label", "node", NODE, "zone=harbour"])?, &["labeled"])?;
+    ensure_says(&kubectl.run(&["get", "nodes", "-l", "zone=harbour", "-o", "name"])?, &["node/edge-1"])?;
+    let described = kubectl.run(&["describe", "node", NODE])?;
+    ensure_says(
+        &described,
+        &["zone=harbour", "KubeletHasSufficientMemory", "HolderIdentity:  edge-1", "outrigger-sim://"],
+    )?;
+    ensure!(kubectl.output(&["get", "events"])?.code == Some(0), "events cannot be listed");
+    until("a configuration without the token", || {
+        let config = fs::read_to_string(&rig.node.config)?;
+        ensure!(config.lines().any(|line| line.trim() == r#"token: """#), "the token is still there");
+        Ok::<_, anyhow::Error>(())
+    })
+}
+
+#[test]
+fn the_programs_tell_of_themselves() -> anyhow::Result<()> {
+    for name in [CLOUDSIM, AGENT] {
+        let says = |arguments: &[&str]| {
+            Ok::<_, anyhow::Error>(run(Command::new(binary(name)?).args(arguments))?.success()?.text())
+        };
+        ensure_says(&says(&["--version"])?, &[name, env!("CARGO_PKG_VERSION")])?;
+        ensure_says(&says(&["--help"])?, &["Examples:"])?;
+        for shell in ["bash", "zsh", "fish"] {
+            ensure_says(&says(&["completions", shell])?, &[name])?;
+        }
+    }
+    let agent = |argument: &str| {
+        Ok::<_, anyhow::Error>(run(Command::new(binary(AGENT)?).arg(argument))?.success()?.text())
+    };
+    let (short, long) = (agent("--minconfig")?, agent("--defaultconfig")?);
+    ensure_says(&short, &["edgecore.config.kubeedge.io/v1alpha2", "kind: EdgeCore"])?;
+    ensure_says(&long, &["edgecore.config.kubeedge.io/v1alpha2", "kind: EdgeCore"])?;
+    ensure!(short.lines().count() < long.lines().count(), "the short configuration is the longer one");
+    Ok(())
+}

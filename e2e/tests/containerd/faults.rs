@@ -1,0 +1,172 @@
+//! The agent, or the runtime, or both are killed; others use the same runtime.
+
+use std::collections::BTreeSet;
+
+use anyhow::ensure;
+use e2e::{
+    RunningContainer,
+    containerd::{Bare, RealRig},
+    until,
+};
+use serde_json::json;
+
+use crate::case::{apply, leaves_nothing, pod};
+
+/// How many pods live through a fault.
+const PODS: usize = 4;
+
+fn names() -> Vec<String> {
+    (0..PODS).map(|index| format!("steady-{index}")).collect()
+}
+
+fn start(rig: &RealRig) -> anyhow::Result<BTreeSet<RunningContainer>> {
+    let pods: Vec<_> = names().iter().map(|name| pod(name, &json!({}))).collect();
+    apply(rig, &pods)?;
+    for name in names() {
+        rig.wait_ready(&name)?;
+    }
+    rig.containerd.cri.running()
+}
+
+fn unchanged(rig: &RealRig, before: &BTreeSet<RunningContainer>) -> anyhow::Result<()> {
+    for name in names() {
+        let seen = rig.wait_ready(&name)?;
+        ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 0, "{name} was restarted");
+    }
+    let now = rig.containerd.cri.running()?;
+    ensure!(now.is_superset(before), "containers were replaced: {before:?}, now {now:?}");
+    Ok(())
+}
+
+#[test]
+fn an_agent_that_comes_back_adopts() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let before = start(&rig)?;
+    ensure!(rig.node.process.terminate()?.success(), "the agent did not end well");
+    ensure!(rig.containerd.cri.running()? == before, "containers ended with the agent");
+    // meanwhile one pod goes and one comes
+    rig.cloud.kubectl.run(&["delete", "pod", "steady-0", "--wait=false"])?;
+    apply(&rig, &[pod("new", &json!({}))])?;
+    rig.node.process.start_again()?;
+    rig.wait_ready("new")?;
+    until("the end of the deleted pod", || match rig.pod("steady-0") {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })?;
+    let now = rig.containerd.cri.running()?;
+    ensure!(now.intersection(&before).count() == PODS - 1, "not adopted: {before:?}, now {now:?}");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let pods: Vec<_> = names().iter().map(|name| pod(name, &json!({}))).collect();
+    apply(&rig, &pods)?;
+    // each time a little further: with the first sandbox, the first container, the second …
+    for count in 1..=PODS {
+        until("a few sandboxes", || {
+            let (ready, _) = rig.containerd.cri.sandboxes()?;
+            ensure!(ready.len() >= count, "{} sandboxes", ready.len());
+            Ok(())
+        })?;
+        rig.node.process.kill()?;
+        rig.node.process.start_again()?;
+    }
+    for name in names() {
+        rig.wait_ready(&name)?;
+    }
+    until("one sandbox and one container for each pod", || {
+        let (ready, dead) = rig.containerd.cri.sandboxes()?;
+        let (all, running) = (rig.containerd.cri.containers()?, rig.containerd.cri.running()?);
+        ensure!(ready.len() == PODS && dead.is_empty(), "sandboxes: {ready:?}, dead: {dead:?}");
+        ensure!(all.len() == PODS && running.len() == PODS, "containers: {all:?}");
+        Ok(())
+    })?;
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let before = start(&rig)?;
+    rig.containerd.process.kill()?;
+    apply(&rig, &[pod("patient", &json!({}))])?;
+    rig.cloud.kubectl.run(&["wait", "--for=condition=Ready=false", "node/edge-1", "--timeout=30s"])?;
+    rig.containerd.start_again()?;
+    rig.wait_ready("patient")?;
+    unchanged(&rig, &before)?;
+    rig.cloud.wait_node("Ready")?;
+    // both, and pods that are to go meanwhile
+    rig.cloud.kubectl.run(&["delete", "pod", "patient", "--wait=false"])?;
+    rig.node.process.kill()?;
+    rig.containerd.process.kill()?;
+    rig.containerd.start_again()?;
+    rig.node.process.start_again()?;
+    until("the end of the deleted pod", || match rig.pod("patient") {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })?;
+    unchanged(&rig, &before)?;
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    start(&rig)?;
+    let seen = rig.wait_ready("steady-0")?;
+    let (container, sandbox) = {
+        let id = RealRig::container_id(&seen, "main")?;
+        let listed = rig.containerd.bare.list(None)?;
+        let sandbox = listed.iter().find(|one| one.id == id).map(|one| one.pod_sandbox_id.clone());
+        (id, sandbox.unwrap_or_default())
+    };
+    rig.containerd.bare.stop(&container, 0)?;
+    let other = |pod: &serde_json::Value, old: &str| {
+        let new = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;
+        let ready = pod["status"]["containerStatuses"][0]["ready"] == true;
+        if ready && new != old { Ok(()) } else { Err("it is not replaced".to_owned()) }
+    };
+    let seen = rig.wait_pod("steady-0", |pod| other(pod, &container))?;
+    ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 1, "{}", seen["status"]);
+    let container = RealRig::container_id(&seen, "main")?;
+    rig.containerd.bare.stop_sandbox(&sandbox)?;
+    rig.wait_pod("steady-0", |pod| other(pod, &container))?;
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let bare = &rig.containerd.bare;
+    let config = Bare::sandbox_config("foreign", &rig.directory.path().join("foreign"));
+    let sandbox = bare.run_sandbox(config.clone())?;
+    let container =
+        bare.create(&sandbox, config, Bare::container_config("foreign", &["sleep", "1000000"]))?;
+    bare.start(&container)?;
+    // ours, of a pod that nobody knows any more
+    let mut orphan = Bare::sandbox_config("orphan", &rig.directory.path().join("orphan"));
+    for (label, value) in
+        [("name", "orphan"), ("namespace", "default"), ("uid", "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11")]
+    {
+        orphan.labels.insert(format!("io.kubernetes.pod.{label}"), value.to_owned());
+    }
+    bare.run_sandbox(orphan)?;
+    let before = start(&rig)?;
+    rig.node.process.kill()?;
+    rig.node.process.start_again()?;
+    until("the end of the orphan", || {
+        let all = rig.containerd.bare.sandboxes(None)?;
+        let left =
+            all.iter().any(|one| one.metadata.as_ref().is_some_and(|metadata| metadata.name == "orphan"));
+        ensure!(!left, "it is there");
+        Ok(())
+    })?;
+    unchanged(&rig, &before)?;
+    let status = rig.containerd.bare.status(&container)?;
+    ensure!(status.state() == wire::cri::ContainerState::ContainerRunning, "a foreign container: {status:?}");
+    rig.containerd.bare.stop_sandbox(&sandbox)?;
+    rig.containerd.bare.remove_sandbox(&sandbox)?;
+    leaves_nothing(&rig)
+}

@@ -1,0 +1,10 @@
+//! The agent on real containers: containerd, runc and the CNI plugins, a private instance for each test. Needs root.
+
+mod case;
+mod environment;
+mod faults;
+mod lifecycle;
+mod network;
+mod resources;
+mod security;
+mod volumes;

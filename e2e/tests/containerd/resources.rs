@@ -1,0 +1,103 @@
+//! Requests and limits, as the kernel has them.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, ensure};
+use e2e::containerd::RealRig;
+use serde_json::json;
+
+use crate::case::{Case, apply, check, leaves_nothing, pod};
+
+/// A value of the control group in which a container's first process is; version 1.
+fn value(pid: &str, controller: &str, file: &str) -> anyhow::Result<String> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let line = groups.lines().find(|line| line.split(':').nth(1) == Some(controller));
+    let path = line.and_then(|line| line.splitn(3, ':').nth(2)).context("no such controller")?;
+    let file =
+        PathBuf::from(format!("/sys/fs/cgroup/{controller}")).join(path.trim_start_matches('/')).join(file);
+    Ok(fs::read_to_string(&file).with_context(|| file.display().to_string())?.trim().to_owned())
+}
+
+/// The pid, on the node, of the process with this unusual argument.
+fn pid_of(argument: &str) -> anyhow::Result<String> {
+    let found = fs::read_dir("/proc")?.flatten().find(|entry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|&byte| byte == 0).any(|word| word == argument.as_bytes())
+    });
+    Ok(found.context("no such process")?.file_name().to_string_lossy().into_owned())
+}
+
+fn unusual(name: &str) -> String {
+    format!("{}-{name}", std::process::id())
+}
+
+#[test]
+fn limits_reach_the_kernel() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let case = |name: &'static str, resources| Case {
+        name,
+        spec: json!({"containers": [{
+            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait", unusual(name)],
+            "resources": resources,
+        }]}),
+        inside: vec![],
+    };
+    check(
+        &rig,
+        &[
+            case(
+                "guaranteed",
+                json!({"limits": {"cpu": "200m", "memory": "32Mi"}, "requests": {"cpu": "200m", "memory": "32Mi"}}),
+            ),
+            case(
+                "burstable",
+                json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m", "memory": "16Mi"}}),
+            ),
+            case("best-effort", json!({})),
+        ],
+    )?;
+    for (name, class, expected) in [
+        ("guaranteed", "Guaranteed", ["204", "20000", "33554432"]),
+        ("burstable", "Burstable", ["102", "50000", "9223372036854771712"]),
+        ("best-effort", "BestEffort", ["2", "-1", "9223372036854771712"]),
+    ] {
+        let seen = rig.wait_ready(name)?;
+        ensure!(seen["status"]["qosClass"] == class, "{name}: {}", seen["status"]);
+        let pid = pid_of(&unusual(name))?;
+        let found = [
+            value(&pid, "cpu", "cpu.shares")?,
+            value(&pid, "cpu", "cpu.cfs_quota_us")?,
+            value(&pid, "memory", "memory.limit_in_bytes")?,
+        ];
+        ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
+    }
+    let score = |name: &str| -> anyhow::Result<i32> {
+        Ok(fs::read_to_string(format!("/proc/{}/oom_score_adj", pid_of(&unusual(name))?))?.trim().parse()?)
+    };
+    let scores = [score("guaranteed")?, score("burstable")?, score("best-effort")?];
+    ensure!(scores.is_sorted() && scores[2] == 1000, "oom scores: {scores:?}");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn too_much_memory_ends_a_container() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    // dd takes its whole block as memory of its own
+    apply(
+        &rig,
+        &[pod(
+            "greedy",
+            &json!({
+                "restartPolicy": "Never",
+                "containers": [{
+                    "command": ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M"],
+                    "resources": {"limits": {"memory": "16Mi"}},
+                }],
+            }),
+        )],
+    )?;
+    let seen = rig.wait_phase("greedy", "Failed")?;
+    let ended = &seen["status"]["containerStatuses"][0]["state"]["terminated"];
+    ensure!(ended["reason"] == "OOMKilled" && ended["exitCode"] == 137, "{ended}");
+    leaves_nothing(&rig)
+}

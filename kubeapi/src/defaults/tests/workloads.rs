@@ -1,0 +1,81 @@
+//! Tests of [`super`].
+
+use serde_json::{Value, json};
+
+use super::{begun, filled};
+
+fn spec(plural: &str, spec: Value) -> Value {
+    let mut object = filled(plural, json!({"metadata": {"name": "a"}, "spec": spec}));
+    // the template has its own test
+    for pointer in ["/spec", "/spec/jobTemplate/spec"] {
+        if let Some(Value::Object(spec)) = object.pointer_mut(pointer) {
+            spec.remove("template");
+        }
+    }
+    object["spec"].take()
+}
+
+#[test]
+fn a_template_has_the_defaults_of_its_pods_but_not_what_admission_adds() {
+    let template = json!({"spec": {"containers": [{"name": "a", "image": "nginx", "resources": {"limits": {"cpu": "1"}}}]}});
+    let deployment = filled("deployments", json!({"spec": {"template": template}}));
+    insta::assert_json_snapshot!(deployment["spec"]["template"]);
+}
+
+#[test]
+fn workloads() {
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+    let all = [
+        spec("deployments", json!({})),
+        spec("deployments", json!({"replicas": 0, "strategy": {"type": "Recreate"}})),
+        spec("deployments", json!({"strategy": {"rollingUpdate": {"maxSurge": 2}}})),
+        spec("replicasets", json!({})),
+        spec("daemonsets", json!({})),
+        spec("statefulsets", json!({"volumeClaimTemplates": claims})),
+    ];
+    insta::assert_json_snapshot!(all);
+}
+
+#[test]
+fn jobs() {
+    let all = [
+        spec("jobs", json!({})),
+        spec("jobs", json!({"parallelism": 2})),
+        spec(
+            "jobs",
+            json!({"completions": 3, "podFailurePolicy": {"rules": [{"onPodConditions": [{"type": "X"}]}]}}),
+        ),
+        spec("cronjobs", json!({"schedule": "@daily"})),
+    ];
+    insta::assert_json_snapshot!(all);
+}
+
+#[test]
+fn a_job_selects_its_own_pods() {
+    let job = begun("jobs", json!({"metadata": {"name": "a", "uid": "u"}, "spec": {}}));
+    let labels = json!({"batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "a",
+        "controller-uid": "u", "job-name": "a"});
+    assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
+    assert_eq!(job["metadata"]["labels"], labels);
+    assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    let manual = json!({"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}});
+    let manual = begun("jobs", json!({"metadata": {"name": "a", "uid": "u"}, "spec": manual}));
+    assert_eq!(manual["spec"]["selector"], json!({"matchLabels": {"a": "b"}}));
+}
+
+#[test]
+fn what_is_only_stored_has_few() {
+    let subjects =
+        json!([{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]);
+    let all = [
+        filled("rolebindings", json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects})),
+        filled("persistentvolumes", json!({"spec": {"hostPath": {"path": "/x"}}})),
+        filled("persistentvolumeclaims", json!({"spec": {}})),
+        filled("storageclasses", json!({"provisioner": "p"})),
+        filled("networkpolicies", json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}})),
+        filled("horizontalpodautoscalers", json!({"spec": {"maxReplicas": 3}})),
+        filled("priorityclasses", json!({"value": 1})),
+        filled("namespaces", json!({"metadata": {"name": "n"}})),
+    ];
+    insta::assert_json_snapshot!(all);
+}

@@ -1,0 +1,161 @@
+//! CustomResourceDefinitions as objects: those in the store are what the API serves, from the moment of their write.
+//!
+//! [`refresh`] follows every write of a definition: it decides on names, serves what was accepted, and ends the definitions
+//! under deletion whose objects are gone. It starts from what is stored, so it can be called at any time.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, OnceCell};
+use uuid::Uuid;
+
+use crate::{
+    Api, defaults,
+    object::{as_map, default_to, is_deleting, metadata, text_or_empty},
+    registry::{Builtin, Kind},
+    status::StatusError,
+    store::{Expect, Key, Object, Page, Scope, Store, StoreError, Write},
+};
+
+mod cleanup;
+mod conditions;
+mod names;
+pub(crate) mod rules;
+pub(crate) mod status;
+mod structure;
+
+pub(crate) use cleanup::FINALIZER;
+
+/// How often a round of decisions begins anew because somebody wrote a definition meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// One decision at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    loaded: OnceCell<()>,
+    turn: Mutex<()>,
+}
+
+/// Serves what is stored; the first call brings the definitions that the API was built with into the store.
+pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
+    if !api.is_full() || api.definitions().loaded.initialized() {
+        return Ok(());
+    }
+    let load = || async {
+        for definition in api.registry().given() {
+            seed(api, definition).await?;
+        }
+        refresh(api).await
+    };
+    api.definitions().loaded.get_or_try_init(load).await.map(drop)
+}
+
+/// Decides anew on all definitions, and serves what comes of it.
+pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
+    let _turn = api.definitions().turn.lock().await;
+    let mut attempts = ATTEMPTS;
+    loop {
+        let settled = round(api).await?;
+        attempts -= 1;
+        if settled || attempts == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether nothing is left to do.
+async fn round(api: &Api) -> Result<bool, StatusError> {
+    let Some(kind) = api.registry().of(Builtin::CustomResourceDefinition).cloned() else { return Ok(true) };
+    let scope = Scope { resource: kind.resource().clone(), namespace: None };
+    let stored = api.store().list(&scope, &Page::default()).await?.items;
+    let mut standing = stored.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
+    // the older one has the name
+    standing.sort_by_cached_key(|definition| {
+        let text = |pointer| text_or_empty(definition, pointer).to_owned();
+        (text("/metadata/creationTimestamp"), text("/metadata/name"))
+    });
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let mut settled = true;
+    for (definition, status) in names::decided(&api.registry(), &standing, &now) {
+        let mut definition = standing[definition].clone();
+        as_map(&mut definition).insert("status".into(), status);
+        settled &= write(api, &kind, definition).await?;
+    }
+    if !settled {
+        return Ok(false);
+    }
+    let stored = api.store().list(&scope, &Page::default()).await?.items;
+    let stored = stored.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
+    api.serve(
+        &stored
+            .iter()
+            .filter(|definition| conditions::is_true(definition, "Established"))
+            .filter_map(typed)
+            .collect::<Vec<_>>(),
+    );
+    for definition in stored.iter().filter(|definition| is_deleting(definition)) {
+        settled &= !cleanup::clean(api, &kind, definition).await?;
+    }
+    Ok(settled)
+}
+
+/// A definition in the store was admitted; one that cannot be read all the same is not served.
+fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
+    let name = text_or_empty(definition, "/metadata/name");
+    serde_json::from_value(definition.clone())
+        .inspect_err(
+            |error| tracing::error!(%error, name, "a stored definition cannot be read; apply it anew"),
+        )
+        .ok()
+}
+
+/// Writes a definition that stands at the version that it names; `false` where somebody else was faster.
+async fn write(api: &Api, kind: &Kind, definition: Value) -> Result<bool, StatusError> {
+    let revision = text_or_empty(&definition, "/metadata/resourceVersion").parse().unwrap_or_default();
+    let key = Key::new(kind.resource().clone(), "", text_or_empty(&definition, "/metadata/name"));
+    committed(api, Write { key, expect: Expect::Revision(revision), value: Some(definition) }).await
+}
+
+async fn committed(api: &Api, write: Write) -> Result<bool, StatusError> {
+    match api.store().commit(vec![write]).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict { .. } | StoreError::Missing(_) | StoreError::Exists(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Stores a definition that the API was built with, unless it is there and says the same.
+async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), StatusError> {
+    let Some(kind) = api.registry().of(Builtin::CustomResourceDefinition).cloned() else { return Ok(()) };
+    let mut new = serde_json::to_value(definition)
+        .map_err(|error| StatusError::internal(format!("a definition cannot be written: {error}")))?;
+    let map = as_map(&mut new);
+    map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
+    map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
+    defaults::fill(&kind, &mut new);
+    let key = Key::new(kind.resource().clone(), "", text_or_empty(&new, "/metadata/name"));
+    let Some(stored) = Store::get(&**api.store(), &key).await? else {
+        let metadata = metadata(&mut new);
+        default_to(metadata, "uid", Uuid::new_v4().to_string());
+        default_to(
+            metadata,
+            "creationTimestamp",
+            jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        );
+        default_to(metadata, "generation", 1);
+        as_map(&mut new).shift_remove("status");
+        status::begin(&mut new);
+        committed(api, Write { key, expect: Expect::Absent, value: Some(new) }).await?;
+        return Ok(());
+    };
+    let mut changed = stored.value()?;
+    if changed.get("spec") != new.get("spec") {
+        let spec = new.get("spec").cloned().unwrap_or_else(|| json!({}));
+        as_map(&mut changed).insert("spec".into(), spec);
+        let generation = changed.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        metadata(&mut changed).insert("generation".into(), (generation + 1).into());
+        status::follow(&mut changed);
+        let expect = Expect::Revision(stored.revision);
+        committed(api, Write { key, expect, value: Some(changed) }).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Subresources: the parts of objects that have paths of their own.
+
+use crate::registry::{Builtin, Kind};
+
+/// A subresource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// `…/status`.
+    Status,
+    /// `…/scale`: how many replicas, the same for all kinds that have some.
+    Scale,
+    /// `namespaces/…/finalize`: who still has to empty it.
+    Finalize,
+    /// `pods/…/binding`.
+    Binding,
+    /// `pods/…/eviction`: a deletion that keeps to disruption budgets.
+    Eviction,
+    /// `pods/…/ephemeralcontainers`.
+    EphemeralContainers,
+    /// `serviceaccounts/…/token`.
+    Token,
+    /// What only the node knows or does: `pods/…/log` and the like, and what is proxied into the cluster.
+    Remote(Remote),
+}
+
+/// A part that is not in the store but behind the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) enum Remote {
+    Log,
+    Exec,
+    Attach,
+    PortForward,
+    Proxy,
+}
+
+/// Group, version and kind.
+type Named = (&'static str, &'static str, &'static str);
+
+impl Part {
+    /// The parts that objects of `kind` have, in alphabetical order.
+    pub(crate) fn of(kind: &Kind) -> Vec<Self> {
+        use Builtin as B;
+        let mut parts = match kind.builtin {
+            Some(B::Pod) => vec![
+                Self::Remote(Remote::Attach),
+                Self::Binding,
+                Self::EphemeralContainers,
+                Self::Eviction,
+                Self::Remote(Remote::Exec),
+                Self::Remote(Remote::Log),
+                Self::Remote(Remote::PortForward),
+                Self::Remote(Remote::Proxy),
+            ],
+            Some(B::Node | B::Service) => vec![Self::Remote(Remote::Proxy)],
+            Some(B::ServiceAccount) => vec![Self::Token],
+            Some(B::Namespace) => vec![Self::Finalize],
+            _ => Vec::new(),
+        };
+        parts.extend(kind.scale().is_some().then_some(Self::Scale));
+        parts.extend(kind.status.then_some(Self::Status));
+        parts
+    }
+
+    /// The part at `…/<name>` of objects of `kind`.
+    pub(crate) fn find(kind: &Kind, name: &str) -> Option<Self> {
+        Self::of(kind).into_iter().find(|part| part.name() == name)
+    }
+
+    /// The last step of its path.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Finalize => "finalize",
+            Self::Binding => "binding",
+            Self::Eviction => "eviction",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Token => "token",
+            Self::Remote(Remote::Log) => "log",
+            Self::Remote(Remote::Exec) => "exec",
+            Self::Remote(Remote::Attach) => "attach",
+            Self::Remote(Remote::PortForward) => "portforward",
+            Self::Remote(Remote::Proxy) => "proxy",
+        }
+    }
+
+    /// What can be done with it.
+    pub(crate) fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Self::Status | Self::Scale | Self::EphemeralContainers => &["get", "patch", "update"],
+            Self::Finalize => &["update"],
+            Self::Binding | Self::Eviction | Self::Token => &["create"],
+            Self::Remote(Remote::Log) => &["get"],
+            Self::Remote(Remote::Exec | Remote::Attach | Remote::PortForward) => &["create", "get"],
+            Self::Remote(Remote::Proxy) => &["create", "delete", "get", "patch", "update"],
+        }
+    }
+
+    /// Group, version and kind of what is sent and answered, unless they are the object's own.
+    pub(crate) fn kind(self, kind: &Kind) -> Option<Named> {
+        match self {
+            Self::Status | Self::Finalize | Self::EphemeralContainers | Self::Remote(Remote::Log) => None,
+            Self::Scale => Some(("autoscaling", "v1", "Scale")),
+            Self::Binding => Some(("", "v1", "Binding")),
+            Self::Eviction => Some(("policy", "v1", "Eviction")),
+            Self::Token => Some(("authentication.k8s.io", "v1", "TokenRequest")),
+            Self::Remote(Remote::Exec) => Some(("", "v1", "PodExecOptions")),
+            Self::Remote(Remote::Attach) => Some(("", "v1", "PodAttachOptions")),
+            Self::Remote(Remote::PortForward) => Some(("", "v1", "PodPortForwardOptions")),
+            Self::Remote(Remote::Proxy) => Some(match kind.builtin {
+                Some(Builtin::Node) => ("", "v1", "NodeProxyOptions"),
+                Some(Builtin::Service) => ("", "v1", "ServiceProxyOptions"),
+                _ => ("", "v1", "PodProxyOptions"),
+            }),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! From an `openAPIV3Schema` to its compiled form. What the definition's validation would have refused is passed over.
+
+use regex_lite::Regex;
+use serde_json::Value;
+
+use super::{Bound, ListType, Node, Rest, Rules, Type};
+
+/// Schemas nest no deeper than bodies do, which the parser of JSON limits.
+pub(super) fn node(schema: &Value) -> Node {
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    Node {
+        type_: type_of(schema),
+        nullable: flag(schema, "nullable"),
+        keeps_unknown: flag(schema, "x-kubernetes-preserve-unknown-fields"),
+        embedded: flag(schema, "x-kubernetes-embedded-resource"),
+        fields: fields.map(|(name, field)| (name.as_str().into(), node(field))).collect(),
+        rest: rest(schema),
+        items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(node(items))),
+        default: schema.get("default").filter(|default| !default.is_null()).cloned(),
+        list: list_type(schema),
+        rules: rules(schema),
+    }
+}
+
+fn type_of(schema: &Value) -> Option<Type> {
+    if flag(schema, "x-kubernetes-int-or-string") {
+        return Some(Type::IntOrString);
+    }
+    match text(schema, "type")? {
+        "object" => Some(Type::Object),
+        "array" => Some(Type::Array),
+        "string" => Some(Type::String),
+        "integer" => Some(Type::Integer),
+        "number" => Some(Type::Number),
+        "boolean" => Some(Type::Boolean),
+        _ => None,
+    }
+}
+
+fn rest(schema: &Value) -> Rest {
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(true)) => Rest::Any,
+        Some(values @ Value::Object(_)) => Rest::Values(Box::new(node(values))),
+        _ => Rest::Unknown,
+    }
+}
+
+fn list_type(schema: &Value) -> ListType {
+    match text(schema, "x-kubernetes-list-type") {
+        Some("set") => ListType::Set,
+        Some("map") => ListType::Map(texts(schema, "x-kubernetes-list-map-keys")),
+        _ => ListType::Atomic,
+    }
+}
+
+fn rules(schema: &Value) -> Rules {
+    let number = |name: &str| schema.get(name).and_then(Value::as_f64);
+    let size = |name: &str| schema.get(name).and_then(Value::as_u64);
+    let nodes =
+        |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten().map(node).collect();
+    let bound =
+        |name: &str, exclusive: &str| number(name).map(|at| Bound { at, exclusive: flag(schema, exclusive) });
+    Rules {
+        required: texts(schema, "required"),
+        allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+        minimum: bound("minimum", "exclusiveMinimum"),
+        maximum: bound("maximum", "exclusiveMaximum"),
+        multiple_of: number("multipleOf").filter(|step| *step > 0.0),
+        min_length: size("minLength"),
+        max_length: size("maxLength"),
+        min_items: size("minItems"),
+        max_items: size("maxItems"),
+        min_properties: size("minProperties"),
+        max_properties: size("maxProperties"),
+        pattern: text(schema, "pattern").and_then(|pattern| Regex::new(pattern).ok()),
+        format: text(schema, "format").map(Into::into),
+        all_of: nodes("allOf"),
+        any_of: nodes("anyOf"),
+        one_of: nodes("oneOf"),
+        not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(node(not))),
+    }
+}
+
+fn texts(schema: &Value, name: &str) -> Vec<Box<str>> {
+    let texts = schema.get(name).and_then(Value::as_array).into_iter().flatten();
+    texts.filter_map(Value::as_str).map(Into::into).collect()
+}
+
+fn text<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
+    schema.get(name).and_then(Value::as_str)
+}
+
+fn flag(schema: &Value, name: &str) -> bool {
+    schema.get(name).and_then(Value::as_bool).unwrap_or(false)
+}

@@ -1,0 +1,102 @@
+//! Bringing an object into the shape in which it is stored: unknown fields pruned, nulls gone, defaults in.
+
+use serde_json::Value;
+
+use super::{Node, Rest, Structural, is_type_meta};
+
+impl Structural {
+    /// Removes the fields that the schema does not have, and answers their paths.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut pruned = Vec::new();
+        self.root.prune(object, true, &mut String::new(), &mut pruned);
+        pruned
+    }
+
+    /// Sets the defaults where the object around them is there. A null that may not be stands for an absent value.
+    pub(crate) fn fill_defaults(&self, object: &mut Value) {
+        self.root.fill_defaults(object);
+    }
+}
+
+impl Node {
+    /// The node of the field `name`, be it known or of a map.
+    pub(super) fn field(&self, name: &str) -> Option<&Self> {
+        self.fields.get(name).or(match &self.rest {
+            Rest::Values(values) => Some(values),
+            Rest::Unknown | Rest::Any => None,
+        })
+    }
+
+    /// `is_object`: this is a whole object, of which type and metadata are not the schema's matter.
+    fn prune(&self, value: &mut Value, is_object: bool, path: &mut String, pruned: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                let is_object = is_object || self.embedded;
+                map.retain(|name, value| {
+                    if is_object && is_type_meta(name) {
+                        return true;
+                    }
+                    if let Some(node) = self.field(name) {
+                        within(path, &field_step(path, name), |path| node.prune(value, false, path, pruned));
+                        return true;
+                    }
+                    let stays = self.keeps_unknown || matches!(self.rest, Rest::Any);
+                    if !stays {
+                        pruned.push(format!("{path}{}", field_step(path, name)));
+                    }
+                    stays
+                });
+            }
+            Value::Array(list) => {
+                let Some(items) = &self.items else { return };
+                for (index, value) in list.iter_mut().enumerate() {
+                    within(path, &format!("[{index}]"), |path| items.prune(value, false, path, pruned));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fill_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (name, node) in &self.fields {
+                    let is_absent =
+                        map.get(name.as_ref()).is_none_or(|value| value.is_null() && !node.nullable);
+                    if let Some(default) = node.default.as_ref().filter(|_| is_absent) {
+                        map.insert(name.to_string(), default.clone());
+                    }
+                }
+                map.retain(|name, value| {
+                    let Some(node) = self.field(name) else { return true };
+                    if value.is_null() && !node.nullable {
+                        match &node.default {
+                            Some(default) => *value = default.clone(),
+                            None => return false,
+                        }
+                    }
+                    node.fill_defaults(value);
+                    true
+                });
+            }
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    list.iter_mut().for_each(|value| items.fill_defaults(value));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Goes one step further down while `walk` runs.
+pub(super) fn within(path: &mut String, step: &str, walk: impl FnOnce(&mut String)) {
+    let length = path.len();
+    path.push_str(step);
+    walk(path);
+    path.truncate(length);
+}
+
+pub(super) fn field_step(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!(".{name}") }
+}

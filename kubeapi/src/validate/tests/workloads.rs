@@ -1,0 +1,128 @@
+//! Tests of [`super`].
+
+use serde_json::{Value, json};
+
+use super::{created, report, updated};
+
+fn workload(change: Value) -> Value {
+    let mut object = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {
+        "selector": {"matchLabels": {"app": "a"}}, "serviceName": "a",
+        "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "i"}]}}}});
+    for (pointer, value) in change.as_object().unwrap() {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[key] = value.clone();
+    }
+    object
+}
+
+fn job(change: Value) -> Value {
+    let mut job = workload(change);
+    let spec = job["spec"].as_object_mut().unwrap();
+    spec.remove("serviceName");
+    spec.remove("selector");
+    if spec["template"]["spec"].get("restartPolicy").is_none() {
+        spec["template"]["spec"]["restartPolicy"] = json!("Never");
+    }
+    job
+}
+
+#[test]
+fn workloads_have_rules() {
+    for plural in ["deployments", "replicasets", "daemonsets", "statefulsets"] {
+        let good = workload(json!({}));
+        let good = if plural == "statefulsets" { good } else { without_service(good) };
+        assert_eq!(created(plural, good), Vec::<String>::new(), "{plural}");
+    }
+    let texts = report(
+        "deployments",
+        [
+            json!({"/spec/replicas": -1}),
+            json!({"/spec/selector": null}),
+            json!({"/spec/selector": {}}),
+            json!({"/spec/selector": {"matchLabels": {"app": "b"}}}),
+            json!({"/spec/template/spec/restartPolicy": "Never"}),
+            json!({"/spec/template/spec/containers": []}),
+            json!({"/spec/strategy": {"type": "Recreate", "rollingUpdate": {}}}),
+            json!({"/spec/strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}}),
+            json!({"/spec/strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "many"}}}),
+            json!({"/spec/progressDeadlineSeconds": 5, "/spec/minReadySeconds": 5}),
+        ]
+        .map(|change| without_service(workload(change)))
+        .to_vec(),
+    );
+    insta::assert_snapshot!(texts);
+}
+
+fn without_service(mut object: Value) -> Value {
+    object["spec"].as_object_mut().unwrap().remove("serviceName");
+    object
+}
+
+#[test]
+fn what_pods_are_found_by_stays() {
+    let other = json!({"/spec/selector": {"matchLabels": {"app": "b"}}, "/spec/template/metadata": {"labels": {"app": "b"}}});
+    let texts =
+        updated("deployments", without_service(workload(json!({}))), without_service(workload(other)));
+    assert_eq!(texts.len(), 1);
+    insta::assert_snapshot!(texts[0], @r#"spec.selector: Invalid value: {"matchLabels":{"app":"b"}}: field is immutable"#);
+    let texts = updated("statefulsets", workload(json!({})), workload(json!({"/spec/serviceName": "b"})));
+    assert!(texts[0].starts_with("spec: Forbidden: updates to statefulset spec"), "{texts:?}");
+    assert!(updated("statefulsets", workload(json!({})), workload(json!({"/spec/replicas": 3}))).is_empty());
+}
+
+#[test]
+fn jobs_have_rules() {
+    assert_eq!(created("jobs", job(json!({}))), Vec::<String>::new());
+    let jobs = report(
+        "jobs",
+        [
+            json!({"/spec/template/spec/restartPolicy": "Always"}),
+            json!({"/spec/completions": -1}),
+            json!({"/spec/completionMode": "Indexed", "/spec/parallelism": 2}),
+            json!({"/spec/template/spec/restartPolicy": "OnFailure", "/spec/podFailurePolicy": {"rules": []}}),
+        ]
+        .map(job)
+        .to_vec(),
+    );
+    let cron = |schedule: &str, name: &str, zone: Value| {
+        let spec =
+            json!({"schedule": schedule, "timeZone": zone, "jobTemplate": {"spec": job(json!({}))["spec"]}});
+        json!({"metadata": {"name": name, "namespace": "n"}, "spec": spec})
+    };
+    assert_eq!(created("cronjobs", cron("*/5 * * * *", "c", Value::Null)), Vec::<String>::new());
+    let crons = report(
+        "cronjobs",
+        vec![
+            cron("", "c", Value::Null),
+            cron("* * *", "c", Value::Null),
+            cron("@daily", "c", json!("Nowhere/Land")),
+            cron("@daily", &"c".repeat(53), Value::Null),
+        ],
+    );
+    insta::assert_snapshot!([jobs, crons].join("\n"));
+}
+
+#[test]
+fn what_a_job_does_stays() {
+    let image = json!({"/spec/template/spec/containers": [{"name": "a", "image": "j"}]});
+    assert_eq!(updated("jobs", job(json!({})), job(image.clone())).len(), 1);
+    let mut suspended = job(json!({}));
+    suspended["spec"]["suspend"] = json!(true);
+    assert!(updated("jobs", suspended, job(image)).is_empty(), "nothing was made of it yet");
+    assert_eq!(
+        updated("jobs", job(json!({"/spec/completions": 1})), job(json!({"/spec/completions": 2}))).len(),
+        1
+    );
+}
+
+#[test]
+fn bindings_and_budgets_have_rules() {
+    let binding = |role: &str| {
+        json!({"metadata": {"name": "a:b", "namespace": "n"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}})
+    };
+    assert!(created("rolebindings", binding("r")).is_empty());
+    assert_eq!(updated("rolebindings", binding("r"), binding("s")).len(), 1);
+    let both = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"minAvailable": 1, "maxUnavailable": 1}});
+    assert_eq!(created("poddisruptionbudgets", both).len(), 1);
+}

@@ -1,0 +1,35 @@
+//! What is applied.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// A pod of one container called `main`, on the node if one is named.
+pub fn pod(name: &str, node: Option<&str>) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 2,
+            "containers": [{"name": "main", "image": "registry.example/app:1"}],
+        },
+    })
+}
+
+/// A pod on `node` with these annotations of the simulated runtime for its container.
+pub fn pod_that(name: &str, node: &str, behaviour: &[(&str, &str)]) -> Value {
+    let mut pod = pod(name, Some(node));
+    let annotations: BTreeMap<String, &str> =
+        behaviour.iter().map(|(key, value)| (format!("sim.outrigger.dev/main.{key}"), *value)).collect();
+    pod["metadata"]["annotations"] = json!(annotations);
+    pod
+}
+
+/// A ConfigMap in namespace `default`.
+pub fn config_map(name: &str, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
+}
+
+/// A Secret in namespace `default`, given as text.
+pub fn secret(name: &str, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data})
+}

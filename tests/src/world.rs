@@ -1,0 +1,268 @@
+//! A cloud and its nodes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+    time::Duration,
+};
+
+use agent::edgehub::Link;
+use cloudsim::{
+    Addresses, Cloud, Options,
+    fleet::{self, HollowNode},
+    hub::Limits,
+};
+use kube::{Api, Client, api::ListParams};
+use serde_json::Value;
+use tempfile::TempDir;
+use wire::cri::{ContainerState, ExecSyncRequest, runtime_service_client::RuntimeServiceClient};
+
+use crate::{Object, eventually, within};
+
+/// What a world is like.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How many nodes, called `edge-1`, `edge-2`, …
+    pub nodes: usize,
+    /// Whether the cloud keeps its state on disk, so that it can be started again.
+    pub durable: bool,
+    /// How long a node's lease lasts.
+    pub lease: Duration,
+    /// How old a lease may get.
+    pub lease_grace: Duration,
+    /// What the hub allows.
+    pub limits: Limits,
+    /// What nodes join with; the cloud's own token unless it is given.
+    pub token: Option<String>,
+}
+
+impl Default for Setup {
+    /// One node; a cloud in memory.
+    fn default() -> Self {
+        let lease = Duration::from_secs(40);
+        Self { nodes: 1, durable: false, lease, lease_grace: lease, limits: Limits::default(), token: None }
+    }
+}
+
+/// A cloud and its nodes.
+pub struct World {
+    /// The nodes; their agents run.
+    pub nodes: Vec<HollowNode>,
+    cloud: Option<Cloud>,
+    options: Options,
+    addresses: Addresses,
+    directory: TempDir,
+}
+
+impl World {
+    /// A cloud in memory and so many nodes, which join it now.
+    pub async fn new(nodes: usize) -> Self {
+        Self::with(Setup { nodes, ..Setup::default() }).await
+    }
+
+    /// A world as described.
+    pub async fn with(setup: Setup) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut options = Options {
+            data_dir: setup.durable.then(|| directory.path().join("cloud")),
+            lease_grace: setup.lease_grace,
+            limits: setup.limits.clone(),
+            ..Options::default().any_ports()
+        };
+        let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
+        let addresses = cloud.addresses();
+        // a cloud that is started again is found where it was
+        options.api_port = addresses.api.port();
+        options.https_port = addresses.https.port();
+        options.ws_port = addresses.websocket.port();
+        let mut world = Self { nodes: Vec::new(), cloud: Some(cloud), options, addresses, directory };
+        for number in 1..=setup.nodes {
+            let mut node = world.prepare(&format!("edge-{number}"), &setup).await;
+            node.start().await.expect("the agent starts");
+            world.nodes.push(node);
+        }
+        world
+    }
+
+    /// A node of this cloud whose agent does not run yet.
+    pub async fn prepare(&self, name: &str, setup: &Setup) -> HollowNode {
+        let directory = self.directory.path().join("nodes");
+        // tests are not about the rate
+        let options = fleet::Options { lease: setup.lease, qps: 0, ..fleet::Options::new(0, directory) };
+        let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
+        HollowNode::prepare(name, self.addresses, token, &options).await.expect("a node's directory")
+    }
+
+    /// The cloud.
+    pub fn cloud(&self) -> &Cloud {
+        self.cloud.as_ref().expect("the cloud runs")
+    }
+
+    /// A client that may do everything. A cloud that was started again has another one.
+    pub fn client(&self) -> Client {
+        self.cloud().client()
+    }
+
+    /// A directory for whatever a test needs.
+    pub fn directory(&self) -> PathBuf {
+        self.directory.path().to_owned()
+    }
+
+    /// Ends the cloud.
+    pub async fn stop_cloud(&mut self) {
+        let cloud = self.cloud.take().expect("the cloud runs");
+        within("the cloud's end", cloud.stop()).await;
+    }
+
+    /// Starts the cloud again, on its data and ports.
+    pub async fn start_cloud(&mut self) {
+        self.cloud = Some(Cloud::start(self.options.clone()).await.expect("the cloud starts again"));
+    }
+
+    /// Applies a manifest.
+    pub async fn apply(&self, manifest: &Value) -> Object {
+        let object = Object::of(&self.client(), manifest);
+        object.apply(manifest).await;
+        object
+    }
+
+    /// The pod of this name in namespace `default`.
+    pub fn pod(&self, name: &str) -> Object {
+        self.object("v1", "Pod", name)
+    }
+
+    /// The object of this kind and name in namespace `default`.
+    pub fn object(&self, api_version: &str, kind: &str, name: &str) -> Object {
+        Object::new(&self.client(), api_version, kind, Some("default"), name)
+    }
+
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Object {
+        Object::new(&self.client(), "v1", "Node", None, name)
+    }
+
+    /// Applies a pod and waits until it runs.
+    pub async fn run(&self, manifest: &Value) -> Value {
+        self.apply(manifest).await.until("running", runs).await
+    }
+
+    /// Waits until all nodes are Ready.
+    pub async fn until_ready(&self) {
+        for node in &self.nodes {
+            self.node(&node.name).until("Ready", |node| condition(node, "Ready") == Some("True")).await;
+        }
+    }
+
+    /// Waits until the agent of this node is connected, or is not.
+    pub async fn until_connected(&self, node: usize, connected: bool) {
+        let mut link = self.nodes[node].link().expect("the agent runs");
+        let wanted = link.wait_for(|link| (*link != Link::Down) == connected);
+        within("the connection's state", wanted).await.expect("the agent runs");
+    }
+
+    /// What a command says in the first running container of a pod.
+    pub async fn exec(&self, node: usize, pod: &Value, command: &[&str]) -> Result<String, String> {
+        let runtime = &self.nodes[node].runtime;
+        let of_pod = |(place, id): ((String, String), String)| (place.0 == uid(pod)).then_some(id);
+        let container =
+            self.running(node).into_iter().find_map(of_pod).ok_or("no container of the pod runs")?;
+        let request = ExecSyncRequest {
+            container_id: container,
+            cmd: command.iter().map(|&word| word.to_owned()).collect(),
+            timeout: 10,
+        };
+        let answer = RuntimeServiceClient::new(runtime.channel()).exec_sync(request).await;
+        let answer = answer.map_err(|status| status.message().to_owned())?.into_inner();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if answer.exit_code == 0 { Ok(text(&answer.stdout)) } else { Err(text(&answer.stderr)) }
+    }
+
+    /// Waits until a file in the container has this content.
+    pub async fn until_file(&self, node: usize, pod: &Value, path: &str, content: &str) {
+        eventually(&format!("{path} holds {content:?}"), async || {
+            match self.exec(node, pod, &["cat", path]).await {
+                Ok(text) if text == content => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+    }
+
+    /// The running containers of a node: pod UID and container name → id.
+    pub fn running(&self, node: usize) -> BTreeMap<(String, String), String> {
+        let label = |container: &wire::cri::Container, key: &str| {
+            container.labels.get(key).cloned().unwrap_or_default()
+        };
+        let containers = self.nodes[node].runtime.containers().into_iter();
+        containers
+            .filter(|container| container.state() == ContainerState::ContainerRunning)
+            .map(|container| {
+                let place = (
+                    label(&container, "io.kubernetes.pod.uid"),
+                    label(&container, "io.kubernetes.container.name"),
+                );
+                (place, container.id)
+            })
+            .collect()
+    }
+
+    /// Waits until nothing of the pod is left on the node: sandbox, containers, volumes, logs.
+    pub async fn until_nothing_is_left(&self, node: usize, pod: &Value) {
+        let (hollow, uid) = (&self.nodes[node], uid(pod));
+        let volumes = hollow.directory().join("kubelet/pods").join(uid);
+        let logs = hollow.directory().join("logs");
+        eventually("nothing of the pod is left", async || {
+            let containers = hollow.runtime.container_ids_of(uid);
+            let sandboxes = RuntimeServiceClient::new(hollow.runtime.channel())
+                .list_pod_sandbox(wire::cri::ListPodSandboxRequest::default())
+                .await
+                .map_err(|status| status.to_string())?
+                .into_inner();
+            let of_pod =
+                |sandbox: &&wire::cri::PodSandbox| sandbox.metadata.as_ref().is_some_and(|it| it.uid == uid);
+            let sandboxes = sandboxes.items.iter().filter(of_pod).count();
+            let logged = fs::read_dir(&logs).into_iter().flatten().flatten();
+            let logged = logged.filter(|entry| entry.file_name().to_string_lossy().contains(uid)).count();
+            if containers.is_empty() && sandboxes == 0 && !volumes.exists() && logged == 0 {
+                return Ok(());
+            }
+            Err(format!(
+                "{containers:?}, {sandboxes} sandboxes, volumes: {}, {logged} logs",
+                volumes.exists()
+            ))
+        })
+        .await;
+    }
+
+    /// What the bookkeeping says of a node: names of its ObjectSyncs.
+    pub async fn object_syncs(&self, node: &str) -> BTreeSet<String> {
+        let resource = kube::api::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
+            "reliablesyncs.kubeedge.io",
+            "v1alpha1",
+            "ObjectSync",
+        ));
+        let all = Api::<kube::api::DynamicObject>::all_with(self.client(), &resource);
+        let listed = all.list(&ListParams::default()).await.expect("ObjectSyncs are listed");
+        let names = listed.items.into_iter().filter_map(|sync| sync.metadata.name);
+        names.filter(|name| name.starts_with(&format!("{node}."))).collect()
+    }
+}
+
+/// The status of a condition.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
+}
+
+/// Whether a pod runs with all its containers ready.
+pub fn runs(pod: &Value) -> bool {
+    let statuses = pod["status"]["containerStatuses"].as_array();
+    pod["status"]["phase"] == "Running"
+        && statuses.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
+}
+
+/// The UID of an object.
+pub fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().expect("an object has a UID")
+}

@@ -1,0 +1,159 @@
+//! The rules of the house, read from its sources: what a reviewer would say each time is said here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The hard limit; most files are a third of it.
+const MAX_LINES: usize = 500;
+
+/// The workspace's crates.
+const CRATES: [&str; 8] = ["wire", "kubeapi", "crds", "agent", "cloudsim", "tests", "e2e", "bench"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+fn walk(directory: &Path, wanted: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                walk(&path, wanted, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == wanted) {
+            found.push(path);
+        }
+    }
+}
+
+fn files(extension: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for member in CRATES {
+        walk(&root().join(member), extension, &mut found);
+    }
+    assert!(found.len() >= CRATES.len(), "the sources are not where they should be");
+    found.sort();
+    found.into_iter().filter_map(|path| Some((path.clone(), fs::read_to_string(path).ok()?))).collect()
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    files("rs").into_iter().filter(|(path, _)| !path.ends_with("tests/tests/house_rules.rs")).collect()
+}
+
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+}
+
+/// Lines of `sources` in which `fault` finds one, as `file:line: line`.
+fn lines(sources: &[(PathBuf, String)], fault: impl Fn(&Path, &str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in sources {
+        for (number, line) in text.lines().enumerate() {
+            if fault(path, line) {
+                let path = path.strip_prefix(root()).unwrap_or(path);
+                found.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+fn none(rule: &str, found: Vec<String>) {
+    assert!(found.is_empty(), "{rule}\n{}", found.join("\n"));
+}
+
+/// Whether code, not a comment, has one of these words.
+fn has(line: &str, words: &[&str]) -> bool {
+    !line.trim_start().starts_with("//") && words.iter().any(|word| line.contains(word))
+}
+
+#[test]
+fn every_file_begins_by_saying_what_it_is() {
+    let silent = sources().into_iter().filter(|(_, text)| !text.starts_with("//! "));
+    none(
+        "the first line of a file is //! and what it is",
+        silent.map(|(path, _)| path.display().to_string()).collect(),
+    );
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let long = sources().into_iter().filter(|(_, text)| text.lines().count() > MAX_LINES);
+    none(
+        "a file of more than 500 lines has more than one idea",
+        long.map(|(path, text)| format!("{}: {} lines", path.display(), text.lines().count())).collect(),
+    );
+}
+
+#[test]
+fn no_channel_is_unbounded() {
+    let words = ["unbounded_channel", "UnboundedSender", "channel::unbounded"];
+    none("every queue has a bound", lines(&sources(), |_, line| has(line, &words)));
+}
+
+#[test]
+fn nothing_switches_verification_off() {
+    let words = ["danger_accept_invalid", "NoVerifier", "SkipVerification", "InsecureSkip"];
+    none("TLS verification cannot be switched off", lines(&sources(), |_, line| has(line, &words)));
+}
+
+#[test]
+fn no_shell_is_started() {
+    let words = [
+        "Command::new(\"sh\"",
+        "Command::new(\"bash\"",
+        "Command::new(\"/bin/sh\"",
+        "Command::new(\"/bin/bash\"",
+    ];
+    none("programs are started without a shell", lines(&sources(), |_, line| has(line, &words)));
+}
+
+#[test]
+fn no_test_sleeps_or_is_ignored() {
+    let sleeps = ["thread::sleep", "time::sleep(", "#[ignore"];
+    none("a test waits for a condition", lines(&sources(), |path, line| is_test(path) && has(line, &sleeps)));
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let words = ["todo!(", "unimplemented!(", "dbg!("];
+    none("what is not done is not there", lines(&sources(), |_, line| has(line, &words)));
+    let marks = ["TODO", "FIXME", "XXX"];
+    none(
+        "what is not done is not there",
+        lines(&sources(), |_, line| marks.iter().any(|mark| line.contains(mark))),
+    );
+}
+
+#[test]
+fn no_file_names_the_machine_it_was_written_on() {
+    let words = ["/work/", "/home/", "/Users/", "/root/."];
+    none(
+        "paths of one machine are nobody else's",
+        lines(&sources(), |_, line| words.iter().any(|word| line.contains(word))),
+    );
+}
+
+#[test]
+fn members_take_versions_and_lints_from_the_workspace() {
+    let mut wrong = Vec::new();
+    for (path, text) in files("toml").into_iter().filter(|(path, _)| path.ends_with("Cargo.toml")) {
+        let mut section = "";
+        for (number, line) in text.lines().enumerate() {
+            section = if line.starts_with('[') { line } else { section };
+            let dependency =
+                section.contains("dependencies") && line.contains('=') && !line.trim_start().starts_with('#');
+            if dependency && !line.contains("workspace = true") {
+                wrong.push(format!("{}:{}: {line}", path.display(), number + 1));
+            }
+        }
+        if !text.contains("[lints]\nworkspace = true") {
+            wrong.push(format!("{}: the lints are the workspace's", path.display()));
+        }
+    }
+    none("the one version table is in the workspace's Cargo.toml", wrong);
+}

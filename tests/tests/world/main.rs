@@ -1,0 +1,24 @@
+//! Scenarios of the simulated world; each test has a cloud and nodes of its own.
+
+// a helper fails its test by panicking, with a message that says what was expected
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// a scenario is one future that stands once
+#![allow(clippy::large_futures)]
+
+mod acknowledge;
+mod bad_clients;
+mod bad_enrolment;
+mod bad_frames;
+mod bad_reach;
+mod bad_starts;
+mod binding;
+mod config;
+mod config_changes;
+mod exits;
+mod images;
+mod kills;
+mod nodes;
+mod offline;
+mod pods;
+mod raw;
+mod restarts;

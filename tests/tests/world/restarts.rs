@@ -1,0 +1,107 @@
+//! Restarts of the agent, of the cloud, and of both restart no container.
+
+use serde_json::json;
+use tests::{
+    Setup, World, condition,
+    manifests::{config_map, pod},
+};
+
+/// Three pods on one node of a cloud that can be started again; a ConfigMap among what they use.
+async fn with_pods() -> World {
+    let world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    world.until_ready().await;
+    world.apply(&config_map("settings", json!({"mode": "fast"}))).await;
+    for name in ["one", "two", "three"] {
+        let mut manifest = pod(name, Some("edge-1"));
+        manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "settings"}}]);
+        manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+        world.run(&manifest).await;
+    }
+    world
+}
+
+/// Both sides work together: a pod that is new runs, and one that is deleted goes.
+async fn works(world: &World, name: &str) {
+    world.run(&pod(name, Some("edge-1"))).await;
+    world.pod(name).delete(None).await;
+    world.pod(name).until_gone().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_starts_again_touches_no_container() {
+    let mut world = with_pods().await;
+    let (ids, sandboxes) = (world.running(0), world.nodes[0].runtime.calls("RunPodSandbox"));
+    world.nodes[0].stop().await;
+    world.nodes[0].start().await.unwrap();
+    works(&world, "fence").await;
+    assert_eq!(world.running(0), ids);
+    assert_eq!(world.nodes[0].runtime.calls("RunPodSandbox"), sandboxes + 1, "the fence's alone");
+    assert_eq!(world.nodes[0].runtime.calls("StopContainer"), 1, "the fence's alone");
+}
+
+#[tokio::test]
+async fn a_cloud_that_starts_again_restarts_nothing_and_forgets_nothing() {
+    let mut world = with_pods().await;
+    let ids = world.running(0);
+    let synced = world.object_syncs("edge-1").await;
+    assert!(synced.len() >= 4, "three pods and a ConfigMap: {synced:?}");
+    world.stop_cloud().await;
+    world.until_connected(0, false).await;
+    world.start_cloud().await;
+    works(&world, "fence").await;
+    assert_eq!(world.running(0), ids);
+    let after = world.object_syncs("edge-1").await;
+    assert!(synced.is_subset(&after), "{synced:?} {after:?}");
+    assert_eq!(condition(&world.node("edge-1").get().await, "Ready"), Some("True"));
+}
+
+#[tokio::test]
+async fn both_start_again_the_cloud_first() {
+    let mut world = with_pods().await;
+    let ids = world.running(0);
+    world.stop_cloud().await;
+    world.nodes[0].kill().await;
+    world.start_cloud().await;
+    world.nodes[0].start().await.unwrap();
+    works(&world, "fence").await;
+    assert_eq!(world.running(0), ids);
+}
+
+#[tokio::test]
+async fn both_start_again_the_agent_first() {
+    let mut world = with_pods().await;
+    let ids = world.running(0);
+    world.nodes[0].stop().await;
+    world.stop_cloud().await;
+    world.nodes[0].start().await.unwrap();
+    world.start_cloud().await;
+    works(&world, "fence").await;
+    assert_eq!(world.running(0), ids);
+}
+
+#[tokio::test]
+async fn a_node_that_starts_before_its_cloud_enrols_when_it_comes() {
+    let mut world = World::with(Setup { nodes: 0, durable: true, ..Setup::default() }).await;
+    let mut node = world.prepare("edge-1", &Setup::default()).await;
+    world.stop_cloud().await;
+    node.start().await.unwrap();
+    world.nodes.push(node);
+    world.start_cloud().await;
+    world.until_ready().await;
+    works(&world, "fence").await;
+}
+
+#[tokio::test]
+async fn two_agents_of_one_name_take_turns_and_the_newer_has_the_session() {
+    let mut world = World::new(1).await;
+    world.until_ready().await;
+    world.run(&pod("web", Some("edge-1"))).await;
+    let ids = world.running(0);
+    for _ in 0..5 {
+        world.nodes[0].kill().await;
+        world.nodes[0].start().await.unwrap();
+        world.until_connected(0, true).await;
+    }
+    works(&world, "fence").await;
+    assert_eq!(world.running(0), ids);
+}
