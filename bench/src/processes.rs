@@ -3,7 +3,10 @@
 use std::{path::PathBuf, process::Stdio, time::Instant};
 
 use anyhow::{Context, ensure};
-use cloudsim::{Addresses, fleet::edgecore_yaml};
+use cloudsim::{
+    Addresses,
+    fleet::{self, edgecore_yaml},
+};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Client, Config,
@@ -83,7 +86,7 @@ async fn round() -> anyhow::Result<Round> {
     ensure!(token.status.success(), "cloudsim token failed");
     let token = String::from_utf8(token.stdout)?;
     let yaml = node.join("edgecore.yaml");
-    std::fs::write(&yaml, edgecore_yaml("edge-1", &node, addresses(&said)?, token.trim(), 30))?;
+    std::fs::write(&yaml, edgecore_yaml("edge-1", &node, addresses(&said)?, token.trim(), &fleet::Options::new(1, &node)))?;
 
     let agent = program("edge-agent")?.arg("--config").arg(&yaml).spawn()?;
     until(Api::<Node>::all(client.clone()), 1, is_ready).await?;

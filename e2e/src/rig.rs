@@ -152,14 +152,11 @@ impl Node {
             ("nodeIP", "127.0.0.1".to_owned()),
             ("rootDirectory", below("kubelet")),
             ("staticPodPath", below("manifests")),
+            ("podLogsDir", below("logs")),
             ("containerRuntimeEndpoint", format!("unix://{}", Runtime::socket(directory).display())),
         ] {
             text = with_setting(&text, key, &value)?;
         }
-        // not in the short configuration, but shared with every other agent of this machine
-        let section = "    tailoredKubeletConfig:\n";
-        text = text.replace(section, &format!("{section}      podLogsDir: {:?}\n", below("logs")));
-        ensure!(text.contains("podLogsDir"), "--minconfig has no section tailoredKubeletConfig");
         let path = directory.join("edgecore.yaml");
         fs::write(&path, text)?;
         Ok(path)

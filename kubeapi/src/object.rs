@@ -2,9 +2,21 @@
 
 use serde_json::{Map, Value};
 
+/// What stands at `pointer` (JSON Pointer). `Value::pointer` writes every step anew to read its escapes, which nearly none has.
+fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    if pointer.contains('~') {
+        return object.pointer(pointer);
+    }
+    pointer.split('/').skip(1).try_fold(object, |value, step| match value {
+        Value::Object(map) => map.get(step),
+        Value::Array(list) => list.get(step.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
 /// The string at `pointer` (JSON Pointer).
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
-    object.pointer(pointer).and_then(Value::as_str)
+    at(object, pointer).and_then(Value::as_str)
 }
 
 /// The string at `pointer`, or nothing as an empty one: how the Kubernetes API reads an absent string.
@@ -14,7 +26,7 @@ pub(crate) fn text_or_empty<'a>(object: &'a Value, pointer: &str) -> &'a str {
 
 /// The items of the list at `pointer`.
 pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    at(object, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// `value` as a map, made one where it is not.

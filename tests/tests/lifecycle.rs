@@ -1,12 +1,6 @@
 //! Probes, hooks, deadlines, last words, events: what becomes of containers beside starting and ending by themselves.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU16, Ordering},
-    },
-    time::Instant,
-};
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::{Api, api::ListParams};
@@ -19,6 +13,7 @@ use tests::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
+    sync::watch,
 };
 
 fn main_status(pod: &Value) -> &Value {
@@ -37,16 +32,22 @@ fn with(name: &str, behaviour: &[(&str, &str)], fields: Value) -> Value {
     pod
 }
 
-/// A server that answers with the status that stands there now.
-async fn server(status: &Arc<AtomicU16>) -> u16 {
+/// A server that answers with the status that stands there now, and waits while it is 0.
+async fn server(status: &watch::Sender<u16>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let status = status.clone();
+    let status = status.subscribe();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.read(&mut [0; 4096]).await;
-            let answer = format!("HTTP/1.1 {} X\r\ncontent-length: 0\r\n\r\n", status.load(Ordering::SeqCst));
-            let _ = stream.write_all(answer.as_bytes()).await;
+            let mut status = status.clone();
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let Ok(status) = status.wait_for(|status| *status > 0).await.map(|status| *status) else {
+                    return;
+                };
+                let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes()).await;
+            });
         }
     });
     port
@@ -100,7 +101,7 @@ async fn a_liveness_probe_that_fails_restarts_its_container() {
 #[tokio::test]
 async fn readiness_follows_its_probe_and_startup_comes_first() {
     let world = World::new(1).await;
-    let (ready, started) = (Arc::new(AtomicU16::new(200)), Arc::new(AtomicU16::new(500)));
+    let (ready, started) = (watch::Sender::new(200), watch::Sender::new(500));
     let get = |port: u16| json!({"httpGet": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1, "failureThreshold": 1});
     let mut startup = get(server(&started).await);
     startup["failureThreshold"] = 100.into();
@@ -109,22 +110,23 @@ async fn readiness_follows_its_probe_and_startup_comes_first() {
     let pod = world.pod("web").until("running", |pod| main_status(pod)["state"]["running"].is_object()).await;
     assert_eq!((&main_status(&pod)["started"], &main_status(&pod)["ready"]), (&json!(false), &json!(false)));
     assert_eq!(condition(&pod, "Ready"), Some("False"));
-    started.store(204, Ordering::SeqCst);
+    started.send_replace(204);
     world.pod("web").until("ready", |pod| condition(pod, "Ready") == Some("True")).await;
-    ready.store(503, Ordering::SeqCst);
+    ready.send_replace(503);
     let pod = world.pod("web").until("not ready", |pod| condition(pod, "Ready") == Some("False")).await;
     assert_eq!(
         (&main_status(&pod)["started"], &main_status(&pod)["restartCount"]),
         (&json!(true), &json!(0))
     );
-    ready.store(200, Ordering::SeqCst);
+    ready.send_replace(200);
     world.pod("web").until("ready", |pod| condition(pod, "Ready") == Some("True")).await;
 }
 
 #[tokio::test]
 async fn readiness_survives_a_restart_of_the_agent() {
     let mut world = World::new(1).await;
-    let port = server(&Arc::new(AtomicU16::new(200))).await;
+    let answers = watch::Sender::new(200);
+    let port = server(&answers).await;
     let probe = json!({"httpGet": {"host": "127.0.0.1", "port": port}, "periodSeconds": 3600});
     world.apply(&with("web", &[], json!({"readinessProbe": probe}))).await;
     world.pod("web").until("ready", |pod| condition(pod, "Ready") == Some("True")).await;
@@ -138,9 +140,9 @@ async fn readiness_survives_a_restart_of_the_agent() {
 #[tokio::test]
 async fn a_post_start_hook_goes_before_the_next_container() {
     let world = World::new(1).await;
-    let slow = json!({"slow": {"delay": "700ms"}}).to_string();
-    let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["slow"]}}}});
-    let mut pod = with("pair", &[("exec", slow.as_str())], hook);
+    let answers = watch::Sender::new(0);
+    let get = json!({"httpGet": {"host": "127.0.0.1", "port": server(&answers).await}});
+    let mut pod = with("pair", &[], json!({"lifecycle": {"postStart": get}}));
     let second = json!({"name": "second", "image": "registry.example/app:1"});
     pod["spec"]["containers"].as_array_mut().unwrap().push(second);
     world.apply(&pod).await;
@@ -149,6 +151,7 @@ async fn a_post_start_hook_goes_before_the_next_container() {
     };
     world.pod("pair").until("waiting for its hook", waits).await;
     assert_eq!(world.running(0).len(), 1, "the second one waits too");
+    answers.send_replace(200);
     world.pod("pair").until("running", runs).await;
     assert_eq!(world.running(0).len(), 2);
 }
@@ -180,12 +183,12 @@ async fn a_pre_stop_hook_has_its_time_before_the_container_ends() {
 #[tokio::test]
 async fn sidecars_end_after_the_containers_that_they_serve() {
     let world = World::new(1).await;
-    let mut manifest = pod_that("served", "edge-1", &[("stop-time", "1s")]);
-    // Long enough to be seen alone.
-    manifest["metadata"]["annotations"]["sim.outrigger.dev/proxy.stop-time"] = "1s".into();
-    manifest["spec"]["initContainers"] =
-        json!([{"name": "proxy", "image": "registry.example/proxy:1", "restartPolicy": "Always"}]);
-    manifest["spec"]["terminationGracePeriodSeconds"] = 20.into();
+    let answers = watch::Sender::new(0);
+    let get = json!({"httpGet": {"host": "127.0.0.1", "port": server(&answers).await}});
+    let mut manifest = pod("served", Some("edge-1"));
+    manifest["spec"]["initContainers"] = json!([{"name": "proxy", "image": "registry.example/proxy:1",
+        "restartPolicy": "Always", "lifecycle": {"preStop": get}}]);
+    manifest["spec"]["terminationGracePeriodSeconds"] = 100.into();
     world.run(&manifest).await;
     world.pod("served").delete(None).await;
     let alone = |pod: &Value| {
@@ -193,6 +196,7 @@ async fn sidecars_end_after_the_containers_that_they_serve() {
             && main_status(pod)["state"]["terminated"].is_object()
     };
     world.pod("served").until("served to the end", alone).await;
+    answers.send_replace(200);
     world.pod("served").until_gone().await;
 }
 

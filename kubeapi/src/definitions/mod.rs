@@ -4,6 +4,7 @@
 //! under deletion whose objects are gone. It starts from what is stored, so it can be called at any time.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 use uuid::Uuid;
@@ -74,25 +75,19 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
         (text("/metadata/creationTimestamp"), text("/metadata/name"))
     });
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let mut settled = true;
-    for (definition, status) in names::decided(&api.registry(), &standing, &now) {
-        let mut definition = standing[definition].clone();
-        as_map(&mut definition).insert("status".into(), status);
-        settled &= write(api, &kind, definition).await?;
-    }
-    if !settled {
+    let decided = names::decided(&api.registry(), &standing, &now);
+    if !decided.is_empty() {
+        for (definition, status) in decided {
+            let Some(mut definition) = standing.get(definition).cloned() else { continue };
+            as_map(&mut definition).insert("status".into(), status);
+            write(api, &kind, definition).await?;
+        }
         return Ok(false);
     }
-    let stored = api.store().list(&scope, &Page::default()).await?.items;
-    let stored = stored.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
-    api.serve(
-        &stored
-            .iter()
-            .filter(|definition| conditions::is_true(definition, "Established"))
-            .filter_map(typed)
-            .collect::<Vec<_>>(),
-    );
-    for definition in stored.iter().filter(|definition| is_deleting(definition)) {
+    let established = standing.iter().filter(|definition| conditions::is_true(definition, "Established"));
+    api.serve(&established.filter_map(typed).collect::<Vec<_>>());
+    let mut settled = true;
+    for definition in standing.iter().filter(|definition| is_deleting(definition)) {
         settled &= !cleanup::clean(api, &kind, definition).await?;
     }
     Ok(settled)
@@ -101,24 +96,24 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
 /// A definition in the store was admitted; one that cannot be read all the same is not served.
 fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
     let name = text_or_empty(definition, "/metadata/name");
-    serde_json::from_value(definition.clone())
+    CustomResourceDefinition::deserialize(definition)
         .inspect_err(
             |error| tracing::error!(%error, name, "a stored definition cannot be read; apply it anew"),
         )
         .ok()
 }
 
-/// Writes a definition that stands at the version that it names; `false` where somebody else was faster.
-async fn write(api: &Api, kind: &Kind, definition: Value) -> Result<bool, StatusError> {
+/// Writes a definition that stands at the version that it names, unless somebody else was faster: then another round follows.
+async fn write(api: &Api, kind: &Kind, definition: Value) -> Result<(), StatusError> {
     let revision = text_or_empty(&definition, "/metadata/resourceVersion").parse().unwrap_or_default();
     let key = Key::new(kind.resource().clone(), "", text_or_empty(&definition, "/metadata/name"));
     committed(api, Write { key, expect: Expect::Revision(revision), value: Some(definition) }).await
 }
 
-async fn committed(api: &Api, write: Write) -> Result<bool, StatusError> {
+/// Where somebody else was faster, their write is followed by a round of its own.
+async fn committed(api: &Api, write: Write) -> Result<(), StatusError> {
     match api.store().commit(vec![write]).await {
-        Ok(_) => Ok(true),
-        Err(StoreError::Conflict { .. } | StoreError::Missing(_) | StoreError::Exists(_)) => Ok(false),
+        Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Missing(_) | StoreError::Exists(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -144,8 +139,7 @@ async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), St
         default_to(metadata, "generation", 1);
         as_map(&mut new).shift_remove("status");
         status::begin(&mut new);
-        committed(api, Write { key, expect: Expect::Absent, value: Some(new) }).await?;
-        return Ok(());
+        return committed(api, Write { key, expect: Expect::Absent, value: Some(new) }).await;
     };
     let mut changed = stored.value()?;
     if changed.get("spec") != new.get("spec") {

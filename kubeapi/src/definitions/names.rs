@@ -21,19 +21,28 @@ struct Taken {
 
 /// The definitions, by place, whose status must change, and to what. Earlier ones have the first choice.
 pub(super) fn decided(registry: &Registry, definitions: &[Value], now: &str) -> Vec<(usize, Value)> {
-    let mut standing = definitions.to_vec();
+    // without the schemas, which can be large
+    let mut standing: Vec<_> = definitions.iter().map(named).collect();
     let mut changed = Vec::new();
     for index in 0..standing.len() {
         let taken = taken(registry, &standing, index);
         let Some(definition) = standing.get_mut(index) else { continue };
-        let before = definition.get("status").cloned().unwrap_or_default();
+        let before = definition.get("status").cloned();
         decide(definition, &taken, now);
-        let after = definition.get("status").cloned().unwrap_or_default();
+        let after = definition.get("status").cloned();
         if after != before {
-            changed.push((index, after));
+            changed.extend(after.map(|after| (index, after)));
         }
     }
     changed
+}
+
+/// What of a definition matters here.
+fn named(definition: &Value) -> Value {
+    json!({
+        "spec": {"group": definition.pointer("/spec/group"), "names": definition.pointer("/spec/names")},
+        "status": definition.get("status"),
+    })
 }
 
 /// What the others in the group of the definition at `index` have.

@@ -125,8 +125,11 @@ pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, o
         // how a client says that nobody shall own anything
         return Managers::default().write(new);
     }
-    let nothing = json!({});
-    let mut changes = walk::changes(old.unwrap_or(&nothing), new, Structure::of(target));
+    let structure = Structure::of(target);
+    let mut changes = match old {
+        Some(old) => walk::changes(old, new, structure),
+        None => walk::Changes { set: walk::fields(new, structure), gone: Set::default() },
+    };
     changes.set.cut(&unowned(options));
     changes.gone.cut(&unowned(options));
 

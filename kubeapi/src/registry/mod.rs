@@ -233,7 +233,8 @@ impl Registry {
         Self { kinds: Arc::new(builtin::kinds().map(Arc::new).collect()), given: Arc::default() }
     }
 
-    /// These kinds and, for each served version, those that the definitions describe.
+    /// These kinds and, for each served version, those that the definitions describe. An API with [`crate::Rules::Full`] also
+    /// stores the definitions when it is first called, in place of what it has of the same names.
     #[must_use]
     pub fn with_crds(self, definitions: &[CustomResourceDefinition]) -> Self {
         let defined = definitions.iter().flat_map(crd::kinds).map(Arc::new);

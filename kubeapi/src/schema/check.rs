@@ -1,5 +1,7 @@
 //! Holding an object against its schema.
 
+use std::fmt::Write;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
@@ -43,12 +45,19 @@ impl Schema {
                             continue;
                         }
                     };
-                    self.inside(node, value, path, &field_step(path, name), findings);
+                    let length = path.len();
+                    push_field(path, name);
+                    self.walk(node, value, path, findings);
+                    path.truncate(length);
                 }
             }
             (Node::List { items, .. }, Value::Array(list)) => {
                 for (index, value) in list.iter().enumerate() {
-                    self.inside(*items, value, path, &format!("[{index}]"), findings);
+                    let length = path.len();
+                    // writing to a text cannot fail
+                    let _ = write!(path, "[{index}]");
+                    self.walk(*items, value, path, findings);
+                    path.truncate(length);
                 }
             }
             // Go reads null as absent, everywhere
@@ -61,13 +70,6 @@ impl Schema {
                 }
             }
         }
-    }
-
-    fn inside(&self, at: usize, value: &Value, path: &mut String, step: &str, findings: &mut Findings) {
-        let length = path.len();
-        path.push_str(step);
-        self.walk(at, value, path, findings);
-        path.truncate(length);
     }
 }
 
@@ -123,11 +125,16 @@ fn shortened(text: &str) -> String {
 }
 
 fn joined(path: &str, name: &str) -> String {
-    format!("{path}{}", field_step(path, name))
+    let mut path = path.to_owned();
+    push_field(&mut path, name);
+    path
 }
 
-fn field_step(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!(".{name}") }
+fn push_field(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
 }
 
 /// Kept here so that both walks agree on what a map is.

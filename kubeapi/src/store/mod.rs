@@ -7,6 +7,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
 mod log;
@@ -98,6 +99,23 @@ impl Object {
     /// The object parsed. Fails only where the stored bytes were damaged.
     pub fn value(&self) -> Result<Value, StoreError> {
         serde_json::from_slice(&self.json)
+            .map_err(|source| StoreError::Damaged { key: self.key.clone(), source })
+    }
+
+    /// Whether a deletion has begun; reads no more of the object than it must.
+    pub(crate) fn is_deleting(&self) -> Result<bool, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            #[serde(default)]
+            deletion_timestamp: Option<IgnoredAny>,
+        }
+        #[derive(Deserialize)]
+        struct Head {
+            metadata: Metadata,
+        }
+        serde_json::from_slice(&self.json)
+            .map(|head: Head| head.metadata.deletion_timestamp.is_some())
             .map_err(|source| StoreError::Damaged { key: self.key.clone(), source })
     }
 }

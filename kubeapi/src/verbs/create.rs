@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    get::{self, answer, key},
+    get::{self, Outcome, answer, key},
     write::{Admitted, accept, admit, check_namespace, now, store, target, writer},
 };
 use crate::{
@@ -78,7 +78,7 @@ async fn create_object(
     call: &Call,
     mut object: Value,
     origin: Origin,
-) -> Result<Value, StatusError> {
+) -> Result<Outcome, StatusError> {
     if call.target.kind.is_terminating() {
         return Err(StatusError::definition_terminating("create"));
     }
@@ -101,12 +101,15 @@ async fn create_object(
             accept(&target.kind, &target.name, validate::create(&target.kind, &object))?;
         }
         if call.query.dry_run() {
-            return refused_if_there(api, &target, object).await;
+            return refused_if_there(api, &target, object).await.map(Outcome::Tried);
         }
         attempts -= 1;
+        if attempts == 0 {
+            return store(api, &target, Expect::Absent, Some(object)).await.map(Outcome::Stored);
+        }
         match store(api, &target, Expect::Absent, Some(object.clone())).await {
-            Err(error) if error.is_already_exists() && attempts > 0 => {}
-            written => return Ok(written?.value()?),
+            Err(error) if error.is_already_exists() => {}
+            written => return written.map(Outcome::Stored),
         }
     }
 }

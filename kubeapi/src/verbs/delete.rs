@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     deletion::{Deletion, Policy, deleted},
-    get::answer,
+    get::{Outcome, answer},
     list::{all, selection},
     options::{of_dry_run, refuse},
     write::{Next, modify},
@@ -75,7 +75,7 @@ pub(crate) async fn delete(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     let (object, gone) = delete_one(api, &call, &options).await?;
     let kind = &call.target.kind;
     if kind.answers_deleted() || !gone {
-        return answer(&call, StatusCode::OK, object, &[]);
+        return answer(&call, StatusCode::OK, Outcome::Tried(object), &[]);
     }
     let status = success(kind, &call.target.name, text_or_empty(&object, "/metadata/uid"));
     Ok(body::answer(StatusCode::OK, Bytes::from(status.to_string()), &[]))
@@ -153,7 +153,7 @@ pub(super) async fn delete_one(
         Ok(next)
     })
     .await?;
-    Ok((object, gone))
+    Ok((object.value()?, gone))
 }
 
 fn check(call: &Call, options: &Options, current: &Value) -> Result<(), StatusError> {

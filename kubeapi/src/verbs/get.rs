@@ -20,10 +20,7 @@ use crate::{
 /// The object at the request's path.
 pub(crate) async fn get(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let object = find(api, &call.target).await?;
-    if call.shape == Shape::Objects {
-        return Ok(body::answer(StatusCode::OK, object.json, &[]));
-    }
-    answer(call, StatusCode::OK, object.value()?, &[])
+    answer(call, StatusCode::OK, Outcome::Stored(object), &[])
 }
 
 /// Where the target's object stands.
@@ -38,13 +35,37 @@ pub(crate) async fn find(api: &Api, target: &Target) -> Result<Object, StatusErr
     Ok(served(&target.kind, found)?)
 }
 
-/// `object` in the shape that the caller asked for.
-pub(crate) fn answer(
+/// An object at the end of a verb.
+pub(super) enum Outcome {
+    /// As it is stored.
+    Stored(Object),
+    /// As it would be: the verb was only tried.
+    Tried(Value),
+}
+
+impl Outcome {
+    /// The object itself.
+    pub(super) fn value(self) -> Result<Value, StatusError> {
+        match self {
+            Self::Stored(object) => Ok(object.value()?),
+            Self::Tried(value) => Ok(value),
+        }
+    }
+}
+
+/// The object in the shape that the caller asked for. What is stored is mostly answered as it is stored, unread.
+pub(super) fn answer(
     call: &Call,
     code: StatusCode,
-    object: Value,
+    outcome: Outcome,
     warnings: &[String],
 ) -> Result<Response<Body>, StatusError> {
+    let object = match outcome {
+        Outcome::Stored(object) if call.shape == Shape::Objects => {
+            return Ok(body::answer(code, object.json, warnings));
+        }
+        outcome => outcome.value()?,
+    };
     let shaped = match call.shape {
         Shape::Objects => object,
         Shape::Metadata => metadata_of(&object),

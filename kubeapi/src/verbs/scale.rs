@@ -74,7 +74,8 @@ async fn changed(
         }
         finish(api, call, current, new, true)
     })
-    .await
+    .await?
+    .value()
 }
 
 fn check(call: &Call, replicas: &Value) -> Result<(), StatusError> {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    get::{find, key},
+    get::{Outcome, find, key},
     merge::status_has_metadata,
 };
 use crate::{
@@ -99,8 +99,8 @@ pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), St
     }
     let key = Key::new(Resource::new("", "namespaces"), "", target.namespace.as_str());
     let namespace = Store::get(&**api.store(), &key).await?;
-    let namespace = namespace.ok_or_else(|| StatusError::no_namespace(&target.namespace))?.value()?;
-    if crate::object::is_deleting(&namespace) {
+    let namespace = namespace.ok_or_else(|| StatusError::no_namespace(&target.namespace))?;
+    if namespace.is_deleting()? {
         return Err(StatusError::namespace_terminating(&target.kind, &target.name, &target.namespace));
     }
     Ok(())
@@ -139,7 +139,7 @@ pub(super) async fn modify(
     api: &Api,
     call: &Call,
     mut change: impl FnMut(&Value) -> Result<Next, StatusError>,
-) -> Result<Value, StatusError> {
+) -> Result<Outcome, StatusError> {
     let target = &call.target;
     let dry_run = call.query.dry_run();
     let mut attempts = ATTEMPTS;
@@ -147,16 +147,16 @@ pub(super) async fn modify(
         let current = find(api, target).await?;
         let value = current.value()?;
         let next = match change(&value)? {
-            Next::Same => return Ok(value),
-            Next::Replace(object) if object == value => return Ok(value),
-            Next::Replace(object) if dry_run => return Ok(object),
-            Next::Remove if dry_run => return Ok(value),
+            Next::Same => return Ok(Outcome::Stored(current)),
+            Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
+            Next::Replace(object) if dry_run => return Ok(Outcome::Tried(object)),
+            Next::Remove if dry_run => return Ok(Outcome::Stored(current)),
             Next::Replace(object) => Some(object),
             Next::Remove => None,
         };
         attempts -= 1;
         match store(api, target, Expect::Revision(current.revision), next).await {
-            Ok(object) => return Ok(object.value()?),
+            Ok(object) => return Ok(Outcome::Stored(object)),
             Err(error) if error.is_conflict() && attempts > 0 => {}
             Err(error) => return Err(error),
         }

@@ -302,19 +302,17 @@ async fn what_the_api_was_built_with_is_stored_and_stays() {
 }
 
 #[tokio::test]
-async fn temporary_real_ones() {
+async fn many_can_come_at_once() {
     let world = World::new().await;
-    let dir = std::env::var("CRD_DIR").unwrap();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        for doc in text.split("\n---\n").filter(|doc| doc.contains("kind: CustomResourceDefinition")) {
-            let answer = world.send(&format!("POST {CRDS}?fieldValidation=Strict content-type:application/yaml"), Value::String(doc.to_owned())).await;
-            println!("{} {} {:?} {}", path.display(), answer.code, answer.headers.get("warning"), if answer.code == 201 { String::new() } else { answer.body["message"].as_str().unwrap_or("").chars().take(900).collect() });
-        }
-    }
-    let list = world.get(CRDS).await;
-    for item in list["items"].as_array().unwrap() {
-        println!("{} {}", item["metadata"]["name"], item["status"]["conditions"][1]["status"]);
+    let creates = (0..10).map(|number| {
+        let mut definition = cars();
+        definition["metadata"]["name"] = json!(format!("cars.g{number}.example.org"));
+        definition["spec"]["group"] = json!(format!("g{number}.example.org"));
+        world.create(CRDS, definition)
+    });
+    futures::future::join_all(creates).await;
+    for number in 0..10 {
+        let path = CARS.replace("example.org", &format!("g{number}.example.org"));
+        world.create(&path, car("a", 4)).await;
     }
 }

@@ -21,7 +21,7 @@ async fn an_expired_token_is_named_as_such() {
     let past = SystemTime::now() - Duration::from_secs(7200);
     let token = Token::mint(&authority(&world).await, past, Duration::from_secs(3600)).unwrap();
     let said = gives_up(&world, token).await;
-    assert!(said.contains("refused: 401") && said.contains("the token has expired 3600 s ago"), "{said}");
+    assert!(said.contains("refused: 401") && said.contains("the token has expired 36"), "{said}");
 }
 
 #[tokio::test]

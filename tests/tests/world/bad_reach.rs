@@ -60,7 +60,7 @@ async fn a_node_neither_reads_nor_writes_what_is_another_nodes() {
         Some("kube-node-lease"),
         "edge-1",
     );
-    assert_eq!(lease.get().await["spec"]["holderIdentity"], "edge-1");
+    lease.until("held by its node", |lease| lease["spec"]["holderIdentity"] == "edge-1").await;
 }
 
 #[tokio::test]

@@ -49,3 +49,14 @@ async fn a_node_that_was_deleted_in_the_cloud_registers_itself_again() {
         |node: &serde_json::Value| node["metadata"]["uid"] != old && condition(node, "Ready") == Some("True");
     world.node("edge-1").until("registered anew", ready).await;
 }
+
+#[tokio::test]
+async fn a_node_that_is_deleted_while_it_is_connected_registers_itself_again() {
+    let world = World::new(1).await;
+    world.until_ready().await;
+    let old = world.node("edge-1").get().await["metadata"]["uid"].clone();
+    world.node("edge-1").delete(None).await;
+    let ready =
+        |node: &serde_json::Value| node["metadata"]["uid"] != old && condition(node, "Ready") == Some("True");
+    world.node("edge-1").until("registered anew", ready).await;
+}

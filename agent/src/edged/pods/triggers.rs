@@ -80,9 +80,14 @@ fn pods(context: &Arc<Context>, writer: Writer<Pod>, progress: watch::Sender<Pro
             {
                 context.orphaned.notify_one();
             }
-            if !listed && matches!(event, Event::InitDone) {
-                listed = true;
-                progress.send_modify(|progress| progress.pods_listed = true);
+            if matches!(event, Event::InitDone) {
+                if listed {
+                    // What went between two lists was told by no event.
+                    context.orphaned.notify_one();
+                } else {
+                    listed = true;
+                    progress.send_modify(|progress| progress.pods_listed = true);
+                }
             }
         })
         .touched_objects()

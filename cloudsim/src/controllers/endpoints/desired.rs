@@ -58,9 +58,12 @@ fn addresses(pod: &Pod) -> Vec<String> {
     }
 }
 
+/// Endpoints with the same ports.
+type Group = (Vec<EndpointPort>, Vec<Endpoint>);
+
 /// The slices of a service, whose pods are `pods`.
 pub(super) fn slices(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
-    let mut groups: BTreeMap<(&str, String), (Vec<EndpointPort>, Vec<Endpoint>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, String), Group> = BTreeMap::new();
     for family in families(service) {
         for pod in pods.iter().filter(|pod| !is_finished(pod)) {
             let Some(address) = addresses(pod).into_iter().find(|address| family_of(address) == family)

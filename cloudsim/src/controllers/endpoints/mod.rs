@@ -96,7 +96,7 @@ async fn write_endpoints(desired: &Endpoints, cluster: &Cluster) -> Result<(), F
         }
         None => match cluster.create(&cluster.endpoints, desired).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            result => Ok(drop(result?)),
+            result => Ok(result.map(drop)?),
         },
     }
 }

@@ -44,7 +44,7 @@ type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// What a watch tells the graph.
 enum News {
-    Event(watcher::Event<Metadata>),
+    Event(Box<watcher::Event<Metadata>>),
     /// It does not work, so nobody must wait for its list.
     Broken,
 }
@@ -125,29 +125,32 @@ impl Collector {
     }
 
     fn observe(&mut self, kind: KindId, news: News) {
-        let concerned = match news {
+        let event = match news {
             News::Broken => {
                 self.unlisted.remove(&kind);
-                Vec::new()
+                return;
             }
-            News::Event(watcher::Event::Init) => {
+            News::Event(event) => *event,
+        };
+        let concerned = match event {
+            watcher::Event::Init => {
                 self.relisted.insert(kind, self.graph.of_kind(kind));
                 Vec::new()
             }
-            News::Event(watcher::Event::InitDone) => {
+            watcher::Event::InitDone => {
                 self.unlisted.remove(&kind);
                 let gone = self.relisted.remove(&kind).unwrap_or_default();
                 gone.iter().flat_map(|uid| self.graph.remove(uid)).collect()
             }
-            News::Event(watcher::Event::InitApply(object)) => {
+            watcher::Event::InitApply(object) => {
                 let node = node(kind, &object);
                 if let Some(missing) = self.relisted.get_mut(&kind) {
                     missing.remove(&node.uid);
                 }
                 self.graph.apply(node)
             }
-            News::Event(watcher::Event::Apply(object)) => self.graph.apply(node(kind, &object)),
-            News::Event(watcher::Event::Delete(object)) => {
+            watcher::Event::Apply(object) => self.graph.apply(node(kind, &object)),
+            watcher::Event::Delete(object) => {
                 let uid = object.uid().unwrap_or_default();
                 self.remember_absent(uid.clone());
                 self.graph.remove(&uid)
@@ -246,7 +249,7 @@ async fn watch(
                 debug!(kind = %kind.resource.kind, error = &error as &dyn std::error::Error, "a watch began anew");
                 News::Broken
             },
-            News::Event,
+            |event| News::Event(Box::new(event)),
         );
         if sender.send((number, news)).await.is_err() {
             return;

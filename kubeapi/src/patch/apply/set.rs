@@ -12,7 +12,11 @@ pub(super) struct Step(Box<str>);
 
 impl Step {
     pub(super) fn field(name: &str) -> Self {
-        Self(format!("f:{name}").into())
+        // of the right size at once: there is one for each field of each object that is written
+        let mut text = String::with_capacity(name.len() + 2);
+        text.push_str("f:");
+        text.push_str(name);
+        Self(text.into())
     }
 
     pub(super) fn value(value: &Value) -> Self {

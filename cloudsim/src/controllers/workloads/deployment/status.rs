@@ -108,7 +108,7 @@ fn progress(
     if deployment.spec.as_ref().is_some_and(|spec| spec.paused == Some(true)) {
         // its deadline stands still meanwhile
         let current = conditions.iter().find(|condition| condition.type_ == PROGRESSING);
-        if !current.is_some_and(|condition| condition.reason.as_deref() == Some(DONE)) {
+        if current.is_none_or(|condition| condition.reason.as_deref() != Some(DONE)) {
             set_unknown(conditions, PAUSED, "Deployment is paused", now);
         }
         return;

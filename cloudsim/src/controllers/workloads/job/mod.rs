@@ -102,8 +102,8 @@ async fn carry_out(job: &Job, plan: &Plan, pods: &[Arc<Pod>], cluster: &Cluster)
 /// What of the status follows from the pods as they are.
 fn observe(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], plan: &Plan, now: Timestamp) {
     let count = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
-    let some = |number: i32| (number > 0).then_some(number);
-    status.active = some(count(&|pod| super::pods::is_active(pod)));
+    let active = count(&|pod| super::pods::is_active(pod));
+    status.active = (active > 0).then_some(active);
     status.ready = Some(count(&|pod| super::pods::is_active(pod) && super::pods::is_ready(pod)));
     status.terminating =
         Some(count(&|pod| pod.metadata.deletion_timestamp.is_some() && !super::pods::is_finished(pod)));

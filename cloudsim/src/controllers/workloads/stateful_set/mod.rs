@@ -94,7 +94,7 @@ async fn create(
     match cluster.create(&cluster.pods, &pod).await {
         // the name is taken: its pod is on its way out, or nobody's
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        result => Ok(drop(result?)),
+        result => Ok(result.map(drop)?),
     }
 }
 

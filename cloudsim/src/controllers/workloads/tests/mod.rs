@@ -116,6 +116,21 @@ async fn a_deployment_is_scaled_paused_and_collected() {
 }
 
 #[tokio::test]
+async fn many_deployments_have_exactly_the_pods_that_they_want() {
+    const DEPLOYMENTS: usize = 20;
+    let world = World::new().await;
+    for number in 0..DEPLOYMENTS {
+        world.create(workload("Deployment", &format!("d{number}"), json!({"replicas": 10}))).await;
+    }
+    world
+        .until_all::<Deployment>(|deployments| {
+            deployments.values().filter(|one| is_rolled_out(one)).count() == DEPLOYMENTS
+        })
+        .await;
+    assert_eq!(world.until_all::<Pod>(|_| true).await.len(), DEPLOYMENTS * 10);
+}
+
+#[tokio::test]
 async fn a_replica_set_adopts_what_matches_and_replaces_what_no_longer_does() {
     let world = World::new().await;
     let mut pod = template("web", "one");
