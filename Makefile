@@ -3,7 +3,7 @@
 # cargo-nextest runs each test in a process of its own, and shows which one hangs.
 NEXTEST := cargo nextest run --locked --no-fail-fast
 
-.PHONY: help demo test needs lint doc unit world e2e bench crds
+.PHONY: help demo test needs lint doc unit bench crds
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -19,6 +19,10 @@ test: needs lint doc ## Everything that CI runs
 
 needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	@command -v kubectl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends kubernetes-client; }
+	@command -v containerd >/dev/null && command -v runc >/dev/null && command -v iptables >/dev/null \
+	  && command -v ip >/dev/null && test -x /bin/busybox && test -x /usr/lib/cni/portmap \
+	  || { apt-get update && apt-get install -y --no-install-recommends \
+	  containerd runc containernetworking-plugins iptables iproute2 busybox-static; }
 	@command -v openssl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openssl; }
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 	@rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt
@@ -28,7 +32,7 @@ lint: ## Format and lints, without a single warning
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 doc: ## The documentation, without a broken link
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps --document-private-items
 
 unit: ## The tests of one crate: make unit CRATE=wire
 	$(NEXTEST) --package $(CRATE)

@@ -2,6 +2,7 @@
 //! name that ends with `.` runs all that begin with it.
 
 mod api;
+mod containerd;
 mod fleet;
 mod processes;
 mod wait;
@@ -22,11 +23,12 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 5] = [
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(api::fanout())),
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
     ("processes", || Box::pin(processes::start())),
+    ("containerd", || Box::pin(containerd::pods())),
 ];
 
 fn main() -> ExitCode {

@@ -53,7 +53,7 @@ pub(crate) async fn start() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
@@ -86,7 +86,10 @@ async fn round() -> anyhow::Result<Round> {
     ensure!(token.status.success(), "cloudsim token failed");
     let token = String::from_utf8(token.stdout)?;
     let yaml = node.join("edgecore.yaml");
-    std::fs::write(&yaml, edgecore_yaml("edge-1", &node, addresses(&said)?, token.trim(), &fleet::Options::new(1, &node)))?;
+    std::fs::write(
+        &yaml,
+        edgecore_yaml("edge-1", &node, addresses(&said)?, token.trim(), &fleet::Options::new(1, &node)),
+    )?;
 
     let agent = program("edge-agent")?.arg("--config").arg(&yaml).spawn()?;
     until(Api::<Node>::all(client.clone()), 1, is_ready).await?;
@@ -147,7 +150,7 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
     })
 }
 
-async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Client> {
+pub(crate) async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
 }

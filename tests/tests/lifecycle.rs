@@ -1,5 +1,7 @@
 //! Probes, hooks, deadlines, last words, events: what becomes of containers beside starting and ending by themselves.
 
+#![cfg(test)]
+
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Event;

@@ -23,6 +23,8 @@ use crate::config::Secret;
 
 /// Messages of this node that wait for the socket. A full queue makes senders wait: nothing is dropped while connected.
 const OUTBOX: usize = 64;
+/// Events that wait for a moment when nothing else does. More are lost: they are told, not promised.
+const BACKGROUND: usize = 64;
 /// Messages of the cloud that wait for MetaManager. A full queue stops reading from the socket (TCP pushes back).
 const INBOX: usize = 64;
 
@@ -83,6 +85,9 @@ pub enum Unreachable {
     /// Not connected.
     #[error("the cloud is not connected")]
     Offline,
+    /// Too much is on its way already.
+    #[error("too many messages wait for the connection to the cloud")]
+    Busy,
     /// No answer in time.
     #[error("the cloud did not answer within {0:?}")]
     Timeout(Duration),
@@ -103,6 +108,7 @@ impl Inbound {
 #[derive(Clone, Debug)]
 pub struct EdgeHub {
     outbox: mpsc::Sender<Message>,
+    background: mpsc::Sender<Message>,
     waiters: Waiters,
     link: watch::Receiver<Link>,
 }
@@ -126,6 +132,14 @@ impl EdgeHub {
         self.outbox.send(message).await.map_err(|_| Unreachable::Offline)
     }
 
+    /// Sends when nothing else waits to be sent. With many of these under way, this one is lost, and said to be.
+    pub fn send_in_background(&self, message: Message) -> Result<(), Unreachable> {
+        if !self.is_up() {
+            return Err(Unreachable::Offline);
+        }
+        self.background.try_send(message).map_err(|_| Unreachable::Busy)
+    }
+
     /// Sends and waits for the message that answers it.
     pub async fn request(&self, message: Message, timeout: Duration) -> Result<Message, Unreachable> {
         let waiting = self.waiters.register(&message.header.msg_id);
@@ -141,9 +155,11 @@ impl EdgeHub {
 /// Builds the room. Files are read and the connection is made by [`Task::run`].
 pub fn new(config: Config) -> (EdgeHub, Inbound, Task) {
     let (outbox, outgoing) = mpsc::channel(OUTBOX);
+    let (background, in_background) = mpsc::channel(BACKGROUND);
     let (inbox, inbound) = mpsc::channel(INBOX);
     let (state, link) = watch::channel(Link::Down);
     let waiters = Waiters::default();
-    let task = Task::new(config, session::Ends { outgoing, inbox, waiters: waiters.clone() }, state);
-    (EdgeHub { outbox, waiters, link }, Inbound(inbound), task)
+    let task =
+        Task::new(config, session::Ends { outgoing, in_background, inbox, waiters: waiters.clone() }, state);
+    (EdgeHub { outbox, background, waiters, link }, Inbound(inbound), task)
 }

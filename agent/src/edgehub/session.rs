@@ -20,8 +20,23 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) outgoing: mpsc::Receiver<Message>,
+    /// Sent when nothing is in `outgoing`.
+    pub(super) in_background: mpsc::Receiver<Message>,
     pub(super) inbox: mpsc::Sender<Message>,
     pub(super) waiters: Waiters,
+}
+
+impl Ends {
+    /// The next message to send: what is promised goes before what is only told.
+    async fn next(&mut self) -> Option<Message> {
+        tokio::select! {
+            biased;
+            // cancel-safe: a message not returned stays in its queue
+            message = self.outgoing.recv() => message,
+            // cancel-safe, as above
+            message = self.in_background.recv() => message,
+        }
+    }
 }
 
 /// Why a session ended.
@@ -84,8 +99,8 @@ pub(super) async fn run(
             _ = keepalive.tick() => send(config, &mut writer, &Upstream::keepalive().into_message(now_ms())).await,
             // cancel-safe: sleeping holds no data
             () = time::sleep_until(pulse.into()) => Ok(()),
-            // cancel-safe: a message is taken from the queue only when the rate allows it and this arm wins
-            message = async { time::sleep_until(ready).await; ends.outgoing.recv().await } => match message {
+            // cancel-safe: a message is taken from a queue only when the rate allows it and this arm wins
+            message = async { time::sleep_until(ready).await; ends.next().await } => match message {
                 None => return Ended::Shutdown,
                 Some(message) => {
                     rate.sent(Instant::now());

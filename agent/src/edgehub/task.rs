@@ -87,7 +87,7 @@ impl Task {
         info!(cloud = %self.config.websocket, "connected");
         let begun = tokio::time::Instant::now();
         // what was queued for an older connection is stale: whoever sent it sends its newest state anew
-        while self.ends.outgoing.try_recv().is_ok() {}
+        while self.ends.outgoing.try_recv().is_ok() || self.ends.in_background.try_recv().is_ok() {}
         self.link.send_replace(Link::Up(number));
         let ended = session::run(&self.config, socket, &mut self.ends, shutdown).await;
         self.link.send_replace(Link::Down);

@@ -25,6 +25,8 @@ pub(super) struct Record {
     /// The pod's last status, where the cloud had not confirmed it when the pod ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_status: Option<Value>,
+    /// How often the cloud has shown a status that is not ours: a confirmation from before the last time says nothing.
+    pub(super) disagreements: u64,
     /// The fingerprint of the status that the cloud has confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reported: Option<String>,
@@ -34,6 +36,18 @@ impl Record {
     /// A record of a state that the cloud sent.
     pub(super) fn of(uid: &str, revision: u64) -> Self {
         Self { uid: uid.to_owned(), revision, ..Self::default() }
+    }
+
+    /// The same, with a status that the cloud has confirmed; `None` where nothing new is known, because the cloud has shown
+    /// another status since that one was told (`told` is the record of then), or has confirmed it before.
+    pub(super) fn confirmed(&self, told: &Self, fingerprint: &str) -> Option<Self> {
+        let is_news = self.reported.as_deref() != Some(fingerprint) || self.last_status.is_some();
+        let holds = self.uid == told.uid && self.disagreements == told.disagreements;
+        (is_news && holds).then(|| Self {
+            reported: Some(fingerprint.to_owned()),
+            last_status: None,
+            ..self.clone()
+        })
     }
 
     pub(super) fn read(object: Value) -> Self {
@@ -56,4 +70,20 @@ pub(super) fn record_key(key: &Key) -> Key {
 pub(super) fn fingerprint(status: &Value) -> String {
     let digest = digest(&SHA256, status.to_string().as_bytes());
     digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confirmation_counts_unless_the_cloud_has_disagreed_since() {
+        let told = Record { last_status: Some(Value::Null), ..Record::of("u1", 5) };
+        let noted = Record { revision: 6, ..told.clone() }.confirmed(&told, "f").unwrap();
+        assert_eq!((noted.reported.as_deref(), &noted.last_status, noted.revision), (Some("f"), &None, 6));
+        assert_eq!(noted.confirmed(&told, "f"), None, "it is known already");
+        let disagreed = Record { disagreements: 1, ..told.clone() };
+        assert_eq!(disagreed.confirmed(&told, "f"), None);
+        assert_eq!(Record::of("u2", 1).confirmed(&told, "f"), None, "another pod of its name");
+    }
 }

@@ -1,6 +1,6 @@
 //! A pod's volumes on disk, in the kubelet's layout: `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`.
 //!
-//! [`payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
+//! [`mod@payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
 //! [`host`] looks at the node's own paths, [`mounts`] puts it all into containers.
 
 mod atomic;

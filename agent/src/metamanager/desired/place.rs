@@ -79,6 +79,7 @@ fn updated(record: &Record, object: &Value, revision: u64, entry: &Entry, status
         let ours = current.get("status");
         if !agrees(ours.unwrap_or(&Value::Null), object.get("status").unwrap_or(&Value::Null)) {
             record.reported = None;
+            record.disagreements += 1;
         }
         if let (Some(map), Some(ours)) = (object.as_object_mut(), ours) {
             map.insert("status".to_owned(), ours.clone());

@@ -49,16 +49,18 @@ impl Reporter {
             }
             Err(status) => return Err(Failed::Refused(status)),
         }
+        let told = entry.record.unwrap_or_default();
         self.desired
             .change(key, |entry| {
-                let record = entry.record.clone().unwrap_or_default();
-                if record.reported.as_deref() == Some(&fresh) {
-                    return Placement::default();
-                }
-                Placement {
-                    object: Next::Keep,
-                    record: Next::Set(Record { reported: Some(fresh.clone()), ..record }),
-                }
+                let now = entry.record.clone().unwrap_or_default();
+                // the first message of the cloud about this node brings its UID
+                let told = if told.uid.is_empty() {
+                    Record { uid: now.uid.clone(), ..told.clone() }
+                } else {
+                    told.clone()
+                };
+                let next = now.confirmed(&told, &fresh);
+                Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
             })
             .await?;
         Ok(Told::Done)

@@ -24,7 +24,11 @@ impl Reporter {
             }
             return Ok(Told::Done);
         }
-        let status = entry.object.as_ref().and_then(|pod| pod.get("status"));
+        // a pod that took another's name between the two reads; the change that it is leads back here
+        let pod = entry
+            .object
+            .filter(|pod| pod.pointer("/metadata/uid").and_then(Value::as_str) == Some(&record.uid));
+        let status = pod.as_ref().and_then(|pod| pod.get("status"));
         // nothing was observed yet: what stands there is the cloud's own
         let Some(status) = status.filter(|status| status.get("startTime").is_some()) else {
             return Ok(Told::Done);
@@ -51,18 +55,10 @@ impl Reporter {
             Err(status) => return Err(Failed::Refused(status)),
             Ok(_) => {}
         }
-        let (uid, confirmed) = (record.uid.clone(), fingerprint(status));
-        let noted = self.desired.change(key, |entry| match &entry.record {
-            Some(record) if record.uid == uid && record.finished => {
-                let record =
-                    Record { reported: Some(confirmed.clone()), last_status: None, ..record.clone() };
-                Placement { object: Next::Keep, record: Next::Set(record) }
-            }
-            Some(record) if record.uid == uid && record.reported.as_deref() != Some(&confirmed) => {
-                let record = Record { reported: Some(confirmed.clone()), ..record.clone() };
-                Placement { object: Next::Keep, record: Next::Set(record) }
-            }
-            _ => Placement::default(),
+        let confirmed = fingerprint(status);
+        let noted = self.desired.change(key, |entry| {
+            let next = entry.record.as_ref().and_then(|now| now.confirmed(record, &confirmed));
+            Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
         });
         Ok(noted.await?)
     }

@@ -1,6 +1,6 @@
 //! The controllers of a cluster that standalone mode lacks: what in Kubernetes is the controller manager.
 //!
-//! They share one watch of each kind ([`Cluster`](cluster::Cluster)); each of them brings one thing to where it should be, from
+//! They share one watch of each kind ([`Cluster`]); each of them brings one thing to where it should be, from
 //! any state, and can be switched off.
 
 use std::{sync::Arc, time::Duration};
