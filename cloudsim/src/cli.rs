@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::controllers::workloads::Switches;
+use crate::controllers::manager::Switches;
 
 const EXAMPLES: &str = "\
 Examples:

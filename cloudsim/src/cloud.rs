@@ -16,7 +16,7 @@ use kubeapi::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    controllers::{binder, edge::Edge, namespaces, node_lifecycle, sync::SyncRecords, workloads},
+    controllers::{binder, edge::Edge, manager, namespaces, node_lifecycle, sync::SyncRecords},
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
     kubeconfig,
@@ -47,7 +47,7 @@ pub struct Options {
     /// How old a node's lease may get before the node is NotReady.
     pub lease_grace: Duration,
     /// Which controllers of a cluster run.
-    pub controllers: workloads::Switches,
+    pub controllers: manager::Switches,
     /// What the hub allows.
     pub limits: Limits,
 }
@@ -64,7 +64,7 @@ impl Default for Options {
             data_dir: None,
             kubeconfig: None,
             lease_grace: Duration::from_secs(40),
-            controllers: workloads::Switches::default(),
+            controllers: manager::Switches::default(),
             limits: Limits::default(),
         }
     }
@@ -192,7 +192,7 @@ impl Cloud {
         tasks.spawn(binder::run(client.clone(), stop()));
         tasks.spawn(namespaces::run(client.clone(), pki.ca_pem(), stop()));
         tasks.spawn(node_lifecycle::run(client.clone(), options.lease_grace, stop()));
-        workloads::spawn(&tasks, &client, &options.controllers, &shutdown);
+        manager::spawn(&tasks, &client, &options.controllers, &shutdown);
         tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.close();
         Ok(Self { client, store, addresses, kubeconfig, token, shutdown, tasks })

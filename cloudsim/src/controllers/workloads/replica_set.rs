@@ -26,7 +26,7 @@ use crate::controllers::informers::{Failure, Triggers, work};
 const BURST: usize = 500;
 
 /// Runs until `stop`.
-pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.pods).and(
         &cluster.pods,
         adopters(&cluster.replica_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),

@@ -25,7 +25,7 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 const MISSED: usize = 100;
 
 /// Runs until `stop`.
-pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.jobs);
     work(cluster.cron_jobs.clone(), triggers, cluster, reconcile, stop).await;
 }

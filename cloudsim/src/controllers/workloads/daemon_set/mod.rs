@@ -25,7 +25,7 @@ use super::{
 use crate::controllers::informers::{Change, Failure, Triggers, work};
 
 /// Runs until `stop`.
-pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let sets = cluster.daemon_sets.clone();
     let every_set = move |change: &Change<Node>| {
         let sets = if plan::concerns_daemons(change) { sets.all() } else { Vec::new() };

@@ -29,7 +29,7 @@ use super::{
 use crate::controllers::informers::{Change, Failure, Triggers, work};
 
 /// Runs until `stop`.
-pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.replica_sets).and(
         &cluster.replica_sets,
         adopters(&cluster.deployments, |deployment| deployment.spec.as_ref().map(|spec| &spec.selector)),

@@ -24,7 +24,7 @@ use super::{
 use crate::controllers::informers::{Failure, Triggers, work};
 
 /// Runs until `stop`.
-pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.pods).and(
         &cluster.pods,
         adopters(&cluster.stateful_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),

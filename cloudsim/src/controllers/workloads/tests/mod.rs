@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::pods::{controller_of, is_active};
+use crate::controllers::manager::{Switches, spawn};
 
 mod world;
 
@@ -342,7 +343,7 @@ async fn the_controllers_end_when_they_are_told_to_at_any_time() {
     for _ in 0..20 {
         let (tasks, stop) =
             (tokio_util::task::TaskTracker::new(), tokio_util::sync::CancellationToken::new());
-        super::spawn(&tasks, &api.client("default"), &super::Switches::default(), &stop);
+        spawn(&tasks, &api.client("default"), &Switches::default(), &stop);
         tasks.close();
         tokio::task::yield_now().await;
         stop.cancel();

@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::super::{Switches, spawn};
+use crate::controllers::manager::{Switches, spawn};
 
 /// Long enough for the slowest machine; a test that works never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,44 @@
+//! The controllers of a cluster that standalone mode lacks, each switchable: what in Kubernetes is the controller manager.
+
+use kube::Client;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    endpoints, eviction, garbage, namespace_lifecycle, pod_gc,
+    workloads::{self, Cluster},
+};
+
+mod switches;
+
+pub use switches::{Switches, UnknownController};
+
+/// Starts the controllers that are switched on; they run until `stop`.
+pub fn spawn(tasks: &TaskTracker, client: &Client, switches: &Switches, stop: &CancellationToken) {
+    let cluster = Cluster::new(client.clone());
+    macro_rules! start {
+        ($($name:literal => $controller:path),* $(,)?) => {
+            $(if switches.is_on($name) {
+                tasks.spawn($controller(cluster.clone(), stop.child_token()));
+            })*
+        };
+    }
+    start! {
+        "deployment" => workloads::deployment::run,
+        "replicaset" => workloads::replica_set::run,
+        "daemonset" => workloads::daemon_set::run,
+        "statefulset" => workloads::stateful_set::run,
+        "job" => workloads::job::run,
+        "cronjob" => workloads::cron_job::run,
+        "endpointslice" => endpoints::run,
+        "taint-eviction" => eviction::run,
+        "pod-garbage-collector" => pod_gc::run,
+    }
+    if switches.is_on("garbage-collector") {
+        tasks.spawn(garbage::run(client.clone(), stop.child_token()));
+    }
+    if switches.is_on("namespace") {
+        tasks.spawn(namespace_lifecycle::run(client.clone(), stop.child_token()));
+    }
+    // last, so that everyone listens before there is anything to hear
+    cluster.spawn(tasks, stop);
+}
