@@ -9,8 +9,8 @@ help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
 
 demo: ## Build, run a cloud with one node, apply examples/ and watch a pod run (ONCE=1: end when all was seen)
-	cargo build --release --locked --package cloudsim
-	$(or $(CARGO_TARGET_DIR),target)/release/cloudsim demo $(if $(ONCE),--once)
+	cargo build --locked --package cloudsim
+	$(or $(CARGO_TARGET_DIR),target)/debug/cloudsim demo $(if $(ONCE),--once)
 
 test: needs lint doc ## Everything that CI runs
 	cargo build --locked --package cloudsim --package agent
