@@ -27,7 +27,7 @@ use crate::{
     config::{Config, Host, Transport},
     edged::{self, NodeConfig, SyncConfig},
     edgehub::{self, Link},
-    metamanager,
+    metamanager::{self, MetaManager},
     rt::{Ended, Supervisor},
 };
 
@@ -120,7 +120,7 @@ impl App {
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
-            let (_, edged_task) = edged::new(edged_config(config, meta.client(), parts.runtime))?;
+            let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime))?;
             let stop = shutdown.clone();
             supervisor.spawn("edged", async move {
                 edged_task.run(stop).await;
@@ -169,7 +169,7 @@ fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     })
 }
 
-fn edged_config(config: &Config, client: kube::Client, runtime: Channel) -> edged::Config {
+fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> edged::Config {
     let (node, pods) = (&config.node, &config.edged);
     let ip = node.ip.unwrap_or_else(|| Host::detect().address);
     let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
@@ -181,7 +181,8 @@ fn edged_config(config: &Config, client: kube::Client, runtime: Channel) -> edge
     };
     edged::Config {
         node_name: node.name.clone(),
-        client,
+        client: meta.client(),
+        pods_whole: meta.pods_whole(),
         runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),

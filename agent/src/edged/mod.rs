@@ -45,6 +45,7 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 
 pub use self::task::Task;
+use crate::metamanager::PodsWhole;
 
 /// What EdgeD needs.
 #[derive(Clone)]
@@ -53,6 +54,8 @@ pub struct Config {
     pub node_name: String,
     /// The API: pods of this node, ConfigMaps, Secrets, tokens, nodes, leases.
     pub client: kube::Client,
+    /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
+    pub pods_whole: PodsWhole,
     /// The container runtime, CRI v1.
     pub runtime: Channel,
     /// Where pods' volumes are, kubelet's root: `/var/lib/kubelet`.

@@ -1,6 +1,7 @@
 //! What pods that are gone left behind: sandboxes and containers with our labels, and directories. Looked for now and then,
 //! and at once when a pod went that was not ended, as one whose name has another pod already. Only after the first list
-//! of pods is complete, so that a list that was half received never ends a pod.
+//! of pods is complete, so that a list that was half received never ends a pod. And what was here when the agent started is
+//! kept while a store that began empty has not yet got all pods from the cloud: it may be wanted still, and is adopted then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,8 +31,9 @@ pub(super) async fn run(
         return;
     }
     let ending = Ending::default();
+    let mut kept = None;
     loop {
-        if let Err(error) = sweep(&context, &pods, &ending).await {
+        if let Err(error) = sweep(&context, &pods, &ending, &mut kept).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "orphans are looked for later");
         }
         // Cancel-safe: a wake that is not taken here is taken the next time.
@@ -45,10 +47,43 @@ pub(super) async fn run(
 /// Pods whose containers are being stopped.
 type Ending = Arc<Mutex<BTreeSet<String>>>;
 
+/// The uids that are no orphans.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    /// The pods that the API has.
+    known: BTreeSet<String>,
+    /// Those that were here at the first look, while the API may not have all pods yet.
+    kept: BTreeSet<String>,
+}
+
+impl Wanted {
+    /// What is wanted, when all this is `here` and that was `kept` at the last look; `None` before the first.
+    fn new(
+        known: BTreeSet<String>,
+        here: BTreeSet<String>,
+        kept: Option<BTreeSet<String>>,
+        whole: bool,
+    ) -> Self {
+        let kept = if whole { BTreeSet::new() } else { kept.unwrap_or(here) };
+        // one that the API has got is like any other from then on
+        let kept = kept.difference(&known).cloned().collect();
+        Self { known, kept }
+    }
+
+    fn has(&self, uid: &str) -> bool {
+        self.known.contains(uid) || self.kept.contains(uid)
+    }
+}
+
 /// What is there of each pod: sandboxes, and containers with their grace.
 type Found = BTreeMap<String, (Vec<String>, Vec<(String, Duration)>)>;
 
-async fn sweep(context: &Arc<Context>, pods: &Store<Pod>, ending: &Ending) -> Result<(), CallError> {
+async fn sweep(
+    context: &Arc<Context>,
+    pods: &Store<Pod>,
+    ending: &Ending,
+    kept: &mut Option<BTreeSet<String>>,
+) -> Result<(), CallError> {
     // The runtime first: a pod is in the store before anything of it is in the runtime.
     let mut found = found(context).await?;
     let dirs = context.dirs.clone();
@@ -56,9 +91,16 @@ async fn sweep(context: &Arc<Context>, pods: &Store<Pod>, ending: &Ending) -> Re
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
     let known: BTreeSet<String> = pods.state().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
     let running: BTreeSet<String> = found.keys().cloned().collect();
-    found.retain(|uid, _| !known.contains(uid));
-    context.book.retain(|uid| known.contains(uid));
-    context.probes.retain(|uid| known.contains(uid));
+    let logged = log_dirs.iter().filter_map(|name| uid_of_log(name));
+    let here = running.iter().chain(&pod_dirs).map(String::as_str).chain(logged).map(str::to_owned).collect();
+    let wanted = Wanted::new(known, here, kept.take(), context.pods_whole.now());
+    if wanted.kept.is_empty() {
+        context.pods_whole.nothing_else_is_here();
+    }
+    *kept = Some(wanted.kept.clone());
+    context.book.retain(|uid| wanted.known.contains(uid));
+    context.probes.retain(|uid| wanted.known.contains(uid));
+    found.retain(|uid, _| !wanted.has(uid));
     // In the background: one that takes its whole grace period does not keep the others, nor those that come meanwhile.
     let busy = ending.lock().clone();
     found.retain(|uid, _| !busy.contains(uid));
@@ -79,13 +121,13 @@ async fn sweep(context: &Arc<Context>, pods: &Store<Pod>, ending: &Ending) -> Re
         }));
     }
     // Files go after those who may have them open.
-    let known: BTreeSet<String> = known.union(&running).cloned().collect();
     let dirs = context.dirs.clone();
     let cleaned = tokio::task::spawn_blocking(move || {
-        let gone = pod_dirs.iter().filter(|uid| !known.contains(*uid));
+        let is_gone = |uid: &str| !running.contains(uid) && !wanted.has(uid);
+        let gone = pod_dirs.iter().filter(|uid| is_gone(uid));
         let volumes = gone.map(|uid| volumes::tear_down(&dirs, uid));
         // Other programs may keep other things here: only what has our form.
-        let logs = log_dirs.iter().filter(|name| uid_of_log(name).is_some_and(|uid| !known.contains(uid)));
+        let logs = log_dirs.iter().filter(|name| uid_of_log(name).is_some_and(is_gone));
         let logs = logs.map(|name| volumes::remove_all(dirs.logs.join(name)));
         for error in volumes.chain(logs).filter_map(Result::err) {
             tracing::warn!(
@@ -149,6 +191,25 @@ fn uid_of_log(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_here_at_first_is_kept_until_the_api_has_all_pods() {
+        let set = |uids: &[&str]| -> BTreeSet<String> { uids.iter().map(|&uid| uid.to_owned()).collect() };
+        // known, here, kept before, whole: kept now
+        let table = [
+            (set(&[]), set(&["a", "b"]), None, false, set(&["a", "b"])),
+            (set(&["a"]), set(&["a", "b"]), None, false, set(&["b"])),
+            (set(&["a"]), set(&["a", "b", "new"]), Some(set(&["a", "b"])), false, set(&["b"])),
+            (set(&[]), set(&["a", "b"]), Some(set(&["b"])), false, set(&["b"])),
+            (set(&["a"]), set(&["a", "b"]), None, true, set(&[])),
+            (set(&["a"]), set(&["a", "b"]), Some(set(&["b"])), true, set(&[])),
+        ];
+        for (known, here, before, whole, kept) in table {
+            let wanted = Wanted::new(known.clone(), here.clone(), before, whole);
+            assert!(here.iter().all(|uid| wanted.has(uid) == (known.contains(uid) || kept.contains(uid))));
+            assert_eq!(wanted, Wanted { known, kept });
+        }
+    }
 
     #[test]
     fn only_log_directories_of_pods_are_recognised() {

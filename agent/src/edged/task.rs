@@ -69,6 +69,7 @@ impl Task {
             }),
             events,
             orphaned: Notify::new(),
+            pods_whole: config.pods_whole.clone(),
             triggers: triggers.clone(),
             shutdown: shutdown.clone(),
             background: background.clone(),

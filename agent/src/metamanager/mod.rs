@@ -11,14 +11,15 @@ mod record;
 mod remote;
 mod report;
 mod task;
+mod whole;
 
 use std::sync::Arc;
 
 use kube::Client;
 use kubeapi::{Api, Rules, client_of, store::Store};
 
-pub use self::task::Task;
-use self::{desired::Desired, remote::Remote, report::Reporter};
+use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
+pub use self::{task::Task, whole::PodsWhole};
 use crate::edgehub::{EdgeHub, Inbound};
 
 /// What the room needs.
@@ -38,6 +39,7 @@ pub struct Config {
 #[derive(Clone)]
 pub struct MetaManager {
     client: Client,
+    pods_whole: PodsWhole,
 }
 
 impl MetaManager {
@@ -45,6 +47,11 @@ impl MetaManager {
     /// where that is needed, and answer 503 while it is not connected.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Whether the stored pods are all that the cloud has for this node.
+    pub fn pods_whole(&self) -> PodsWhole {
+        self.pods_whole.clone()
     }
 }
 
@@ -54,9 +61,10 @@ pub fn new(config: Config) -> (MetaManager, Task) {
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
     let remote = Remote::new(api.service(), desired.clone(), hub.clone());
+    let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let client = client_of(remote, "default");
-    (MetaManager { client }, Task::new(inbound, hub, desired, reporter))
+    (MetaManager { client, pods_whole }, Task::new(inbound, hub, desired, (reporter, judge)))
 }
 
 fn now_ms() -> i64 {

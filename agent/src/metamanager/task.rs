@@ -8,6 +8,7 @@ use super::{
     desired::{Desired, Put, Refused},
     now_ms,
     report::Reporter,
+    whole::Judge,
 };
 use crate::edgehub::{EdgeHub, Inbound};
 
@@ -17,6 +18,7 @@ pub struct Task {
     hub: EdgeHub,
     desired: Desired,
     reporter: Reporter,
+    judge: Judge,
 }
 
 impl std::fmt::Debug for Task {
@@ -26,13 +28,18 @@ impl std::fmt::Debug for Task {
 }
 
 impl Task {
-    pub(super) fn new(inbound: Inbound, hub: EdgeHub, desired: Desired, reporter: Reporter) -> Self {
-        Self { inbound, hub, desired, reporter }
+    pub(super) fn new(
+        inbound: Inbound,
+        hub: EdgeHub,
+        desired: Desired,
+        (reporter, judge): (Reporter, Judge),
+    ) -> Self {
+        Self { inbound, hub, desired, reporter, judge }
     }
 
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { mut inbound, hub, desired, reporter } = self;
+        let Self { mut inbound, hub, desired, reporter, judge } = self;
         let receive = async {
             while let Some(message) = inbound.next().await {
                 receive(&desired, &hub, message).await;
@@ -41,7 +48,7 @@ impl Task {
         tokio::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
-            () = async { tokio::join!(receive, reporter.run()); } => {}
+            () = async { tokio::join!(receive, reporter.run(), judge.run()); } => {}
         }
     }
 }

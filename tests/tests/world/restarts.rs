@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tests::{
-    Setup, World, condition,
+    Gate, Setup, World, condition, eventually,
     manifests::{config_map, pod},
 };
 
@@ -104,4 +104,33 @@ async fn two_agents_of_one_name_take_turns_and_the_newer_has_the_session() {
     }
     works(&world, "fence").await;
     assert_eq!(world.running(0), ids);
+}
+
+#[tokio::test]
+async fn an_agent_that_has_lost_its_store_adopts_what_the_cloud_sends() {
+    let mut world = with_pods().await;
+    let (ids, starts) = (world.running(0), world.nodes[0].runtime.calls("StartContainer"));
+    world.nodes[0].stop().await;
+    world.stop_cloud().await;
+    // its first look at what runs here is without the cloud
+    let lost = Gate::new();
+    let looked = world.nodes[0].runtime.calls("ListPodSandbox");
+    world.nodes[0].start_on(lost.clone()).await.unwrap();
+    eventually("a look at what runs", async || {
+        let looks = world.nodes[0].runtime.calls("ListPodSandbox") - looked;
+        if looks > 0 { Ok(()) } else { Err(looks) }
+    })
+    .await;
+    assert_eq!(world.running(0), ids, "nobody knows them, and they run");
+    // the agent starts once more before the cloud is back
+    world.nodes[0].start_on(lost).await.unwrap();
+    world.start_cloud().await;
+    works(&world, "fence").await;
+    assert_eq!(world.running(0), ids);
+    assert_eq!(world.nodes[0].runtime.calls("StartContainer"), starts + 1, "the fence's alone");
+    assert_eq!(world.nodes[0].runtime.calls("StopContainer"), 1, "the fence's alone");
+    // one that the agent has adopted is like any other
+    let one = world.pod("one").get().await;
+    world.pod("one").delete(None).await;
+    world.until_nothing_is_left(0, &one).await;
 }

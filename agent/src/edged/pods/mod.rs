@@ -50,6 +50,7 @@ use super::{
     runtime::{CallError, Runtime},
     words,
 };
+use crate::metamanager::PodsWhole;
 
 /// Triggers that wait to be taken. The controller takes them at once and merges those of one pod, so that a full channel is
 /// only a short wait for whoever triggers.
@@ -87,6 +88,8 @@ pub(crate) struct Context {
     pub(crate) probes: Arc<Probes>,
     /// Wakes whoever looks for what pods left behind.
     pub(crate) orphaned: Notify,
+    /// Whether the API has all pods.
+    pub(crate) pods_whole: PodsWhole,
     /// To the controller itself.
     pub(crate) triggers: mpsc::Sender<Trigger>,
     /// Ends what runs in the background.

@@ -1,0 +1,190 @@
+//! Whether the pods that are stored are all that the cloud has for this node, so that whatever else runs is an orphan.
+//!
+//! A store that is new, or was lost and begins again, is empty although pods may run that the cloud still wants. It counts as
+//! whole once the cloud has been connected without a break for [`GRACE`] in which no pod came that was not there before, and
+//! at least one pod is there: a cloud that sends none may only not know yet that the node has lost them. It counts as whole at
+//! once where nothing is here that it does not know. Either is written into the store, so that a store which was whole once is
+//! so from the start, with the cloud or without.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kubeapi::store::{Key, Resource, StoreError};
+use serde_json::json;
+use tokio::sync::{Notify, watch};
+use tracing::{error, info};
+use wire::ResourceType;
+
+use super::{
+    desired::{Desired, resource},
+    record::GROUP,
+};
+use crate::edgehub::Link;
+
+/// Longer than a cloud takes to notice a node that has come back and to send it some hundred pods over a slow link.
+const GRACE: Duration = Duration::from_secs(120);
+/// After the store failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Whether the stored pods are all; once they are, they stay so.
+#[derive(Clone, Debug)]
+pub struct PodsWhole {
+    whole: watch::Receiver<bool>,
+    nothing_else: Arc<Notify>,
+}
+
+impl PodsWhole {
+    /// Whether they are now.
+    pub fn now(&self) -> bool {
+        *self.whole.borrow()
+    }
+
+    /// Nothing of another pod is on this node: there is nothing to wait for.
+    pub fn nothing_else_is_here(&self) {
+        self.nothing_else.notify_one();
+    }
+}
+
+/// Finds out; see the file's head.
+#[derive(Debug)]
+pub(super) struct Judge {
+    desired: Desired,
+    link: watch::Receiver<Link>,
+    whole: watch::Sender<bool>,
+    nothing_else: Arc<Notify>,
+}
+
+impl Judge {
+    pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsWhole) {
+        let (whole, receiver) = watch::channel(false);
+        let nothing_else = Arc::new(Notify::new());
+        let handle = PodsWhole { whole: receiver, nothing_else: nothing_else.clone() };
+        (Self { desired, link, whole, nothing_else }, handle)
+    }
+
+    /// Ends when the pods are whole.
+    pub(super) async fn run(mut self) {
+        while let Err(error) = self.judge().await {
+            error!(
+                error = &error as &dyn std::error::Error,
+                "whether all pods are here is unknown; what seems to be an orphan is kept"
+            );
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    async fn judge(&mut self) -> Result<(), StoreError> {
+        let mark = Key::new(Resource::new(GROUP, "stores"), "", "whole");
+        if self.desired.get(&mark).await?.is_none() {
+            info!("the store is new: pods that it does not know are kept until the cloud has sent its own");
+            if !self.settled().await? {
+                return Ok(());
+            }
+            self.desired.set(&mark, Some(json!({"metadata": {}}))).await?;
+            info!("the store has all pods of this node: others that run here are orphans");
+        }
+        self.whole.send_replace(true);
+        Ok(())
+    }
+
+    /// False where EdgeHub has ended before.
+    async fn settled(&mut self) -> Result<bool, StoreError> {
+        let mut quiet = None;
+        loop {
+            let link = *self.link.borrow_and_update();
+            let pods = self.pods().await?;
+            quiet = match look(quiet, link, pods, Instant::now()) {
+                Look::Whole => return Ok(true),
+                Look::Wait(quiet) => quiet,
+            };
+            let until = quiet.as_ref().map(|quiet| tokio::time::Instant::from_std(quiet.since + GRACE));
+            let over = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Cancel-safe: each only shortens the wait for the next look, or ends it.
+            tokio::select! {
+                changed = self.link.changed() => if changed.is_err() { return Ok(false) },
+                () = over => {}
+                () = self.nothing_else.notified() => return Ok(true),
+            }
+        }
+    }
+
+    async fn pods(&self) -> Result<BTreeSet<String>, StoreError> {
+        let pods = self.desired.list(&resource(&ResourceType::Pod)).await?.0;
+        let mut uids = BTreeSet::new();
+        for pod in pods {
+            uids.extend(
+                pod.value()?.pointer("/metadata/uid").and_then(|uid| uid.as_str()).map(str::to_owned),
+            );
+        }
+        Ok(uids)
+    }
+}
+
+/// A time without a break of the link and without a new pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Quiet {
+    /// The connection.
+    link: Link,
+    since: Instant,
+    /// The pods that were there then.
+    pods: BTreeSet<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    Whole,
+    /// To be looked at again when the link changes, or this has lasted for [`GRACE`].
+    Wait(Option<Quiet>),
+}
+
+fn look(quiet: Option<Quiet>, link: Link, pods: BTreeSet<String>, now: Instant) -> Look {
+    if link == Link::Down {
+        return Look::Wait(None);
+    }
+    match quiet.filter(|quiet| quiet.link == link) {
+        Some(quiet) if now < quiet.since + GRACE => Look::Wait(Some(quiet)),
+        Some(quiet) if !pods.is_empty() && pods.is_subset(&quiet.pods) => Look::Whole,
+        _ => Look::Wait(Some(Quiet { link, since: now, pods })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods(uids: &[&str]) -> BTreeSet<String> {
+        uids.iter().map(|&uid| uid.to_owned()).collect()
+    }
+
+    #[test]
+    fn pods_are_whole_after_a_quiet_time_of_one_connection() {
+        let start = Instant::now();
+        let (early, due) = (start + GRACE / 2, start + GRACE);
+        let quiet = |link, uids: &[&str], since| Quiet { link, since, pods: pods(uids) };
+        let (first, second) = (Link::Up(1), Link::Up(2));
+        let known = || Some(quiet(first, &["a", "b"], start));
+        let begins = |link, uids: &[&str], since| Look::Wait(Some(quiet(link, uids, since)));
+        let table = [
+            ("not connected", None, Link::Down, pods(&["a"]), due, Look::Wait(None)),
+            ("connected now", None, first, pods(&["a"]), start, begins(first, &["a"], start)),
+            ("not long enough", known(), first, pods(&["a", "b"]), early, Look::Wait(known())),
+            ("the same pods", known(), first, pods(&["a", "b"]), due, Look::Whole),
+            ("one has gone", known(), first, pods(&["a"]), due, Look::Whole),
+            ("one has come", known(), first, pods(&["a", "c"]), due, begins(first, &["a", "c"], due)),
+            ("none at all", known(), first, pods(&[]), due, begins(first, &[], due)),
+            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Look::Wait(None)),
+            ("connected anew", known(), second, pods(&["a"]), due, begins(second, &["a"], due)),
+        ];
+        for (name, before, link, uids, now, expected) in table {
+            assert_eq!(look(before, link, uids, now), expected, "{name}");
+        }
+    }
+}
