@@ -3,6 +3,9 @@
 # cargo-nextest runs each test in a process of its own, and shows which one hangs.
 NEXTEST := cargo nextest run --locked --no-fail-fast
 
+# The official Python client stands beside what is built.
+PYTHON := $(or $(CARGO_TARGET_DIR),target)/python
+
 .PHONY: help demo test needs lint doc unit bench crds
 
 help: ## Show this list
@@ -24,6 +27,10 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	  || { apt-get update && apt-get install -y --no-install-recommends \
 	  containerd runc containernetworking-plugins iptables iproute2 busybox-static; }
 	@command -v openssl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openssl; }
+	@$(PYTHON)/bin/python -c 'import kubernetes' 2>/dev/null \
+	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet kubernetes==37.0.2; } \
+	  || { apt-get update && apt-get install -y --no-install-recommends python3-venv \
+	  && python3 -m venv --clear $(PYTHON) && $(PYTHON)/bin/pip install --quiet kubernetes==37.0.2; }
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 	@rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt
 

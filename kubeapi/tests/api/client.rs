@@ -3,13 +3,19 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, ObjectReference},
+    events::v1::Event as StoredEvent,
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
     runtime::{
         WatchStreamExt,
         controller::{Action, Controller},
+        events::{Event as RecordedEvent, EventType, Recorder, Reporter},
+        finalizer::{Event, finalizer},
+        reflector::{self, ObjectRef},
         wait::{await_condition, conditions},
         watcher,
     },
@@ -97,4 +103,80 @@ async fn controllers_reconcile() {
         marked.unwrap().unwrap();
     }
     running.abort();
+}
+
+#[tokio::test]
+async fn finalizers_hold_until_they_have_cleaned_up() {
+    let maps = maps().await;
+    const OURS: &str = "example.com/held";
+    let step = async |map: ConfigMap| {
+        finalizer(&maps, OURS, Arc::new(map), async |event| {
+            let (which, map) = match event {
+                Event::Apply(map) => ("apply", map),
+                Event::Cleanup(map) => ("cleanup", map),
+            };
+            let note = json!({"metadata": {"annotations": {"last": which}}});
+            maps.patch_metadata(&map.name_any(), &PatchParams::default(), &Patch::Merge(&note)).await?;
+            Ok::<_, kube::Error>(Action::await_change())
+        })
+        .await
+        .unwrap();
+    };
+    step(maps.create(&PostParams::default(), &map("a")).await.unwrap()).await;
+    let held = maps.get("a").await.unwrap();
+    assert_eq!((held.finalizers(), held.annotations().len()), (&[OURS.to_owned()][..], 0));
+    step(held).await;
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let ending = maps.get("a").await.unwrap();
+    assert!(ending.metadata.deletion_timestamp.is_some());
+    assert_eq!(ending.annotations()["last"], "apply");
+    step(ending).await;
+    assert_eq!(maps.get_opt("a").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn reflectors_hold_what_is_there() {
+    let maps = maps().await;
+    maps.create(&PostParams::default(), &map("a")).await.unwrap();
+    let (store, writer) = reflector::store();
+    let mut changes =
+        pin!(watcher(maps.clone(), watcher::Config::default()).reflect(writer).touched_objects());
+    let mut next = async || tokio::time::timeout(PATIENCE, changes.try_next()).await.unwrap().unwrap();
+    next().await;
+    // the first list is in the store once what comes after it is seen
+    maps.create(&PostParams::default(), &map("b")).await.unwrap();
+    next().await;
+    assert!(store.get(&ObjectRef::new("a").within("default")).is_some());
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    next().await;
+    assert!(store.get(&ObjectRef::new("a").within("default")).is_none());
+}
+
+#[tokio::test]
+async fn recorders_count_what_comes_again() {
+    let client = World::new().await.api.client("default");
+    let reporter = Reporter { controller: "test".into(), instance: Some("one".into()) };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let about = ObjectReference {
+        kind: Some("ConfigMap".into()),
+        name: Some("a".into()),
+        namespace: Some("default".into()),
+        uid: Some("1".into()),
+        ..ObjectReference::default()
+    };
+    let told = RecordedEvent {
+        type_: EventType::Warning,
+        reason: "Odd".into(),
+        note: Some("this is odd".into()),
+        action: "Look".into(),
+        secondary: None,
+    };
+    for _ in 0..2 {
+        recorder.publish(&told, &about).await.unwrap();
+    }
+    let events: Api<StoredEvent> = Api::default_namespaced(client);
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].reason.as_deref(), Some("Odd"));
+    assert_eq!(events[0].series.as_ref().unwrap().count, 2);
 }

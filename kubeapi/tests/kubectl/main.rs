@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::too_many_lines)]
 
 mod definitions;
+mod kinds;
 mod pki;
 mod program;
 mod socket;

@@ -111,7 +111,10 @@ impl World {
         // blanks within an argument are written as `~`
         command.args(line.split(' ').map(|word| word.replace('~', " ")));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("HOME", self.home.path()).env("KUBECONFIG", self.home.path().join("config"));
+        command
+            .env("TZ", "UTC")
+            .env("HOME", self.home.path())
+            .env("KUBECONFIG", self.home.path().join("config"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command
     }
