@@ -128,6 +128,10 @@ pub struct Up {
     #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Switches,
 
+    /// Let callers other than system:masters in as far as roles and bindings allow (RBAC); without, they are refused
+    #[arg(long)]
+    pub rbac: bool,
+
     /// Largest message that a node may send, bytes
     #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT)]
     pub max_message: usize,

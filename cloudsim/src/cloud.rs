@@ -48,6 +48,9 @@ pub struct Options {
     pub lease_grace: Duration,
     /// Which controllers of a cluster run.
     pub controllers: manager::Switches,
+    /// Whether stored roles and bindings say what service accounts and other callers of the API may do. Without, only
+    /// `system:masters` get in.
+    pub rbac: bool,
     /// What the hub allows.
     pub limits: Limits,
 }
@@ -65,6 +68,7 @@ impl Default for Options {
             kubeconfig: None,
             lease_grace: Duration::from_secs(40),
             controllers: manager::Switches::default(),
+            rbac: false,
             limits: Limits::default(),
         }
     }
@@ -147,7 +151,8 @@ impl Cloud {
         let store = open_store(&options).await?;
         let accounts = Arc::new(ServiceAccountTokens::default());
         let registry = Registry::builtin().with_crds(&crds::all());
-        let api = Api::builder(Arc::clone(&store)).registry(registry).token_issuer(accounts.clone()).build();
+        let api = Api::builder(Arc::clone(&store)).registry(registry);
+        let api = api.token_issuer(accounts.clone()).rbac(options.rbac).build();
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);

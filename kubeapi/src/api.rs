@@ -34,6 +34,7 @@ struct Inner {
     metrics: Metrics,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
+    rbac: bool,
     /// Documents are made when first asked for: an agent's API is never asked.
     openapi: Mutex<HashMap<(String, String), Bytes>>,
 }
@@ -41,7 +42,7 @@ struct Inner {
 impl Api {
     /// Begins with the built-in kinds, [`Rules::Full`] and no issuer of tokens.
     pub fn builder(store: Arc<dyn Store>) -> Builder {
-        Builder { store, registry: Registry::builtin(), rules: Rules::Full, token_issuer: None }
+        Builder { store, registry: Registry::builtin(), rules: Rules::Full, token_issuer: None, rbac: false }
     }
 
     /// A client in the same process, without socket, that may do everything.
@@ -90,6 +91,10 @@ impl Api {
         self.0.token_issuer.as_ref()
     }
 
+    pub(crate) fn enforces_rbac(&self) -> bool {
+        self.0.rbac
+    }
+
     /// The OpenAPI v3 document of a group and version.
     pub(crate) fn openapi(&self, group: &str, version: &str) -> Option<Bytes> {
         let key = (group.to_owned(), version.to_owned());
@@ -118,6 +123,7 @@ pub struct Builder {
     registry: Registry,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
+    rbac: bool,
 }
 
 impl Builder {
@@ -139,9 +145,15 @@ impl Builder {
         Self { token_issuer: Some(issuer), ..self }
     }
 
+    /// Whether callers other than masters get in as far as stored roles and bindings allow; else they do not get in at all.
+    #[must_use]
+    pub fn rbac(self, rbac: bool) -> Self {
+        Self { rbac, ..self }
+    }
+
     /// The API.
     pub fn build(self) -> Api {
-        let Self { store, registry, rules, token_issuer } = self;
+        let Self { store, registry, rules, token_issuer, rbac } = self;
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
@@ -149,6 +161,7 @@ impl Builder {
             metrics: Metrics::default(),
             rules,
             token_issuer,
+            rbac,
             openapi: Mutex::default(),
         }))
     }

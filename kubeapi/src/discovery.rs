@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    access::Review,
     part::Part,
     registry::{Builtin, Kind, Registry},
 };
@@ -49,8 +50,12 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
 
 /// `/api/v1`, `/apis/<group>/<version>`
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let resources: Vec<_> = registry.group_version(group, version).flat_map(|kind| listed(kind)).collect();
-    let group_version = registry.group_version(group, version).next()?.api_version();
+    let kinds = registry.group_version(group, version).flat_map(|kind| listed(kind));
+    let resources: Vec<_> = kinds.chain(Review::of(group, version).map(review)).collect();
+    if resources.is_empty() {
+        return None;
+    }
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Some(json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources,
     }))
@@ -69,7 +74,10 @@ pub(crate) fn aggregated(registry: &Registry) -> Value {
 /// Every group but the core one.
 fn named_groups(registry: &Registry) -> Vec<&str> {
     let mut groups = Vec::new();
-    for (group, _) in registry.group_versions() {
+    // what users define comes last
+    let own = registry.kinds().iter().filter(|kind| kind.builtin.is_some()).map(|kind| kind.group.as_str());
+    let all = registry.kinds().iter().map(|kind| kind.group.as_str());
+    for group in own.chain(Review::GROUPS).chain(all) {
         if !group.is_empty() && !groups.contains(&group) {
             groups.push(group);
         }
@@ -81,6 +89,9 @@ fn named_groups(registry: &Registry) -> Vec<&str> {
 fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     let all = registry.group_versions().into_iter().filter(|(own, _)| *own == group);
     let mut versions: Vec<_> = all.map(|(_, version)| version).collect();
+    if Review::GROUPS.contains(&group) && !versions.contains(&"v1") {
+        versions.push("v1");
+    }
     versions.sort_by_key(|version| Reverse(maturity(version)));
     versions
 }
@@ -137,6 +148,24 @@ fn listed(kind: &Kind) -> Vec<Value> {
     std::iter::once(Value::Object(resource)).chain(Part::of(kind).into_iter().map(part)).collect()
 }
 
+/// The same for a question.
+fn review(review: Review) -> Value {
+    json!({
+        "name": review.plural(), "singularName": review.kind().to_lowercase(), "namespaced": review.namespaced(),
+        "kind": review.kind(), "verbs": ["create"],
+    })
+}
+
+fn aggregated_review(review: Review) -> Value {
+    json!({
+        "resource": review.plural(),
+        "responseKind": {"group": review.group(), "version": "v1", "kind": review.kind()},
+        "scope": if review.namespaced() { "Namespaced" } else { "Cluster" },
+        "singularResource": review.kind().to_lowercase(),
+        "verbs": ["create"],
+    })
+}
+
 fn names(kind: &Kind, resource: &mut Map<String, Value>) {
     for (field, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {
@@ -147,8 +176,8 @@ fn names(kind: &Kind, resource: &mut Map<String, Value>) {
 
 fn aggregated_list(registry: &Registry, groups: &[&str]) -> Value {
     let version = |group: &str, version: &str| {
-        let resources: Vec<_> =
-            registry.group_version(group, version).map(|kind| aggregated_resource(kind)).collect();
+        let resources = registry.group_version(group, version).map(|kind| aggregated_resource(kind));
+        let resources: Vec<_> = resources.chain(Review::of(group, version).map(aggregated_review)).collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     };
     let group = |group: &&str| {

@@ -5,6 +5,7 @@
 //! [`serve::Server`] puts [`Api::service`] on a socket.
 
 mod accept;
+mod access;
 mod api;
 mod body;
 mod client;
@@ -39,4 +40,4 @@ pub use client::client_of;
 pub use identity::Identity;
 pub use registry::{Kind, Registry};
 pub use service::ApiService;
-pub use token::{TokenError, TokenIssuer};
+pub use token::{TokenError, TokenIssuer, VerifiedToken};

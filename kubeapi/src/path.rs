@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    access::Review,
     part::{Part, Remote},
     query::percent_decode,
     registry::{Kind, Registry},
@@ -33,6 +34,8 @@ pub(crate) enum Place {
     OpenApi(String, String),
     /// A collection, an object or a part of one.
     Objects(Target),
+    /// A question about access, and the namespace in which it is asked (empty for none).
+    Review(Review, String),
     /// None of these.
     Unknown,
 }
@@ -115,5 +118,16 @@ fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Pl
         [plural, name, part, ..] => target("", plural, name, Some(part)).filter(Target::is_proxied),
         _ => None,
     };
-    found.map_or(Place::Unknown, Place::Objects)
+    found.map_or_else(|| review(group, version, rest), Place::Objects)
+}
+
+fn review(group: &str, version: &str, rest: &[&str]) -> Place {
+    let (namespace, plural) = match rest {
+        ["namespaces", namespace, plural] => (*namespace, *plural),
+        [plural] => ("", *plural),
+        _ => return Place::Unknown,
+    };
+    let fits = |review: &Review| review.plural() == plural && (review.namespaced() || namespace.is_empty());
+    let found = Review::of(group, version).find(fits);
+    found.map_or(Place::Unknown, |review| Place::Review(review, namespace.to_owned()))
 }

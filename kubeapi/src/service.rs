@@ -14,7 +14,7 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    body, definitions, discovery, openapi,
+    access, body, definitions, discovery, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -24,8 +24,8 @@ use crate::{
     verbs,
 };
 
-/// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions; a request without one is
-/// answered 401.
+/// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
+/// account's in its bearer token; a request without either is answered 401.
 #[derive(Clone, Debug)]
 pub struct ApiService(Api);
 
@@ -92,7 +92,7 @@ impl Call {
     }
 }
 
-async fn handle<B>(api: &Api, parts: Parts, body: B) -> Result<Response<Body>, StatusError>
+async fn handle<B>(api: &Api, mut parts: Parts, body: B) -> Result<Response<Body>, StatusError>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
@@ -100,7 +100,13 @@ where
     definitions::ready(api).await?;
     let place = path::parse(&api.registry(), parts.uri.path());
     if !matches!(place, Place::Health(_) | Place::Version) {
-        admit(&parts, &place)?;
+        let caller = access::admit(api, &parts, &place).await?;
+        parts.extensions.insert(caller);
+    }
+    if let Place::Review(review, namespace) = &place {
+        let body = body::read(body).await?;
+        let caller = parts.extensions.get::<Identity>().ok_or_else(StatusError::unauthorized)?;
+        return access::review(api, *review, namespace, caller, (&parts, body)).await;
     }
     let target = match place {
         Place::Objects(target) => target,
@@ -108,7 +114,7 @@ where
         Place::Unknown => return Err(StatusError::no_resource()),
         _ => return Err(StatusError::method_not_allowed()),
     };
-    let (counted, verb) = (target.clone(), verb(&parts, &target));
+    let (counted, verb) = (target.clone(), access::verb(&parts, &target));
     let answer = call(api, target, parts, body).await;
     let code = answer.as_ref().map_or_else(|error| error.code, Response::status);
     api.metrics().count(&counted, verb, code);
@@ -134,38 +140,6 @@ where
         definitions::refresh(api).await?;
     }
     Ok(answer)
-}
-
-/// Only `system:masters` get in.
-fn admit(parts: &Parts, place: &Place) -> Result<(), StatusError> {
-    let identity = parts.extensions.get::<Identity>().ok_or_else(StatusError::unauthorized)?;
-    if identity.is_master() {
-        return Ok(());
-    }
-    Err(match place {
-        Place::Objects(target) => StatusError::forbidden(&identity.user, verb(parts, target), target),
-        _ => StatusError::forbidden_path(
-            &identity.user,
-            &parts.method.as_str().to_lowercase(),
-            parts.uri.path(),
-        ),
-    })
-}
-
-/// The verb of a request, as access rules name it.
-fn verb(parts: &Parts, target: &Target) -> &'static str {
-    let is_named = !target.name.is_empty();
-    let watches = || Query::parse(parts.uri.query().unwrap_or_default()).flag("watch");
-    match parts.method.as_str() {
-        "POST" => "create",
-        "PUT" => "update",
-        "PATCH" => "patch",
-        "DELETE" if is_named => "delete",
-        "DELETE" => "deletecollection",
-        _ if is_named => "get",
-        _ if watches() => "watch",
-        _ => "list",
-    }
 }
 
 async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Body>, StatusError> {
@@ -217,7 +191,7 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
             let document = api.openapi(group, version).ok_or_else(StatusError::no_resource)?;
             return Ok(body::answer(StatusCode::OK, document, &[]));
         }
-        Place::Objects(_) | Place::Unknown => None,
+        Place::Objects(_) | Place::Review(..) | Place::Unknown => None,
     };
     let found = found.ok_or_else(StatusError::no_resource)?;
     Ok(body::answer(StatusCode::OK, Bytes::from(found.to_string()), &[]))

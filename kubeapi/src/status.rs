@@ -5,7 +5,12 @@ use std::fmt;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::{patch::PatchError, path::Target, registry::Kind, store::StoreError};
+use crate::{
+    access::Attributes,
+    patch::PatchError,
+    registry::Kind,
+    store::{Resource, StoreError},
+};
 
 /// A request refused.
 #[derive(Clone, Debug)]
@@ -301,28 +306,38 @@ impl StatusError {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 403: a path that is no object's.
-    pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
-        let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
+    /// 403: nobody but a master is taken for somebody else.
+    pub(crate) fn forbidden_impersonation(user: &str, wanted: &str) -> Self {
+        let message = format!(
+            "users {wanted:?} is forbidden: User {user:?} cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+        );
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
     }
 
-    /// 403: a collection, an object or a part of one.
-    pub(crate) fn forbidden(user: &str, verb: &str, target: &Target) -> Self {
-        let Target { kind, namespace, name, .. } = target;
+    /// 403: what `user` may not do.
+    pub(crate) fn denied(user: &str, wanted: &Attributes) -> Self {
+        let Attributes { verb, group, resource, namespace, name, path } = wanted;
+        if let Some(path) = path {
+            let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
+            return Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
+        }
         let named = if name.is_empty() { String::new() } else { format!(" {name:?}") };
-        let part = target.part_name();
-        let resource = if part.is_empty() { kind.plural.clone() } else { format!("{}/{part}", kind.plural) };
+        let plural = resource.split('/').next().unwrap_or_default();
         let place = match namespace.as_str() {
             "" => "at the cluster scope".to_owned(),
             namespace => format!("in the namespace {namespace:?}"),
         };
         let message = format!(
-            "{}{named} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API group {:?} {place}",
-            kind.resource(),
-            kind.group
+            "{}{named} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {place}",
+            Resource::new(group, plural)
         );
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
+        let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
+        for (key, value) in [("name", name.as_str()), ("group", group), ("kind", plural)] {
+            if !value.is_empty() {
+                error.details.insert(key.into(), value.into());
+            }
+        }
+        error
     }
 
     /// 500.

@@ -50,6 +50,7 @@ fn options(up: &Up) -> Options {
         kubeconfig: Some(up.kubeconfig.clone()),
         lease_grace: up.node_grace,
         controllers: up.controllers.clone(),
+        rbac: up.rbac,
         limits: Limits { max_message: up.max_message, ..Limits::default() },
     }
 }

@@ -12,10 +12,10 @@ use k8s_openapi::{
     api::authentication::v1::{TokenRequestSpec, TokenRequestStatus},
     apimachinery::pkg::apis::meta::v1::Time,
 };
-use kubeapi::{TokenError, TokenIssuer};
+use kubeapi::{TokenError, TokenIssuer, VerifiedToken};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use wire::enroll::EcKey;
+use wire::enroll::{EcKey, verify_es256};
 
 /// The issuer and the audience of requests that name none; a real cluster's default.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -64,6 +64,46 @@ impl TokenIssuer for ServiceAccountTokens {
             jiff::Timestamp::try_from(expiry).map_err(|error| TokenError::Failed(error.to_string()))?;
         Ok(TokenRequestStatus { token, expiration_timestamp: Time(expiry) })
     }
+
+    async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError> {
+        let key =
+            self.0.get().ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))?;
+        let refused = |why: &str| TokenError::Refused(format!("invalid bearer token: {why}"));
+        let claims = verify_es256(token, key.public_key(), SystemTime::now())
+            .map_err(|error| refused(&error.to_string()))?;
+        verified(&claims, audiences).map_err(refused)
+    }
+}
+
+/// What the claims of a token say that bears this cloud's signature.
+fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'static str> {
+    if claims["iss"] != ISSUER {
+        return Err("another issuer");
+    }
+    let own = [ISSUER.to_owned()];
+    let wanted = if audiences.is_empty() { &own } else { audiences };
+    let is_for = |audience: &&String| match &claims["aud"] {
+        Value::Array(all) => all.iter().any(|one| one == audience.as_str()),
+        one => one == audience.as_str(),
+    };
+    let audiences: Vec<_> = wanted.iter().filter(is_for).cloned().collect();
+    if audiences.is_empty() {
+        return Err("token audiences do not match");
+    }
+    let text = |pointer: &str| {
+        let found = claims.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        found.ok_or("no service account's")
+    };
+    let pod = claims.pointer("/kubernetes.io/pod").is_some();
+    let pod =
+        if pod { Some((text("/kubernetes.io/pod/name")?, text("/kubernetes.io/pod/uid")?)) } else { None };
+    Ok(VerifiedToken {
+        namespace: text("/kubernetes.io/namespace")?,
+        name: text("/kubernetes.io/serviceaccount/name")?,
+        uid: text("/kubernetes.io/serviceaccount/uid")?,
+        pod,
+        audiences,
+    })
 }
 
 fn claims(
@@ -90,8 +130,6 @@ fn claims(
 
 #[cfg(test)]
 mod tests {
-    use wire::enroll::verify_es256;
-
     use super::*;
 
     fn spec(seconds: Option<i64>) -> TokenRequestSpec {
@@ -114,6 +152,31 @@ mod tests {
         assert_eq!(claims["aud"], json!([ISSUER]));
         assert_eq!(claims["kubernetes.io"]["pod"], json!({"name": "p", "uid": "pod-uid"}));
         assert_eq!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(), 3600);
+    }
+
+    #[tokio::test]
+    async fn a_token_is_known_again_by_whoever_signed_it() {
+        let issuer = |key| {
+            let issuer = ServiceAccountTokens::default();
+            issuer.set_key(key);
+            issuer
+        };
+        let own = issuer(EcKey::generate().unwrap());
+        let token = own.issue("ns", "robot", "u", &spec(None)).await.unwrap().token;
+        let verified = own.verify(&token, &[]).await.unwrap();
+        assert_eq!(
+            (verified.namespace.as_str(), verified.name.as_str(), verified.uid.as_str()),
+            ("ns", "robot", "u")
+        );
+        assert_eq!(verified.pod, Some(("p".to_owned(), "pod-uid".to_owned())));
+        let audiences = ["other".to_owned(), ISSUER.to_owned()];
+        assert_eq!(own.verify(&token, &audiences).await.unwrap().audiences, [ISSUER]);
+        let foreign = issuer(EcKey::generate().unwrap()).verify(&token, &[]).await;
+        let elsewhere = own.verify(&token, &["other".to_owned()]).await;
+        let cut = own.verify(&token[..token.len() - 4], &[]).await;
+        for refused in [foreign, elsewhere, cut, own.verify("", &[]).await] {
+            assert!(matches!(refused, Err(TokenError::Refused(_))), "{refused:?}");
+        }
     }
 
     #[tokio::test]

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use crate::{registry::Kind, status::StatusError};
+use crate::{
+    object::{items, text_or_empty},
+    registry::Kind,
+    status::StatusError,
+};
 
 mod fields;
 mod labels;
@@ -29,6 +33,29 @@ impl Selection {
         let fields =
             fields.map(|text| fields::parse(kind, text)).transpose().map_err(StatusError::bad_request)?;
         Ok(Self { labels: labels.unwrap_or_default(), fields: fields.unwrap_or_default() })
+    }
+
+    /// Of a `LabelSelector`; `None` for one that cannot be read.
+    pub(crate) fn of_labels(selector: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let mut terms = Vec::new();
+        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+            terms.push(format!("{key}={}", text(value)?));
+        }
+        for one in items(selector, "/matchExpressions") {
+            let key = text_or_empty(one, "/key");
+            let values: Option<Vec<_>> = items(one, "/values").iter().map(text).collect();
+            let values = values?.join(",");
+            terms.push(match text_or_empty(one, "/operator") {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "Exists" => key.to_owned(),
+                "DoesNotExist" => format!("!{key}"),
+                _ => return None,
+            });
+        }
+        let labels = labels::parse(&terms.join(",")).ok()?;
+        Some(Self { labels, fields: Vec::new() })
     }
 
     /// Whether `object` is asked for.

@@ -89,26 +89,26 @@ async fn create_object(
     let mut target = call.target.clone();
     target.name = text_or_empty(&object, "/metadata/name").to_owned();
     let generates = target.name.is_empty() && !generate.is_empty();
-    begin(api, call, &mut object, origin);
     check_namespace(api, &target).await?;
     let mut attempts = if generates { ATTEMPTS } else { 1 };
     loop {
+        attempts -= 1;
+        let is_last = attempts == 0;
+        let mut object = if is_last { object.take() } else { object.clone() };
         if generates {
+            // before all that the server adds: some of it is made of the name
             target.name = generated(&generate);
             metadata(&mut object).insert("name".into(), target.name.as_str().into());
         }
+        begin(api, call, &mut object, origin);
         if api.is_full() {
             accept(&target.kind, &target.name, validate::create(&target.kind, &object))?;
         }
         if call.query.dry_run() {
             return refused_if_there(api, &target, object).await.map(Outcome::Tried);
         }
-        attempts -= 1;
-        if attempts == 0 {
-            return store(api, &target, Expect::Absent, Some(object)).await.map(Outcome::Stored);
-        }
-        match store(api, &target, Expect::Absent, Some(object.clone())).await {
-            Err(error) if error.is_already_exists() => {}
+        match store(api, &target, Expect::Absent, Some(object)).await {
+            Err(error) if error.is_already_exists() && !is_last => {}
             written => return written.map(Outcome::Stored),
         }
     }

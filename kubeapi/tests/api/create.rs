@@ -72,6 +72,20 @@ async fn names_can_be_generated() {
 }
 
 #[tokio::test]
+async fn what_is_made_of_a_name_is_made_of_the_generated_one() {
+    let world = World::new().await;
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({"metadata": {"generateName": "pi-"}, "spec": {"template": template}});
+    let made = world.create("/apis/batch/v1/namespaces/default/jobs", job).await;
+    let label = &made["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/job-name"];
+    assert!(made["metadata"]["name"].as_str().unwrap().starts_with("pi-"));
+    assert_eq!(*label, made["metadata"]["name"]);
+    let namespace = world.create("/api/v1/namespaces", json!({"metadata": {"generateName": "team-"}})).await;
+    let label = &namespace["metadata"]["labels"]["kubernetes.io/metadata.name"];
+    assert_eq!(*label, namespace["metadata"]["name"]);
+}
+
+#[tokio::test]
 async fn what_cannot_be_created_is_refused() {
     let world = World::new().await;
     world.create(MAPS, named("taken")).await;

@@ -10,6 +10,7 @@ mod describe;
 mod list;
 mod parts;
 mod patch;
+mod rbac;
 mod relay;
 mod subresources;
 mod update;

@@ -13,7 +13,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kubeapi::{
-    Api, Body, Identity, Registry, Rules, TokenError, TokenIssuer,
+    Api, Body, Identity, Registry, Rules, TokenError, TokenIssuer, VerifiedToken,
     store::{MemoryStore, Store},
 };
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(crate) struct Answer {
 }
 
 /// Knows one kind of service account.
-struct Issuer;
+pub(crate) struct Issuer;
 
 #[async_trait]
 impl TokenIssuer for Issuer {
@@ -62,6 +62,15 @@ impl TokenIssuer for Issuer {
                 expiration_timestamp: Time("2025-06-01T12:00:00Z".parse().unwrap()),
             }),
         }
+    }
+
+    /// Tokens of tests read `namespace/name/uid`.
+    async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError> {
+        let mut parts = token.split('/').map(str::to_owned);
+        let refused = || TokenError::Refused("invalid bearer token".into());
+        let mut next = || parts.next().ok_or_else(refused);
+        let (namespace, name, uid) = (next()?, next()?, next()?);
+        Ok(VerifiedToken { namespace, name, uid, pod: None, audiences: audiences.to_vec() })
     }
 }
 
@@ -126,7 +135,7 @@ impl World {
         Self { api: self.api.clone(), caller }
     }
 
-    /// Sends `METHOD path header:value …`. The four ways to patch are methods of their own here, and a text is sent as it is.
+    /// Sends `METHOD path header:value …`, blanks in a value written as `~`. The four ways to patch are methods of their own here, and a text is sent as it is.
     async fn begin(&self, request: &str, body: &Value) -> http::Response<Body> {
         let mut words = request.split(' ');
         let (method, path) = (words.next().unwrap(), words.next().unwrap());
@@ -140,7 +149,8 @@ impl World {
         let mut request = Request::builder().method(method).uri(path).header("content-type", media_type);
         for (name, value) in words.map(|header| header.split_once(':').unwrap()) {
             let headers = request.headers_mut().unwrap();
-            headers.insert(http::HeaderName::try_from(name).unwrap(), value.parse().unwrap());
+            headers
+                .insert(http::HeaderName::try_from(name).unwrap(), value.replace('~', " ").parse().unwrap());
         }
         if let Some(caller) = &self.caller {
             request = request.extension(caller.clone());

@@ -191,3 +191,29 @@ async fn the_api_describes_itself() {
     let version = world.kubectl("version").await;
     assert!(version.contains("Server Version: v1."), "{version}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_is_told() {
+    let world = World::new().await;
+    let rows = [
+        ("auth can-i create pods", "", "yes"),
+        ("auth can-i create pods --as=ann", "", "no"),
+        ("auth can-i get /metrics", "", "yes"),
+        ("auth whoami -o jsonpath={.status.userInfo.username}", "", "admin"),
+        (
+            "auth whoami --as=ann --as-group=system:masters -o jsonpath={.status.userInfo.groups}",
+            "",
+            r#"["system:masters","system:authenticated"]"#,
+        ),
+    ];
+    for (line, _, expected) in rows {
+        let said = world.run_with(line, "").await;
+        let told = said.out.trim();
+        assert!(told == expected || said.err.contains(expected), "kubectl {line}: {said:?}");
+    }
+    let listed = world.kubectl("auth can-i --list").await;
+    assert!(listed.contains("*.*") && listed.contains("[*]"), "{listed}");
+    let refused = world.refused("get pods --as=ann", "").await;
+    let expected = "Error from server (Forbidden): pods is forbidden: User \"ann\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"";
+    assert_eq!(refused.trim(), expected);
+}

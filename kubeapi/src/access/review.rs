@@ -1,0 +1,220 @@
+//! Questions about access, which are asked as objects are created and never stored: who am I, whose is this token, may they.
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode, request::Parts};
+use serde_json::{Value, json};
+
+use super::{Attributes, decide, roles, tokens};
+use crate::{
+    Api, Body, Identity, body,
+    object::{as_map, child, items, text_or_empty},
+    status::{Cause, StatusError},
+};
+
+/// A kind of question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Review {
+    /// Whose is this token?
+    Token,
+    /// Who am I?
+    Subject,
+    /// May they, in this namespace?
+    LocalAccess,
+    /// May I?
+    OwnAccess,
+    /// What may I?
+    OwnRules,
+    /// May they?
+    Access,
+}
+
+impl Review {
+    /// All of them, as discovery lists them.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Subject, Self::Token, Self::LocalAccess, Self::OwnAccess, Self::OwnRules, Self::Access];
+
+    /// The groups that they stand in, in version `v1`.
+    pub(crate) const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
+
+    /// The questions of a group in a version.
+    pub(crate) fn of(group: &str, version: &str) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |review| review.group() == group && version == "v1")
+    }
+
+    /// Its API group.
+    pub(crate) fn group(self) -> &'static str {
+        let [authentication, authorization] = Self::GROUPS;
+        if matches!(self, Self::Token | Self::Subject) { authentication } else { authorization }
+    }
+
+    /// Its kind.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Token => "TokenReview",
+            Self::Subject => "SelfSubjectReview",
+            Self::LocalAccess => "LocalSubjectAccessReview",
+            Self::OwnAccess => "SelfSubjectAccessReview",
+            Self::OwnRules => "SelfSubjectRulesReview",
+            Self::Access => "SubjectAccessReview",
+        }
+    }
+
+    /// Its name in paths.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Token => "tokenreviews",
+            Self::Subject => "selfsubjectreviews",
+            Self::LocalAccess => "localsubjectaccessreviews",
+            Self::OwnAccess => "selfsubjectaccessreviews",
+            Self::OwnRules => "selfsubjectrulesreviews",
+            Self::Access => "subjectaccessreviews",
+        }
+    }
+
+    /// Whether it is asked in a namespace.
+    pub(crate) fn namespaced(self) -> bool {
+        self == Self::LocalAccess
+    }
+}
+
+/// The question with its answer in `status`.
+pub(crate) async fn answer(
+    api: &Api,
+    review: Review,
+    namespace: &str,
+    caller: &Identity,
+    (parts, body): (&Parts, Bytes),
+) -> Result<Response<Body>, StatusError> {
+    if parts.method != Method::POST || (review.namespaced() && namespace.is_empty()) {
+        return Err(StatusError::method_not_allowed());
+    }
+    let mut question = body::parse(&parts.headers, &body)?;
+    let map = as_map(&mut question);
+    map.shift_insert(0, "kind".into(), review.kind().into());
+    map.shift_insert(1, "apiVersion".into(), format!("{}/v1", review.group()).into());
+    child(map, "metadata");
+    child(map, "spec");
+    let status = match review {
+        Review::Subject => {
+            map.shift_remove("spec");
+            json!({"userInfo": info(caller)})
+        }
+        Review::Token => token(api, &question).await?,
+        Review::OwnAccess => access(api, review, caller, &question).await?,
+        Review::Access | Review::LocalAccess => {
+            check_subject(review, namespace, &question)?;
+            access(api, review, &subject(&question), &question).await?
+        }
+        Review::OwnRules => rules(api, caller, text_or_empty(&question, "/spec/namespace")).await?,
+    };
+    as_map(&mut question).insert("status".into(), status);
+    Ok(body::answer(StatusCode::CREATED, Bytes::from(question.to_string()), &[]))
+}
+
+fn info(identity: &Identity) -> Value {
+    let mut groups = identity.groups.clone();
+    if !groups.iter().any(|group| group == roles::AUTHENTICATED) {
+        groups.push(roles::AUTHENTICATED.to_owned());
+    }
+    json!({"username": identity.user, "groups": groups})
+}
+
+async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
+    let audiences: Vec<_> = texts(question, "/spec/audiences");
+    match tokens::verify(api, text_or_empty(question, "/spec/token"), &audiences).await? {
+        Err(why) => Ok(json!({"user": {}, "error": why})),
+        Ok(token) => {
+            let mut user = info(&tokens::identity(&token));
+            user["uid"] = token.uid.as_str().into();
+            if let Some((name, uid)) = &token.pod {
+                user["extra"] = json!({
+                    "authentication.kubernetes.io/pod-name": [name], "authentication.kubernetes.io/pod-uid": [uid],
+                });
+            }
+            Ok(json!({"authenticated": true, "user": user, "audiences": token.audiences}))
+        }
+    }
+}
+
+fn check_subject(review: Review, namespace: &str, question: &Value) -> Result<(), StatusError> {
+    let mut causes = Vec::new();
+    if text_or_empty(question, "/spec/user").is_empty() && items(question, "/spec/groups").is_empty() {
+        let why = "at least one of user or group must be specified";
+        causes.push(Cause::invalid("spec.user", &json!(""), why));
+    }
+    let asked = text_or_empty(question, "/spec/resourceAttributes/namespace");
+    if review.namespaced() && asked != namespace {
+        let why = "must match metadata.namespace";
+        causes.push(Cause::invalid("spec.resourceAttributes.namespace", &json!(asked), why));
+    }
+    refuse(review, causes)
+}
+
+fn refuse(review: Review, causes: Vec<Cause>) -> Result<(), StatusError> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(StatusError::invalid(review.group(), review.kind(), "", causes))
+}
+
+fn subject(question: &Value) -> Identity {
+    Identity {
+        user: text_or_empty(question, "/spec/user").to_owned(),
+        groups: texts(question, "/spec/groups"),
+    }
+}
+
+async fn access(api: &Api, review: Review, who: &Identity, question: &Value) -> Result<Value, StatusError> {
+    let text = |field: &str| text_or_empty(question, &format!("/spec/{field}")).to_owned();
+    let has = |field: &str| question["spec"][field].is_object();
+    let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+    if has("resourceAttributes") == has("nonResourceAttributes") {
+        refuse(review, vec![Cause::invalid("spec.resourceAttributes", &Value::Null, why)])?;
+    }
+    let wanted = if has("nonResourceAttributes") {
+        Attributes::of_path(&text("nonResourceAttributes/verb"), &text("nonResourceAttributes/path"))
+    } else {
+        let of = |field: &str| text(&format!("resourceAttributes/{field}"));
+        let (resource, part) = (of("resource"), of("subresource"));
+        Attributes {
+            verb: of("verb"),
+            group: of("group"),
+            resource: if part.is_empty() { resource } else { format!("{resource}/{part}") },
+            namespace: of("namespace"),
+            name: of("name"),
+            path: None,
+        }
+    };
+    Ok(match decide(api, who, &wanted).await? {
+        Some(reason) if reason.is_empty() => json!({"allowed": true}),
+        Some(reason) => json!({"allowed": true, "reason": reason}),
+        None => json!({"allowed": false}),
+    })
+}
+
+async fn rules(api: &Api, caller: &Identity, namespace: &str) -> Result<Value, StatusError> {
+    if namespace.is_empty() {
+        return Err(StatusError::bad_request("no namespace on request"));
+    }
+    let (mut on_resources, mut on_paths) = (Vec::new(), Vec::new());
+    if caller.is_master() {
+        on_resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        on_paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    } else if api.enforces_rbac() {
+        for grant in roles::grants(api, caller, namespace).await? {
+            for rule in grant.rules {
+                let is_path = !items(&rule, "/nonResourceURLs").is_empty();
+                if is_path && grant.everywhere {
+                    on_paths.push(rule);
+                } else if !is_path {
+                    on_resources.push(rule);
+                }
+            }
+        }
+    }
+    Ok(json!({"resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": false}))
+}
+
+fn texts(object: &Value, pointer: &str) -> Vec<String> {
+    items(object, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,193 @@
+//! Service accounts' tokens, roles and bindings, questions about access, and who may be taken for somebody else.
+
+use kubeapi::{Api, Identity, store::MemoryStore};
+use serde_json::{Value, json};
+
+use super::world::{Issuer, PODS, World, named, pod, refusal};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
+const REVIEWS: &str = "/apis/authentication.k8s.io/v1";
+
+/// An API that enforces its roles, with the namespaces `default` and `other`.
+async fn strict() -> World {
+    let issuer = std::sync::Arc::new(Issuer);
+    let world = World::around(Api::builder(MemoryStore::new()).token_issuer(issuer).rbac(true).build());
+    for name in ["default", "other"] {
+        world.create("/api/v1/namespaces", named(name)).await;
+    }
+    world
+}
+
+fn person(user: &str, groups: &[&str]) -> Option<Identity> {
+    Some(Identity { user: user.into(), groups: groups.iter().map(|group| (*group).to_owned()).collect() })
+}
+
+fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
+}
+
+fn binding(name: &str, role: (&str, &str), subject: Value) -> Value {
+    json!({
+        "metadata": {"name": name}, "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role.0, "name": role.1},
+    })
+}
+
+fn user(kind: &str, name: &str) -> Value {
+    json!({"kind": kind, "name": name, "apiGroup": "rbac.authorization.k8s.io"})
+}
+
+#[tokio::test]
+async fn roles_allow_what_is_bound_to_the_caller() {
+    let world = strict().await;
+    let (roles, bindings) =
+        (format!("{RBAC}/namespaces/default/roles"), format!("{RBAC}/namespaces/default/rolebindings"));
+    let (cluster_roles, cluster_bindings) =
+        (format!("{RBAC}/clusterroles"), format!("{RBAC}/clusterrolebindings"));
+    let mut one = rule(&[""], &["pods", "pods/status"], &["get", "patch"]);
+    one["resourceNames"] = json!(["mine"]);
+    world
+        .create(
+            &roles,
+            json!({"metadata": {"name": "r"}, "rules": [one, rule(&[""], &["configmaps"], &["list"])]}),
+        )
+        .await;
+    world.create(&bindings, binding("b", ("Role", "r"), user("User", "ann"))).await;
+    let part = json!({
+        "metadata": {"name": "part", "labels": {"to": "sum"}},
+        "rules": [rule(&[""], &["nodes"], &["list"]), {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    });
+    world.create(&cluster_roles, part).await;
+    let selectors = json!([{"matchLabels": {"to": "sum"}}]);
+    let sum = json!({"metadata": {"name": "sum"}, "rules": [], "aggregationRule": {"clusterRoleSelectors": selectors}});
+    world.create(&cluster_roles, sum).await;
+    world.create(&cluster_bindings, binding("c", ("ClusterRole", "sum"), user("Group", "staff"))).await;
+    world.create(&bindings, binding("v", ("ClusterRole", "view"), user("User", "eve"))).await;
+    world.create(PODS, pod("mine")).await;
+
+    let (ann, eve) = (person("ann", &["staff"]), person("eve", &[]));
+    let node = person("system:node:e", &["system:nodes", "staff"]);
+    let rows = [
+        (&ann, format!("GET {PODS}/mine"), 200),
+        (&ann, format!("GET {PODS}/other"), 403),
+        (&ann, format!("GET {PODS}"), 403),
+        (&ann, format!("MERGE {PODS}/mine/status"), 200),
+        (&ann, format!("DELETE {PODS}/mine"), 403),
+        (&ann, "GET /api/v1/namespaces/default/configmaps".into(), 200),
+        (&ann, "GET /api/v1/namespaces/other/configmaps".into(), 403),
+        (&ann, "GET /api/v1/configmaps".into(), 403),
+        (&ann, "GET /api/v1/nodes".into(), 200),
+        (&ann, "GET /metrics".into(), 200),
+        (&ann, "GET /apis".into(), 200),
+        (&eve, "GET /apis/apps/v1".into(), 200),
+        (&eve, "GET /metrics".into(), 403),
+        (&eve, format!("GET {PODS}"), 200),
+        (&eve, "GET /api/v1/namespaces/default".into(), 200),
+        (&eve, "GET /api/v1/namespaces/default/secrets".into(), 403),
+        (&eve, "GET /api/v1/nodes".into(), 403),
+        (&node, "GET /api/v1/nodes".into(), 403),
+        (&node, "GET /apis".into(), 403),
+    ];
+    for (who, request, code) in rows {
+        let body = if request.starts_with("MERGE") { json!({}) } else { Value::Null };
+        let answer = world.called_by(who.clone()).send(&request, body).await;
+        assert_eq!(answer.code, code, "{who:?} {request}: {}", answer.body);
+    }
+    let message = "pods is forbidden: User \"ann\" cannot list resource \"pods\" in API group \"\" in the namespace \"other\"";
+    let expected = refusal("Forbidden", message);
+    world.called_by(ann).expect("GET /api/v1/namespaces/other/pods", Value::Null, 403, expected).await;
+}
+
+#[tokio::test]
+async fn service_accounts_call_with_their_tokens() {
+    let world = strict().await;
+    let account = world.create(ACCOUNTS, named("robot")).await;
+    let uid = account["metadata"]["uid"].as_str().unwrap();
+    let subject = json!({"kind": "ServiceAccount", "name": "robot", "namespace": "default"});
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    world.create(&bindings, binding("b", ("ClusterRole", "edit"), subject)).await;
+    let nobody = world.called_by(None);
+    let with = |token: &str| format!("authorization:Bearer~{token}");
+    let good = with(&format!("default/robot/{uid}"));
+    let list = format!("GET {PODS}");
+    nobody.expect(&format!("{list} {good}"), Value::Null, 200, json!({"kind": "PodList"})).await;
+    let message = "nodes is forbidden: User \"system:serviceaccount:default:robot\" cannot list resource \"nodes\" in API group \"\" at the cluster scope";
+    let denied = refusal("Forbidden", message);
+    nobody.expect(&format!("GET /api/v1/nodes {good}"), Value::Null, 403, denied).await;
+    for token in ["default/robot/other", "default/absent/u", "nonsense"] {
+        nobody.expect(&format!("{list} {}", with(token)), Value::Null, 401, json!({"code": 401})).await;
+    }
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"];
+    let info = json!({"username": "system:serviceaccount:default:robot", "groups": groups});
+    let own = json!({"kind": "SelfSubjectReview", "status": {"userInfo": info}});
+    nobody.expect(&format!("POST {REVIEWS}/selfsubjectreviews {good}"), json!({}), 201, own).await;
+    let review = format!("POST {REVIEWS}/tokenreviews");
+    let asked = |token: String| json!({"spec": {"token": token, "audiences": ["a"]}});
+    let known = json!({"status": {"authenticated": true, "user": info, "audiences": ["a"]}});
+    world.expect(&review, asked(format!("default/robot/{uid}")), 201, known).await;
+    let unknown = json!({"status": {"authenticated": null, "user": {}, "error": "invalid bearer token"}});
+    world.expect(&review, asked("x".into()), 201, unknown).await;
+    world.expect(&format!("DELETE {ACCOUNTS}/robot"), Value::Null, 200, json!({})).await;
+    nobody.expect(&format!("{list} {good}"), Value::Null, 401, json!({"code": 401})).await;
+    // without roles in force, masters alone get in
+    let open = World::new().await;
+    let account = open.create(ACCOUNTS, named("robot")).await;
+    let good = with(&format!("default/robot/{}", account["metadata"]["uid"].as_str().unwrap()));
+    open.called_by(None).expect(&format!("{list} {good}"), Value::Null, 403, json!({"code": 403})).await;
+}
+
+#[tokio::test]
+async fn questions_about_access_are_answered() {
+    let world = strict().await;
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    world.create(&bindings, binding("v", ("ClusterRole", "view"), user("User", "eve"))).await;
+    let eve = world.called_by(person("eve", &[]));
+    let own = format!("POST {AUTHORIZATION}/selfsubjectaccessreviews");
+    let of = |verb: &str, resource: &str| json!({"spec": {"resourceAttributes": {"namespace": "default", "verb": verb, "resource": resource}}});
+    let path = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}}});
+    let reason = "RBAC: allowed by RoleBinding \"v/default\" of ClusterRole \"view\" to User \"eve\"";
+    eve.expect(&own, of("list", "pods"), 201, json!({"status": {"allowed": true, "reason": reason}})).await;
+    eve.expect(&own, of("delete", "pods"), 201, json!({"status": {"allowed": false}})).await;
+    eve.expect(&own, path, 201, json!({"status": {"allowed": false}})).await;
+    eve.expect(&own, json!({"spec": {}}), 422, json!({"reason": "Invalid"})).await;
+    world.expect(&own, of("*", "*"), 201, json!({"status": {"allowed": true, "reason": null}})).await;
+    let others = format!("POST {AUTHORIZATION}/subjectaccessreviews");
+    eve.expect(&others, of("list", "pods"), 403, json!({"code": 403})).await;
+    let mut about = of("list", "pods");
+    about["spec"]["user"] = json!("eve");
+    world.expect(&others, about.clone(), 201, json!({"status": {"allowed": true}})).await;
+    world.expect(&others, of("list", "pods"), 422, json!({"reason": "Invalid"})).await;
+    let local =
+        |namespace: &str| format!("POST {AUTHORIZATION}/namespaces/{namespace}/localsubjectaccessreviews");
+    world.expect(&local("default"), about.clone(), 201, json!({"status": {"allowed": true}})).await;
+    world.expect(&local("other"), about, 422, json!({"reason": "Invalid"})).await;
+    let rules = format!("POST {AUTHORIZATION}/selfsubjectrulesreviews");
+    let asked = json!({"spec": {"namespace": "default"}});
+    let all = json!({"status": {"incomplete": false, "resourceRules": [{"verbs": ["*"]}]}});
+    world.expect(&rules, asked.clone(), 201, all).await;
+    let eves = eve.expect(&rules, asked, 201, json!({"status": {"incomplete": false}})).await;
+    assert_eq!(eves["status"]["resourceRules"].as_array().unwrap().len(), 2);
+    world.expect(&rules, json!({}), 400, json!({"message": "no namespace on request"})).await;
+    world.expect(&own.replace("POST", "GET"), Value::Null, 405, json!({})).await;
+    let listed = world.get(AUTHORIZATION).await;
+    assert_eq!(listed["resources"][0]["name"], "localsubjectaccessreviews");
+    assert_eq!(listed["resources"][0]["verbs"], json!(["create"]));
+}
+
+#[tokio::test]
+async fn masters_may_be_taken_for_others() {
+    let world = strict().await;
+    let who = format!("POST {REVIEWS}/selfsubjectreviews");
+    let ann = format!("{who} impersonate-user:ann impersonate-group:staff");
+    let info = json!({"username": "ann", "groups": ["staff", "system:authenticated"]});
+    world.expect(&ann, json!({}), 201, json!({"status": {"userInfo": info}})).await;
+    let robot = format!("{who} impersonate-user:system:serviceaccount:default:robot");
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"];
+    world.expect(&robot, json!({}), 201, json!({"status": {"userInfo": {"groups": groups}}})).await;
+    world.expect(&format!("GET {PODS} impersonate-user:ann"), Value::Null, 403, json!({"code": 403})).await;
+    world.expect(&format!("GET {PODS} impersonate-group:staff"), Value::Null, 400, json!({})).await;
+    let message = "users \"ann\" is forbidden: User \"eve\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope";
+    world.called_by(person("eve", &[])).expect(&ann, json!({}), 403, refusal("Forbidden", message)).await;
+}
