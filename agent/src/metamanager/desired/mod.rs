@@ -161,6 +161,11 @@ impl Desired {
         }
     }
 
+    /// The revision from which to watch for what comes now.
+    pub(super) fn revision(&self) -> u64 {
+        self.store.revision()
+    }
+
     /// Every object of a collection, and the revision from which to watch it.
     pub(super) async fn list(&self, resource: &Resource) -> Result<(Vec<Object>, u64), StoreError> {
         let listing = self.store.list(&scope(resource), &Page::default()).await?;

@@ -79,7 +79,7 @@ impl Reporter {
     async fn follow(&self) -> Result<(), StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
         let records = Resource::new(GROUP, pods.as_str());
-        let (_, revision) = self.desired.list(&pods).await?;
+        let revision = self.desired.revision();
         let mut pods_changes = self.desired.watch(&pods, revision)?;
         let mut record_changes = self.desired.watch(&records, revision)?;
         let mut node_changes = self.desired.watch(&nodes, revision)?;
@@ -173,6 +173,15 @@ impl Reporter {
 
     async fn insert_node(&self, key: &Key, node: serde_json::Value) -> Result<(Answer, Message), Failed> {
         self.ask(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
+    }
+}
+
+/// Whether the cloud took a report; else the `Status` that says why not.
+fn outcome(answer: Answer) -> Result<(), serde_json::Value> {
+    match answer {
+        Answer::Response(response) => response.into_result().map(drop),
+        Answer::Failed(status) => Err(status),
+        Answer::Done | Answer::Found(_) => Ok(()),
     }
 }
 

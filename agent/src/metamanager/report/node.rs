@@ -5,9 +5,9 @@ use std::time::Duration;
 use kubeapi::store::{Key, StoreError};
 use serde_json::{Value, json};
 use tracing::info;
-use wire::{Answer, Upstream, lane::needs_ack};
+use wire::{Upstream, lane::needs_ack};
 
-use super::{Failed, Reporter, Told};
+use super::{Failed, Reporter, Told, outcome};
 use crate::metamanager::{
     desired::{Next, Placement},
     now_ms,
@@ -88,14 +88,6 @@ impl Reporter {
             Err(status) => return Err(Failed::Refused(status)),
         }
         Ok(())
-    }
-}
-
-fn outcome(answer: Answer) -> Result<(), Value> {
-    match answer {
-        Answer::Response(response) => response.into_result().map(drop),
-        Answer::Failed(status) => Err(status),
-        Answer::Done | Answer::Found(_) => Ok(()),
     }
 }
 

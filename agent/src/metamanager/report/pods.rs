@@ -3,9 +3,9 @@
 use kubeapi::store::Key;
 use serde_json::{Value, json};
 use tracing::debug;
-use wire::{Answer, Upstream};
+use wire::Upstream;
 
-use super::{Failed, Reporter, Told};
+use super::{Failed, Reporter, Told, outcome};
 use crate::metamanager::{
     desired::{Next, Placement},
     record::{Record, fingerprint},
@@ -42,18 +42,13 @@ impl Reporter {
 
     async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), Failed> {
         let report = Upstream::pod_patch(&key.namespace, &key.name, patch(&record.uid, status).to_string());
-        let told = match self.ask(report).await?.0 {
-            Answer::Response(response) => response.into_result(),
-            Answer::Failed(status) => Err(status),
-            Answer::Done | Answer::Found(_) => Ok(Value::Null),
-        };
-        match told {
+        match outcome(self.ask(report).await?.0) {
             // gone, or another pod by now: its deletion is on its way
             Err(status) if matches!(status["code"].as_u64(), Some(404 | 409)) => {
                 debug!(pod = %key.name, "the cloud has no such pod any more");
             }
             Err(status) => return Err(Failed::Refused(status)),
-            Ok(_) => {}
+            Ok(()) => {}
         }
         let confirmed = fingerprint(status);
         let noted = self.desired.change(key, |entry| {
