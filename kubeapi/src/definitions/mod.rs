@@ -76,16 +76,21 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
     });
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let decided = names::decided(&api.registry(), &standing, &now);
-    if !decided.is_empty() {
-        for (definition, status) in decided {
-            let Some(mut definition) = standing.get(definition).cloned() else { continue };
-            as_map(&mut definition).insert("status".into(), status);
-            write(api, &kind, definition).await?;
+    let changed: Vec<_> = decided.iter().map(|(index, _)| *index).collect();
+    for (index, status) in decided {
+        if let Some(definition) = standing.get_mut(index) {
+            as_map(definition).insert("status".into(), status);
+        }
+    }
+    // before anybody can read that they are established
+    let established = standing.iter().filter(|definition| conditions::is_true(definition, "Established"));
+    api.serve(&established.filter_map(typed).collect::<Vec<_>>());
+    if !changed.is_empty() {
+        for definition in changed.into_iter().filter_map(|index| standing.get(index)) {
+            write(api, &kind, definition.clone()).await?;
         }
         return Ok(false);
     }
-    let established = standing.iter().filter(|definition| conditions::is_true(definition, "Established"));
-    api.serve(&established.filter_map(typed).collect::<Vec<_>>());
     let mut settled = true;
     for definition in standing.iter().filter(|definition| is_deleting(definition)) {
         settled &= !cleanup::clean(api, &kind, definition).await?;

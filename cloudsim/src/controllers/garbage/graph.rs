@@ -89,6 +89,12 @@ impl Graph {
         self.nodes.values().filter(|node| node.kind == kind).map(|node| node.uid.clone()).collect()
     }
 
+    /// The uids of the objects with an owner that is not known: perhaps its kind was not, when they were looked at last.
+    pub(super) fn with_unknown_owner(&self) -> Vec<String> {
+        let unknown = self.dependents.iter().filter(|(owner, _)| !self.nodes.contains_key(*owner));
+        unknown.flat_map(|(_, dependents)| dependents.iter().cloned()).collect()
+    }
+
     /// Takes in an object as it is now. Answers the uids of those to be looked at for it.
     pub(super) fn apply(&mut self, node: Node) -> Vec<String> {
         let mut concerned = self.forget(&node.uid);

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use super::graph::{KindId, Node};
 
 /// A kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServedKind {
     pub(crate) resource: ApiResource,
     pub(crate) namespaced: bool,
@@ -39,26 +39,39 @@ pub(super) struct Kinds(Arc<RwLock<Table>>);
 
 #[derive(Default)]
 struct Table {
-    kinds: Vec<ServedKind>,
+    kinds: HashMap<KindId, ServedKind>,
     /// By group and kind: a reference may name another version.
     numbers: HashMap<(String, String), KindId>,
+    /// A number is never given twice: news of a kind that is gone must not be taken for another's.
+    next: KindId,
+}
+
+/// What has changed since the kinds were asked for last.
+pub(super) struct Changes {
+    pub(super) new: Vec<(KindId, ServedKind)>,
+    pub(super) gone: Vec<KindId>,
 }
 
 impl Kinds {
-    /// Takes in what is served; answers the kinds that are new.
-    pub(super) fn update(&self, served: Vec<ServedKind>) -> Vec<(KindId, ServedKind)> {
+    /// Takes in what is served. A kind that is served in another way than before goes and comes anew.
+    pub(super) fn update(&self, served: Vec<ServedKind>) -> Changes {
         let mut table = self.0.write();
+        let gone = table.kinds.iter().filter(|(_, kind)| !served.contains(kind));
+        let gone: Vec<_> = gone.map(|(number, _)| *number).collect();
+        table.kinds.retain(|number, _| !gone.contains(number));
+        table.numbers.retain(|_, number| !gone.contains(number));
         let mut new = Vec::new();
         for kind in served {
             let key = (kind.resource.group.clone(), kind.resource.kind.clone());
             if !table.numbers.contains_key(&key) {
-                let number = table.kinds.len();
+                let number = table.next;
+                table.next += 1;
                 table.numbers.insert(key, number);
-                table.kinds.push(kind.clone());
+                table.kinds.insert(number, kind.clone());
                 new.push((number, kind));
             }
         }
-        new
+        Changes { new, gone }
     }
 
     /// The kind that an owner reference names.
@@ -66,12 +79,12 @@ impl Kinds {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let table = self.0.read();
         let number = table.numbers.get(&(group.to_owned(), kind.to_owned()))?;
-        table.kinds.get(*number).cloned()
+        table.kinds.get(number).cloned()
     }
 
     /// The API of an object.
     pub(super) fn api(&self, client: &Client, node: &Node) -> Option<Api<PartialObjectMeta<DynamicObject>>> {
-        let kind = self.0.read().kinds.get(node.kind).cloned()?;
+        let kind = self.0.read().kinds.get(&node.kind).cloned()?;
         Some(api(client, &kind, &node.namespace))
     }
 }

@@ -5,11 +5,12 @@
 //! [`AT_ONCE`] tasks.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::DynamicObject,
@@ -17,7 +18,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use tokio::{sync::mpsc, task::JoinSet, time::MissedTickBehavior};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
 mod act;
@@ -31,7 +32,8 @@ use self::{
     kinds::{Kinds, ServedKind},
 };
 
-/// How often it is asked which kinds there are.
+/// How often it is asked which kinds there are, besides when a definition changes: a cluster may have API servers of which no
+/// definition tells.
 const REDISCOVER: Duration = Duration::from_secs(30);
 /// How many events may wait: the graph takes them in at once.
 const WAITING_EVENTS: usize = 1024;
@@ -52,6 +54,7 @@ enum News {
 /// Runs until `stop`.
 pub(crate) async fn run(client: Client, stop: CancellationToken) {
     let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
+    let mut definitions = std::pin::pin!(definition_changes(client.clone()));
     let mut collector = Collector::new(client);
     let mut discovery = tokio::time::interval(REDISCOVER);
     discovery.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -59,6 +62,7 @@ pub(crate) async fn run(client: Client, stop: CancellationToken) {
         // every arm can be dropped at its await: a tick or message is then still there, a finished task is not yet joined
         tokio::select! {
             () = stop.cancelled() => return,
+            Some(()) = definitions.next() => discovery.reset_immediately(),
             _ = discovery.tick() => collector.discover(&sender, &stop).await,
             Some((kind, news)) = receiver.recv() => collector.observe(kind, news),
             Some(done) = collector.tasks.join_next() => collector.finish(done),
@@ -67,15 +71,30 @@ pub(crate) async fn run(client: Client, stop: CancellationToken) {
     }
 }
 
+/// An item whenever kinds may have been defined, changed or taken away.
+fn definition_changes(client: Client) -> impl Stream<Item = ()> {
+    let all = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
+    let events = watcher(all, watcher::Config::default()).default_backoff();
+    events.filter_map(async |event| {
+        let changes = matches!(
+            event,
+            Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone)
+        );
+        changes.then_some(())
+    })
+}
+
 /// The owner of the graph.
 struct Collector {
     actor: Actor,
     kinds: Kinds,
     graph: Graph,
+    /// The watches, which end with these.
+    watches: HashMap<KindId, DropGuard>,
     /// Kinds whose objects are not yet all known.
     unlisted: HashSet<KindId>,
     /// While a kind is listed anew: the objects that were known and not listed so far.
-    relisted: std::collections::HashMap<KindId, HashSet<String>>,
+    relisted: HashMap<KindId, HashSet<String>>,
     queue: VecDeque<String>,
     queued: HashSet<String>,
     busy: HashSet<String>,
@@ -98,8 +117,9 @@ impl Collector {
             actor: Actor { client, kinds: kinds.clone() },
             kinds,
             graph: Graph::default(),
+            watches: HashMap::new(),
             unlisted: HashSet::new(),
-            relisted: std::collections::HashMap::new(),
+            relisted: HashMap::new(),
             queue: VecDeque::new(),
             queued: HashSet::new(),
             busy: HashSet::new(),
@@ -118,13 +138,41 @@ impl Collector {
         };
         // events own nothing, are owned by nothing, and are many
         let served = served.into_iter().filter(|kind| kind.resource.kind != "Event").collect();
-        for (number, kind) in self.kinds.update(served) {
+        let changes = self.kinds.update(served);
+        for number in changes.gone {
+            self.forget_kind(number);
+        }
+        if changes.new.is_empty() {
+            return;
+        }
+        for (number, kind) in changes.new {
+            let stop = stop.child_token();
             self.unlisted.insert(number);
-            tokio::spawn(watch(self.actor.client.clone(), number, kind, sender.clone(), stop.child_token()));
+            self.watches.insert(number, stop.clone().drop_guard());
+            tokio::spawn(watch(self.actor.client.clone(), number, kind, sender.clone(), stop));
+        }
+        // whether an owner of such a kind is there could not be asked before
+        for uid in self.graph.with_unknown_owner() {
+            self.enqueue(uid);
+        }
+    }
+
+    /// Forgets a kind that is no longer served, and its objects.
+    fn forget_kind(&mut self, kind: KindId) {
+        self.watches.remove(&kind);
+        self.unlisted.remove(&kind);
+        self.relisted.remove(&kind);
+        for uid in self.graph.of_kind(kind) {
+            for concerned in self.graph.remove(&uid) {
+                self.enqueue(concerned);
+            }
         }
     }
 
     fn observe(&mut self, kind: KindId, news: News) {
+        if !self.watches.contains_key(&kind) {
+            return;
+        }
         let event = match news {
             News::Broken => {
                 self.unlisted.remove(&kind);

@@ -98,3 +98,9 @@ fn nobody_is_owned_across_namespaces() {
     let graph = graph(vec![other, node("b", &["a"])]);
     assert_eq!(decide(&graph, "b"), Decision::Delete(Propagation::Background));
 }
+
+#[test]
+fn who_has_an_owner_that_nobody_knows_is_found() {
+    let graph = graph(vec![node("a", &[]), node("b", &["a"]), node("c", &["new"])]);
+    assert_eq!(graph.with_unknown_owner(), ["c"]);
+}

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::pods::{controller_of, is_active};
 use crate::controllers::manager::{Switches, spawn};
 
+mod garbage;
 mod world;
 
 use world::{NODES, World};

@@ -64,7 +64,9 @@ impl World {
         let gvk: kube::api::GroupVersionKind = (&types).try_into().unwrap();
         let resource = kube::api::ApiResource::from_gvk(&gvk);
         let api: Api<kube::api::DynamicObject> = match types.kind.as_str() {
-            "Node" | "Namespace" => Api::all_with(self.client.clone(), &resource),
+            "Node" | "Namespace" | "CustomResourceDefinition" => {
+                Api::all_with(self.client.clone(), &resource)
+            }
             _ => Api::namespaced_with(self.client.clone(), "default", &resource),
         };
         api.create(&PostParams::default(), &object).await.unwrap();
