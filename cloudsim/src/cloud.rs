@@ -16,7 +16,9 @@ use kubeapi::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    controllers::{binder, edge::Edge, manager, namespaces, node_lifecycle, sync::SyncRecords},
+    controllers::{
+        binder, edge::Edge, kubernetes_service, manager, namespaces, node_lifecycle, sync::SyncRecords,
+    },
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
     kubeconfig,
@@ -180,6 +182,9 @@ impl Cloud {
             https: https.local_addr(),
             websocket: hub.local_addr(),
         };
+
+        let advertised = kubernetes_service::advertised(&options.names, addresses.api.port());
+        kubernetes_service::ensure(&client, addresses.api.port(), advertised).await?;
 
         let (certificate, key) = pki.sign_admin()?;
         let server = format!("https://{}:{}", in_url(&primary), addresses.api.port());

@@ -26,6 +26,7 @@ mod schema;
 mod selector;
 pub mod serve;
 mod service;
+mod services;
 mod status;
 pub mod store;
 mod structural;

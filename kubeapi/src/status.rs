@@ -46,6 +46,13 @@ impl Cause {
         }
     }
 
+    /// The same for a list of texts, which is written as Go writes it.
+    pub(crate) fn invalid_texts(field: impl Into<String>, values: &[&str], why: &str) -> Self {
+        let values: Vec<_> = values.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Invalid value: []string{{{}}}: {why}", values.join(", "));
+        Self { reason: "FieldValueInvalid", field: field.into(), message }
+    }
+
     /// `field: Forbidden: why`
     pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }

@@ -7,6 +7,7 @@ mod endpoints;
 mod eviction;
 mod garbage;
 mod informers;
+pub mod kubernetes_service;
 pub mod manager;
 mod namespace_lifecycle;
 pub mod namespaces;

@@ -31,7 +31,12 @@ pub(super) fn service(spec: &mut Map<String, Value>) {
     if type_ != "ExternalName" {
         default_text(spec, "internalTrafficPolicy", "Cluster");
     }
-    // the same under its newer name
+    // the same under its newer name, and the other way round
+    if text_at(spec, "clusterIP").is_empty()
+        && let Some(first) = spec.get("clusterIPs").and_then(|all| all.get(0)).cloned()
+    {
+        spec.insert("clusterIP".into(), first);
+    }
     let address = text_at(spec, "clusterIP").to_owned();
     if !address.is_empty() {
         default_to(spec, "clusterIPs", json!([address]));

@@ -31,6 +31,15 @@ pub(super) fn service(object: &Value) -> Vec<Cause> {
         }
     }
     causes.extend(service_ports(ports));
+    if type_ == "ClusterIP" {
+        let asking = ports
+            .iter()
+            .enumerate()
+            .filter(|(_, port)| port.get("nodePort").and_then(Value::as_i64).unwrap_or_default() != 0);
+        let why = "may not be used when `type` is 'ClusterIP'";
+        causes
+            .extend(asking.map(|(index, _)| Cause::forbidden(format!("spec.ports[{index}].nodePort"), why)));
+    }
     causes.extend(metadata::labels(spec.get("selector"), "spec.selector"));
     causes.extend(supported(spec, "spec", "sessionAffinity", &["ClientIP", "None"]));
     causes.extend(supported(
@@ -91,7 +100,7 @@ pub(super) fn update_service(old: &Value, new: &Value) -> Option<Cause> {
         || text_or_empty(old, "/spec/type") == "ExternalName";
     let (before, after) = (address(old), address(new));
     let changed = !named && !before.is_empty() && before != after;
-    changed.then(|| Cause::invalid("spec.clusterIP", &after.into(), "field is immutable"))
+    changed.then(|| Cause::invalid_texts("spec.clusterIPs[0]", &[&after], "may not change once set"))
 }
 
 pub(super) fn endpoints(object: &Value) -> Vec<Cause> {

@@ -16,6 +16,7 @@ use crate::{
     path::Target,
     registry::Builtin,
     service::Call,
+    services,
     status::StatusError,
     store::{Expect, Store},
     validate,
@@ -105,9 +106,10 @@ async fn create_object(
             accept(&target.kind, &target.name, validate::create(&target.kind, &object))?;
         }
         if call.query.dry_run() {
+            services::settle(api, &target, None, Some(&mut object)).await?;
             return refused_if_there(api, &target, object).await.map(Outcome::Tried);
         }
-        match store(api, &target, Expect::Absent, Some(object)).await {
+        match store(api, &target, (Expect::Absent, None), Some(object)).await {
             Err(error) if error.is_already_exists() && !is_last => {}
             written => return written.map(Outcome::Stored),
         }

@@ -83,7 +83,7 @@ async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), Sta
     status.insert("disruptionsAllowed".into(), (allowed - 1).into());
     child(status, "disruptedPods").insert(call.target.name.clone(), now().into());
     let target = Target { kind: kind.clone(), namespace, name, part: None };
-    store(api, &target, Expect::Revision(stored.revision), Some(taken)).await.map(drop)
+    store(api, &target, (Expect::Revision(stored.revision), None), Some(taken)).await.map(drop)
 }
 
 fn covers(kind: &crate::registry::Kind, budget: &Value, pod: &Value) -> Result<bool, StatusError> {

@@ -17,6 +17,7 @@ use crate::{
     patch,
     registry::{Builtin, Kind},
     service::Call,
+    services,
     status::{Cause, StatusError},
     validate,
 };
@@ -78,6 +79,9 @@ pub(super) fn finish(
     let kind = &call.target.kind;
     let mut new = merged(kind, call.target.part, current, new);
     if api.is_full() {
+        if kind.is(Builtin::Service) {
+            services::carry(current, &mut new);
+        }
         defaults::fill(kind, &mut new);
         if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
             definitions::status::follow(&mut new);

@@ -15,6 +15,7 @@ use crate::{
     path::Target,
     registry::{Builtin, Kind, SchemaSource},
     service::Call,
+    services,
     status::{Cause, StatusError},
     store::{Expect, Key, Object, Resource, Store, StoreError, Write},
     validate::{self, FieldValidation},
@@ -106,21 +107,57 @@ pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), St
     Ok(())
 }
 
-/// Stores `object` (`None` deletes) in place of what stands at `expect`.
+/// Stores `value` (`None` deletes) in place of what stands: what the store must find, and what that was, where it is known.
 pub(super) async fn store(
     api: &Api,
     target: &Target,
-    expect: Expect,
+    (expect, before): (Expect, Option<&Value>),
     value: Option<Value>,
 ) -> Result<Object, StatusError> {
-    let write = Write { key: key(target), expect, value };
-    let mut written = api.store().commit(vec![write]).await.map_err(|error| match error {
-        StoreError::Exists(_) => StatusError::already_exists(&target.kind, &target.name),
-        StoreError::Missing(_) => StatusError::not_found(&target.kind, &target.name),
-        StoreError::Conflict { .. } => StatusError::modified(&target.kind, &target.name),
-        error => error.into(),
-    })?;
-    written.pop().ok_or_else(|| StatusError::internal("the store answered nothing"))
+    if !services::concerns(api, target) {
+        return commit(api, target, vec![Write { key: key(target), expect, value }]).await?;
+    }
+    let mut attempts = ATTEMPTS;
+    loop {
+        let mut value = value.clone();
+        let claims = services::settle(api, target, before, value.as_mut()).await?;
+        let writes = std::iter::once(Write { key: key(target), expect, value }).chain(claims).collect();
+        attempts -= 1;
+        match commit(api, target, writes).await {
+            Ok(written) => return written,
+            Err(error) if attempts == 0 => return Err(error),
+            // what it was to be given was given to another meanwhile
+            Err(_) => {}
+        }
+    }
+}
+
+/// The first object written, or why it was not; the outer error: the fault lay in one of the others.
+async fn commit(
+    api: &Api,
+    target: &Target,
+    writes: Vec<Write>,
+) -> Result<Result<Object, StatusError>, StatusError> {
+    let error = match api.store().commit(writes).await {
+        Ok(written) => {
+            let nothing = || StatusError::internal("the store answered nothing");
+            return Ok(written.into_iter().next().ok_or_else(nothing));
+        }
+        Err(error) => error,
+    };
+    let (in_claim, error) = match error {
+        StoreError::Exists(key) => {
+            (services::is_claim(&key), StatusError::already_exists(&target.kind, &target.name))
+        }
+        StoreError::Missing(key) => {
+            (services::is_claim(&key), StatusError::not_found(&target.kind, &target.name))
+        }
+        StoreError::Conflict { key, .. } => {
+            (services::is_claim(&key), StatusError::modified(&target.kind, &target.name))
+        }
+        error => (false, error.into()),
+    };
+    if in_claim { Err(error) } else { Ok(Err(error)) }
 }
 
 /// What becomes of an object.
@@ -149,13 +186,16 @@ pub(super) async fn modify(
         let next = match change(&value)? {
             Next::Same => return Ok(Outcome::Stored(current)),
             Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
-            Next::Replace(object) if dry_run => return Ok(Outcome::Tried(object)),
+            Next::Replace(mut object) if dry_run => {
+                services::settle(api, target, Some(&value), Some(&mut object)).await?;
+                return Ok(Outcome::Tried(object));
+            }
             Next::Remove if dry_run => return Ok(Outcome::Stored(current)),
             Next::Replace(object) => Some(object),
             Next::Remove => None,
         };
         attempts -= 1;
-        match store(api, target, Expect::Revision(current.revision), next).await {
+        match store(api, target, (Expect::Revision(current.revision), Some(&value)), next).await {
             Ok(object) => return Ok(Outcome::Stored(object)),
             Err(error) if error.is_conflict() && attempts > 0 => {}
             Err(error) => return Err(error),

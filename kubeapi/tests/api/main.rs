@@ -12,6 +12,7 @@ mod parts;
 mod patch;
 mod rbac;
 mod relay;
+mod services;
 mod subresources;
 mod update;
 mod watch;

@@ -1,0 +1,154 @@
+//! The service `kubernetes`, by which pods find the API: at the first address of the services' range, with the address at
+//! which this process is reached from other machines, if it has one.
+//!
+//! Source: Kubernetes' control plane (`pkg/controlplane/controller/kubernetesservice`).
+
+use std::net::SocketAddr;
+
+use k8s_openapi::{
+    api::{
+        core::v1::{
+            EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service, ServicePort, ServiceSpec,
+        },
+        discovery::v1::{self as discovery, EndpointConditions, EndpointSlice},
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, Patch, PatchParams},
+};
+
+/// Its name.
+const NAME: &str = "kubernetes";
+/// Its address: the first of the range.
+const ADDRESS: &str = "10.96.0.1";
+/// The name of its port.
+const HTTPS: &str = "https";
+/// Who owns its fields.
+const MANAGER: &str = "kube-apiserver";
+
+/// Makes the service what it should be. `advertised`: where the API is reached from other machines.
+pub async fn ensure(client: &Client, port: u16, advertised: Option<SocketAddr>) -> Result<(), kube::Error> {
+    apply(client, &service(port)).await?;
+    let Some(advertised) = advertised else { return Ok(()) };
+    apply(client, &endpoints(advertised)).await?;
+    apply(client, &slice(advertised)).await
+}
+
+async fn apply<K>(client: &Client, object: &K) -> Result<(), kube::Error>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + serde::de::DeserializeOwned,
+{
+    let ours = PatchParams::apply(MANAGER).force();
+    Api::<K>::namespaced(client.clone(), "default").patch(NAME, &ours, &Patch::Apply(object)).await.map(drop)
+}
+
+fn metadata(labels: &[(&str, &str)]) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(NAME.into()),
+        namespace: Some("default".into()),
+        labels: Some(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn service(port: u16) -> Service {
+    let port = ServicePort {
+        name: Some(HTTPS.into()),
+        port: 443,
+        protocol: Some("TCP".into()),
+        target_port: Some(IntOrString::Int(port.into())),
+        ..ServicePort::default()
+    };
+    let spec = ServiceSpec {
+        cluster_ip: Some(ADDRESS.into()),
+        ports: Some(vec![port]),
+        type_: Some("ClusterIP".into()),
+        ..ServiceSpec::default()
+    };
+    Service {
+        metadata: metadata(&[("component", "apiserver"), ("provider", "kubernetes")]),
+        spec: Some(spec),
+        status: None,
+    }
+}
+
+fn endpoints(advertised: SocketAddr) -> Endpoints {
+    let address = EndpointAddress { ip: advertised.ip().to_string(), ..EndpointAddress::default() };
+    let port = EndpointPort {
+        name: Some(HTTPS.into()),
+        port: advertised.port().into(),
+        protocol: Some("TCP".into()),
+        ..EndpointPort::default()
+    };
+    let subset =
+        EndpointSubset { addresses: Some(vec![address]), ports: Some(vec![port]), not_ready_addresses: None };
+    let metadata = metadata(&[("endpointslice.kubernetes.io/skip-mirror", "true")]);
+    Endpoints { metadata, subsets: Some(vec![subset]) }
+}
+
+fn slice(advertised: SocketAddr) -> EndpointSlice {
+    let endpoint = discovery::Endpoint {
+        addresses: vec![advertised.ip().to_string()],
+        conditions: Some(EndpointConditions { ready: Some(true), ..EndpointConditions::default() }),
+        ..discovery::Endpoint::default()
+    };
+    let port = discovery::EndpointPort {
+        name: Some(HTTPS.into()),
+        port: Some(advertised.port().into()),
+        protocol: Some("TCP".into()),
+        ..discovery::EndpointPort::default()
+    };
+    EndpointSlice {
+        metadata: metadata(&[("kubernetes.io/service-name", NAME)]),
+        address_type: if advertised.is_ipv4() { "IPv4" } else { "IPv6" }.into(),
+        endpoints: vec![endpoint],
+        ports: Some(vec![port]),
+    }
+}
+
+/// The address at which other machines reach this one, of the names that its certificate has.
+pub fn advertised(names: &[String], port: u16) -> Option<SocketAddr> {
+    let addresses = names.iter().filter_map(|name| name.parse::<std::net::IpAddr>().ok());
+    let mut reachable = addresses.filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
+    reachable.next().map(|ip| SocketAddr::new(ip, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+
+    use super::*;
+    use crate::controllers::namespaces;
+
+    #[test]
+    fn a_loopback_address_is_of_no_use_to_others() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(advertised(&names(&["127.0.0.1", "localhost"]), 1), None);
+        assert_eq!(
+            advertised(&names(&["cloud", "::1", "192.0.2.7"]), 6443),
+            Some(([192, 0, 2, 7], 6443).into())
+        );
+    }
+
+    #[tokio::test]
+    async fn the_service_is_there_at_every_start() {
+        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        namespaces::ensure_initial(&client).await.unwrap();
+        let advertised = SocketAddr::from(([192, 0, 2, 7], 6443));
+        for port in [6443, 6444] {
+            ensure(&client, port, Some(advertised)).await.unwrap();
+            let spec =
+                Api::<Service>::default_namespaced(client.clone()).get(NAME).await.unwrap().spec.unwrap();
+            assert_eq!(spec.cluster_ip.as_deref(), Some(ADDRESS));
+            assert_eq!(spec.ports.unwrap()[0].target_port, Some(IntOrString::Int(port.into())));
+        }
+        let slice = Api::<EndpointSlice>::default_namespaced(client.clone()).get(NAME).await.unwrap();
+        assert_eq!(slice.endpoints[0].addresses, ["192.0.2.7"]);
+    }
+}

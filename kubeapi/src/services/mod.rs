@@ -1,0 +1,73 @@
+//! What the server gives a service: an address of the cluster, and ports of the nodes.
+//!
+//! Each address and each port that is given out is an object in the store, written in the same commit as the service that
+//! has it: two services can never get the same one, and what was given out outlives a restart. As the real server keeps its
+//! `IPAddress` objects (KEP-1880).
+
+use serde_json::Value;
+
+use crate::{
+    Api,
+    object::{as_map, child, text_or_empty},
+    path::Target,
+    registry::Builtin,
+    status::StatusError,
+    store::Write,
+};
+
+mod claims;
+mod fields;
+mod ranges;
+
+pub(crate) use claims::is_claim;
+pub(crate) use fields::carry;
+
+/// The writes that go with that of a service: what it is given is claimed, and what it no longer has is released. Sets what it
+/// is given in `new`. Nothing for other kinds, and in an API that is but a cache.
+pub(crate) async fn settle(
+    api: &Api,
+    target: &Target,
+    old: Option<&Value>,
+    new: Option<&mut Value>,
+) -> Result<Vec<Write>, StatusError> {
+    if !concerns(api, target) {
+        return Ok(Vec::new());
+    }
+    let Some(new) = new else { return claims::difference(api, target, old, None).await };
+    let refuse = |causes| StatusError::invalid("", "Service", &target.name, causes);
+    let spec = child(as_map(new), "spec");
+    let causes = fields::families(spec);
+    if !causes.is_empty() {
+        return Err(refuse(causes));
+    }
+    let before = old.map(fields::held).unwrap_or_default();
+    claims::give_address(api, spec, &before, refuse).await?;
+    claims::give_ports(api, spec, &before, refuse).await?;
+    claims::difference(api, target, old, Some(new)).await
+}
+
+/// Whether writes of the target come with others.
+pub(crate) fn concerns(api: &Api, target: &Target) -> bool {
+    api.is_full() && target.kind.is(Builtin::Service)
+}
+
+/// Whether the service has an address: all but those that are another name.
+fn has_address(spec: &serde_json::Map<String, Value>) -> bool {
+    spec.get("type").and_then(Value::as_str) != Some("ExternalName")
+}
+
+/// Whether it has ports on the nodes.
+fn has_node_ports(spec: &serde_json::Map<String, Value>) -> bool {
+    match spec.get("type").and_then(Value::as_str) {
+        Some("NodePort") => true,
+        Some("LoadBalancer") => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
+        _ => false,
+    }
+}
+
+fn address_of(service: &Value) -> &str {
+    text_or_empty(service, "/spec/clusterIP")
+}
+
+#[cfg(test)]
+mod tests;
