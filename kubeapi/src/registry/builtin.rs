@@ -158,7 +158,10 @@ fn of_the_rest() -> [Kind; 17] {
         kind::<coordination::Lease>(B::Lease, "Lease", "leases").in_group("coordination.k8s.io"),
         kind::<discovery::EndpointSlice>(B::EndpointSlice, "EndpointSlice", "endpointslices")
             .in_group("discovery.k8s.io"),
-        kind::<events::Event>(B::NewEvent, "Event", "events").in_group("events.k8s.io").short("ev"),
+        kind::<events::Event>(B::NewEvent, "Event", "events")
+            .in_group("events.k8s.io")
+            .stored_as(Resource::new("", "events"))
+            .short("ev"),
         kind::<networking::Ingress>(B::Ingress, "Ingress", "ingresses")
             .in_group(NETWORKING)
             .short("ing")
@@ -231,6 +234,12 @@ impl Kind {
     fn in_group(mut self, group: &str) -> Self {
         self.resource = Resource::new(group, &self.plural);
         self.group = group.into();
+        self
+    }
+
+    /// Its objects are those of another kind.
+    fn stored_as(mut self, resource: Resource) -> Self {
+        self.resource = resource;
         self
     }
 

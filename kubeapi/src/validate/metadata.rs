@@ -18,17 +18,19 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
         "" => causes.push(Cause::required("metadata.name", "name or generateName is required")),
         name => causes.extend(object_name(kind, name)),
     }
-    if kind.is(Builtin::Event) {
-        causes.extend(involved_namespace(object));
+    match kind.builtin {
+        Some(Builtin::Event) => causes.extend(involved_namespace(object, "/involvedObject/namespace")),
+        Some(Builtin::NewEvent) => causes.extend(involved_namespace(object, "/regarding/namespace")),
+        _ => {}
     }
     causes.extend(content(object));
     causes
 }
 
 /// An event stands in the namespace of what it is about; what has no namespace is told of in `default`.
-fn involved_namespace(event: &Value) -> Option<Cause> {
+fn involved_namespace(event: &Value, pointer: &str) -> Option<Cause> {
     let own = text_or_empty(event, "/metadata/namespace");
-    let involved = text_or_empty(event, "/involvedObject/namespace");
+    let involved = text_or_empty(event, pointer);
     let fits = own.is_empty() || own == involved || (involved.is_empty() && own == "default");
     let field = "involvedObject.namespace";
     (!fits).then(|| Cause::invalid(field, &involved.into(), "does not match event.namespace"))

@@ -91,11 +91,12 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, St
     let mut items = Vec::new();
     loop {
         let page = Page { after, limit: limit.map(|limit| limit - items.len()) };
-        let mut listing = api.store().list(&scope(&call.target), &page).await?;
+        let listing = api.store().list(&scope(&call.target), &page).await?;
         let revision = start.as_ref().map_or(listing.revision, |start| start.rv);
         let last = listing.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
-        retain_selected(&mut listing.items, selection)?;
-        items.append(&mut all_served(&call.target.kind, listing.items)?);
+        let mut found = all_served(&call.target.kind, listing.items)?;
+        retain_selected(&mut found, selection)?;
+        items.append(&mut found);
         let full = limit.is_some_and(|limit| items.len() >= limit);
         let Some((ns, name)) = last.filter(|_| listing.remaining > 0) else {
             return Ok(Found { items, metadata: json!({"resourceVersion": revision.to_string()}) });

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     get::{Outcome, find, key},
     merge::status_has_metadata,
+    version::{served, stored},
 };
 use crate::{
     Api, definitions,
@@ -114,6 +115,7 @@ pub(super) async fn store(
     (expect, before): (Expect, Option<&Value>),
     value: Option<Value>,
 ) -> Result<Object, StatusError> {
+    let value = value.map(|value| stored(&target.kind, value));
     if !services::concerns(api, target) {
         return commit(api, target, vec![Write { key: key(target), expect, value }]).await?;
     }
@@ -141,7 +143,8 @@ async fn commit(
     let error = match api.store().commit(writes).await {
         Ok(written) => {
             let nothing = || StatusError::internal("the store answered nothing");
-            return Ok(written.into_iter().next().ok_or_else(nothing));
+            let written = written.into_iter().next().ok_or_else(nothing);
+            return Ok(written.and_then(|written| Ok(served(&target.kind, written)?)));
         }
         Err(error) => error,
     };
