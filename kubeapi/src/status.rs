@@ -19,6 +19,8 @@ pub(crate) struct StatusError {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
+    /// Of a list that can go on all the same: where.
+    continues: Option<String>,
 }
 
 /// One reason why an object is invalid.
@@ -120,7 +122,7 @@ impl fmt::Display for Cause {
 
 impl StatusError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new() }
+        Self { code, reason, message: message.into(), details: Map::new(), continues: None }
     }
 
     /// The details that name an object: `kind` is the resource, as the real server has it.
@@ -227,6 +229,16 @@ impl StatusError {
     /// 410: list again.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 410: what a list began with is no longer known; `token` goes on with what is there now.
+    pub(crate) fn page_expired(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+                       without the continue parameter, or use the continue token in this response to retrieve the remainder \
+                       of the results. Continuing with the provided token results in an inconsistent list - objects that \
+                       were created, modified, or deleted between the time the first chunk was returned and now may show \
+                       up in the list.";
+        Self { continues: Some(token), ..Self::expired(message) }
     }
 
     /// 504: a revision that this server has not reached.
@@ -362,6 +374,9 @@ impl StatusError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason,
         });
+        if let Some(token) = &self.continues {
+            body["metadata"] = json!({"continue": token});
+        }
         if let Value::Object(map) = &mut body {
             if !self.details.is_empty() {
                 map.insert("details".into(), Value::Object(self.details.clone()));
@@ -401,7 +416,11 @@ impl From<PatchError> for StatusError {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
             }
             PatchError::UnsupportedMediaType { accepted } => Self::unsupported_media_type(accepted),
-            PatchError::Unprocessable(_) => Self::unprocessable(message),
+            PatchError::Unprocessable(why) => {
+                // the real server keeps this to itself
+                tracing::debug!(%why, "a patch does not fit its object");
+                Self::unprocessable(message)
+            }
         }
     }
 }

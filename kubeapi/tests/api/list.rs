@@ -1,5 +1,6 @@
 //! Lists: pages, revisions, selectors, shapes.
 
+use kubeapi::store::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
 use super::world::{MAPS, World, labelled, named, names, pod_on, refusal, version};
@@ -179,4 +180,31 @@ async fn lists_take_the_shape_asked_for() {
             ),
         ])
         .await;
+}
+
+#[tokio::test]
+async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
+    let log = LogLimits { events: 3, ..LogLimits::CLOUD };
+    let world = World::over(MemoryStore::with_log(log)).await;
+    for name in ["a", "b"] {
+        world.create(MAPS, named(name)).await;
+    }
+    let first = world.get(&format!("{MAPS}?limit=1")).await;
+    let page = |token: &Value| format!("GET {MAPS}?limit=1&continue={}", token.as_str().unwrap());
+    let token = &first["metadata"]["continue"];
+    let revision = json!({"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}});
+    world.expect(&page(token), Value::Null, 200, revision).await;
+    for name in ["c", "d", "e", "f"] {
+        world.create(MAPS, named(name)).await;
+    }
+    let expired =
+        world.expect(&page(token), Value::Null, 410, json!({"reason": "Expired", "code": 410})).await;
+    let message = expired["message"].as_str().unwrap();
+    assert!(
+        message
+            .starts_with("The provided continue parameter is too old to display a consistent list result.")
+    );
+    let current = json!({"metadata": {"resourceVersion": world.api.store().revision().to_string()}});
+    let rest = world.expect(&page(&expired["metadata"]["continue"]), Value::Null, 200, current).await;
+    assert_eq!(names(&rest), ["b"]);
 }

@@ -7,6 +7,7 @@ mod create;
 mod definitions;
 mod delete;
 mod describe;
+mod exchanges;
 mod list;
 mod parts;
 mod patch;

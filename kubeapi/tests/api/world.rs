@@ -247,7 +247,7 @@ fn short(line: &Value) -> String {
 }
 
 /// Where `found` does not hold what `wanted` holds: objects may hold more, all else must be equal. `null` stands for absence.
-fn lacks(found: &Value, wanted: &Value, path: &str) -> Option<String> {
+pub(crate) fn lacks(found: &Value, wanted: &Value, path: &str) -> Option<String> {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => wanted.iter().find_map(|(name, value)| {
             lacks(found.get(name).unwrap_or(&Value::Null), value, &format!("{path}/{name}"))
