@@ -149,16 +149,20 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         (_, Some(Part::Remote(part)), true) => verbs::remote(api, call, part).await,
         ("GET", None, false) if call.query.flag("watch") => verbs::watch(api, call).await,
         ("GET", None, false) => verbs::list(api, call).await,
-        ("GET", None | Some(Part::Status | Part::EphemeralContainers), true) => verbs::get(api, call).await,
+        ("GET", None | Some(Part::Status | Part::Approval | Part::EphemeralContainers), true) => {
+            verbs::get(api, call).await
+        }
         ("GET" | "PUT" | "PATCH", Some(Part::Scale), true) => verbs::scale(api, call, method).await,
         ("POST", Some(Part::Eviction), true) => verbs::evict(api, call).await,
         ("POST", None, false) => verbs::create(api, call).await,
         ("POST", Some(Part::Binding), true) => verbs::bind(api, call).await,
         ("POST", Some(Part::Token), true) => verbs::token(api, call).await,
-        ("PUT", None | Some(Part::Status | Part::Finalize | Part::EphemeralContainers), true) => {
-            verbs::update(api, call).await
-        }
-        ("PATCH", None | Some(Part::Status | Part::EphemeralContainers), true) => {
+        (
+            "PUT",
+            None | Some(Part::Status | Part::Finalize | Part::Approval | Part::EphemeralContainers),
+            true,
+        ) => verbs::update(api, call).await,
+        ("PATCH", None | Some(Part::Status | Part::Approval | Part::EphemeralContainers), true) => {
             verbs::patch(api, call).await
         }
         ("DELETE", None, true) => verbs::delete(api, call).await,
@@ -184,6 +188,12 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
         Place::Groups => Some(discovery::groups(registry)),
         Place::Group(group) => discovery::group(registry, group),
         Place::GroupVersion(group, version) => discovery::resources(registry, group, version),
+        Place::OpenApiV2 if accept::wants_protobuf_openapi(headers) => {
+            let mut answer = body::answer(StatusCode::OK, Bytes::from(openapi::v2_protobuf()), &[]);
+            let media_type = http::HeaderValue::from_static(openapi::V2_PROTOBUF);
+            answer.headers_mut().insert(http::header::CONTENT_TYPE, media_type);
+            return Ok(answer);
+        }
         Place::OpenApiV2 if accept::shape(headers).is_none() => return Err(StatusError::not_acceptable()),
         Place::OpenApiV2 => Some(openapi::v2(registry)),
         Place::OpenApiIndex => Some(openapi::index(registry)),

@@ -178,6 +178,7 @@ pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
     let ignored: &[&str] = match call.target.part {
         Some(Part::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
         Some(Part::Status) => &["spec"],
+        Some(Part::Approval) => &["spec", "metadata"],
         _ if kind.status => &["status"],
         _ => &[],
     };
