@@ -12,6 +12,7 @@ mod client;
 mod defaults;
 mod definitions;
 mod discovery;
+mod gzip;
 mod identity;
 mod metrics;
 mod object;

@@ -326,6 +326,23 @@ impl StatusError {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
     }
 
+    /// 403: what somebody may do, but not like this.
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", kind.resource());
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
+    }
+
+    /// 404: the role that a binding names.
+    pub(crate) fn no_role(plural: &str, name: &str) -> Self {
+        let group = "rbac.authorization.k8s.io";
+        let mut error =
+            Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{plural}.{group} {name:?} not found"));
+        for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
+            error.details.insert(key.into(), value.into());
+        }
+        error
+    }
+
     /// 403: what `user` may not do.
     pub(crate) fn denied(user: &str, wanted: &Attributes) -> Self {
         let Attributes { verb, group, resource, namespace, name, path } = wanted;

@@ -8,7 +8,7 @@ use super::{
     merge::status_has_metadata,
 };
 use crate::{
-    Api, definitions,
+    Api, access, definitions,
     object::{metadata, text_or_empty},
     part::Part,
     patch::{self, ApplyOptions},
@@ -146,7 +146,11 @@ pub(super) async fn modify(
     loop {
         let current = find(api, target).await?;
         let value = current.value()?;
-        let next = match change(&value)? {
+        let next = change(&value)?;
+        if let Next::Replace(new) = &next {
+            access::check_escalation(api, call, Some(&value), new).await?;
+        }
+        let next = match next {
             Next::Same => return Ok(Outcome::Stored(current)),
             Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
             Next::Replace(object) if dry_run => return Ok(Outcome::Tried(object)),

@@ -163,6 +163,12 @@ impl World {
         self.api.service().oneshot(request.body(Full::new(bytes)).unwrap()).await.unwrap()
     }
 
+    /// The headers and bytes of an answer.
+    pub(crate) async fn bytes(&self, request: &str) -> (HeaderMap, Bytes) {
+        let (parts, body) = self.begin(request, &Value::Null).await.into_parts();
+        (parts.headers, body.collect().await.unwrap().to_bytes())
+    }
+
     pub(crate) async fn send(&self, request: &str, body: Value) -> Answer {
         let (parts, body) = self.begin(request, &body).await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
