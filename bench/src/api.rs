@@ -1,25 +1,24 @@
 //! The API alone, in process, its store in memory.
 
-use std::{pin::pin, time::Instant};
+use std::time::Instant;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Client,
-    api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams},
+    api::{Api, ObjectMeta, PostParams},
 };
 use kubeapi::store::MemoryStore;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Figure;
 
 const CREATES: usize = 20_000;
-const WATCHERS: usize = 1_000;
-const EVENTS: usize = 100;
 /// Requests under way at a time.
 const AT_ONCE: usize = 16;
 
-async fn client() -> anyhow::Result<Client> {
+/// A client of a new API with the namespace `default`.
+pub(crate) async fn client() -> anyhow::Result<Client> {
     let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
     let metadata = ObjectMeta { name: Some("default".into()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
@@ -47,42 +46,15 @@ pub(crate) async fn creates() -> anyhow::Result<Vec<Figure>> {
     Ok(vec![Figure { name: "api.creates", value: CREATES as f64 / seconds, unit: "pods/s" }])
 }
 
+/// A pod as the API stores it.
+pub(crate) async fn stored_pod() -> anyhow::Result<Value> {
+    let api = Api::<Pod>::default_namespaced(client().await?);
+    Ok(serde_json::to_value(api.create(&PostParams::default(), &pod(0)?).await?)?)
+}
+
 fn pod(number: usize) -> Result<Pod, serde_json::Error> {
     serde_json::from_value(json!({
         "metadata": {"name": format!("pod-{number}"), "labels": {"app": "bench"}},
         "spec": {"containers": [{"name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"]}]},
     }))
-}
-
-/// Events delivered in a second to many watchers of one collection.
-pub(crate) async fn fanout() -> anyhow::Result<Vec<Figure>> {
-    let client = client().await?;
-    let api = Api::<ConfigMap>::default_namespaced(client);
-    let begun = Instant::now();
-    let mut watchers = Vec::with_capacity(WATCHERS);
-    for _ in 0..WATCHERS {
-        let events = api.watch(&WatchParams::default(), "1").await?;
-        watchers.push(tokio::spawn(async move {
-            let mut events = pin!(events);
-            let mut seen = 0;
-            while seen < EVENTS {
-                match events.next().await {
-                    Some(Ok(WatchEvent::Added(_))) => seen += 1,
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(anyhow::Error::new(error)),
-                    None => anyhow::bail!("a watch has ended"),
-                }
-            }
-            Ok(())
-        }));
-    }
-    for number in 0..EVENTS {
-        let metadata = ObjectMeta { name: Some(format!("map-{number}")), ..ObjectMeta::default() };
-        api.create(&PostParams::default(), &ConfigMap { metadata, ..ConfigMap::default() }).await?;
-    }
-    for watcher in watchers {
-        watcher.await??;
-    }
-    let seconds = begun.elapsed().as_secs_f64();
-    Ok(vec![Figure { name: "api.fanout", value: (WATCHERS * EVENTS) as f64 / seconds, unit: "events/s" }])
 }

@@ -32,6 +32,16 @@ pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Whether the caller takes OpenAPI v2 as protobuf, which is all that client-go asks for.
+pub(crate) fn wants_protobuf_openapi(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepts.flat_map(|value| value.split(',')).any(|range| {
+        let media_type = range.split(';').next().unwrap_or_default().trim();
+        media_type.starts_with("application/com.github.proto-openapi.spec.v2")
+            && media_type.ends_with("v1.0+protobuf")
+    })
+}
+
 fn range(range: &str) -> Option<Shape> {
     let mut parts = range.split(';').map(str::trim);
     // clients that would rather have protobuf also take JSON, further down their list

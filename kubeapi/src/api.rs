@@ -8,7 +8,7 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Registry, TokenIssuer, client_of, definitions::Definitions, metrics::Metrics, openapi,
+    Registry, TokenIssuer, access::Policy, client_of, definitions::Definitions, metrics::Metrics, openapi,
     service::ApiService, store::Store,
 };
 
@@ -31,6 +31,7 @@ struct Inner {
     /// What is served now: definitions come and go.
     registry: RwLock<Registry>,
     definitions: Definitions,
+    policy: Policy,
     metrics: Metrics,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
@@ -67,6 +68,10 @@ impl Api {
 
     pub(crate) fn definitions(&self) -> &Definitions {
         &self.0.definitions
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.0.policy
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -158,6 +163,7 @@ impl Builder {
             store,
             registry: RwLock::new(registry),
             definitions: Definitions::default(),
+            policy: Policy::default(),
             metrics: Metrics::default(),
             rules,
             token_issuer,

@@ -13,6 +13,7 @@ mod defaults;
 mod definitions;
 mod discovery;
 mod events;
+mod gzip;
 mod identity;
 mod metrics;
 mod object;

@@ -72,6 +72,25 @@ pub(crate) fn v2(registry: &Registry) -> Value {
     })
 }
 
+/// The media type of [`v2_protobuf`].
+pub(crate) const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// `/openapi/v2` as the protobuf message `openapi.v2.Document` (github.com/google/gnostic-models), without a schema: kubectl asks
+/// for it before it sends a `List`, passes over kinds that are not in it, and has each item checked by the server.
+pub(crate) fn v2_protobuf() -> Vec<u8> {
+    let version = discovery::version();
+    let version = version["gitVersion"].as_str().unwrap_or_default();
+    let info = [field(1, b"Kubernetes"), field(2, version.as_bytes())].concat();
+    let (swagger, info, paths) = (field(1, b"2.0"), field(2, &info), field(8, &[]));
+    [swagger, info, paths].concat()
+}
+
+/// A field of up to 127 bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX).min(127);
+    [&[number << 3 | 2, length], bytes].concat()
+}
+
 /// What stands under `components/schemas` in version 3 stands under `definitions` in version 2.
 fn refer_to_definitions(schema: &mut Value) {
     match schema {

@@ -11,6 +11,8 @@ pub(crate) enum Part {
     Scale,
     /// `namespaces/…/finalize`: who still has to empty it.
     Finalize,
+    /// `certificatesigningrequests/…/approval`: the conditions of its status alone.
+    Approval,
     /// `pods/…/binding`.
     Binding,
     /// `pods/…/eviction`: a deletion that keeps to disruption budgets.
@@ -55,6 +57,7 @@ impl Part {
             Some(B::Node | B::Service) => vec![Self::Remote(Remote::Proxy)],
             Some(B::ServiceAccount) => vec![Self::Token],
             Some(B::Namespace) => vec![Self::Finalize],
+            Some(B::CertificateSigningRequest) => vec![Self::Approval],
             _ => Vec::new(),
         };
         parts.extend(kind.scale().is_some().then_some(Self::Scale));
@@ -73,6 +76,7 @@ impl Part {
             Self::Status => "status",
             Self::Scale => "scale",
             Self::Finalize => "finalize",
+            Self::Approval => "approval",
             Self::Binding => "binding",
             Self::Eviction => "eviction",
             Self::EphemeralContainers => "ephemeralcontainers",
@@ -88,7 +92,9 @@ impl Part {
     /// What can be done with it.
     pub(crate) fn verbs(self) -> &'static [&'static str] {
         match self {
-            Self::Status | Self::Scale | Self::EphemeralContainers => &["get", "patch", "update"],
+            Self::Status | Self::Scale | Self::Approval | Self::EphemeralContainers => {
+                &["get", "patch", "update"]
+            }
             Self::Finalize => &["update"],
             Self::Binding | Self::Eviction | Self::Token => &["create"],
             Self::Remote(Remote::Log) => &["get"],
@@ -100,7 +106,11 @@ impl Part {
     /// Group, version and kind of what is sent and answered, unless they are the object's own.
     pub(crate) fn kind(self, kind: &Kind) -> Option<Named> {
         match self {
-            Self::Status | Self::Finalize | Self::EphemeralContainers | Self::Remote(Remote::Log) => None,
+            Self::Status
+            | Self::Finalize
+            | Self::Approval
+            | Self::EphemeralContainers
+            | Self::Remote(Remote::Log) => None,
             Self::Scale => Some(("autoscaling", "v1", "Scale")),
             Self::Binding => Some(("", "v1", "Binding")),
             Self::Eviction => Some(("policy", "v1", "Eviction")),

@@ -14,7 +14,7 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    access, body, definitions, discovery, openapi,
+    access, body, definitions, discovery, gzip, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -52,13 +52,15 @@ where
         let api = self.0.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            Ok(handle(&api, parts, body).await.unwrap_or_else(|error| refusal(&error)))
+            let takes_gzip = gzip::accepts(&parts.headers);
+            let answer = handle(&api, parts, body).await.unwrap_or_else(|error| refusal(&error));
+            Ok(if takes_gzip { gzip::compressed(answer).await } else { answer })
         })
     }
 }
 
 /// The answer that a refusal is.
-fn refusal(error: &StatusError) -> Response<Body> {
+pub(crate) fn refusal(error: &StatusError) -> Response<Body> {
     body::answer(error.code, Bytes::from(error.body().to_string()), &[])
 }
 
@@ -70,6 +72,7 @@ pub(crate) struct Call {
     pub(crate) shape: Shape,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    pub(crate) caller: Option<Identity>,
 }
 
 impl Call {
@@ -81,6 +84,7 @@ impl Call {
             shape: self.shape,
             headers: self.headers.clone(),
             body: Bytes::new(),
+            caller: self.caller.clone(),
         }
     }
 
@@ -98,6 +102,7 @@ where
     B::Error: Into<BoxError>,
 {
     definitions::ready(api).await?;
+    access::ready(api).await?;
     let place = path::parse(&api.registry(), parts.uri.path());
     if !matches!(place, Place::Health(_) | Place::Version) {
         let caller = access::admit(api, &parts, &place).await?;
@@ -132,9 +137,13 @@ where
     let shape = shape.ok_or_else(StatusError::not_acceptable)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let body = body::read(body).await?;
-    let call = Call { target, query, shape, headers: parts.headers, body };
+    let caller = parts.extensions.get().cloned();
+    let call = Call { target, query, shape, headers: parts.headers, body, caller };
     let answer = objects(api, &parts.method, &call).await?;
     let kind = &call.target.kind;
+    if parts.method != Method::GET && kind.is(Builtin::ClusterRole) {
+        access::aggregate(api).await?;
+    }
     if parts.method != Method::GET && (kind.is(Builtin::CustomResourceDefinition) || kind.is_terminating()) {
         // what is served changes before the writer hears that it has written
         definitions::refresh(api).await?;
@@ -149,16 +158,20 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         (_, Some(Part::Remote(part)), true) => verbs::remote(api, call, part).await,
         ("GET", None, false) if call.query.flag("watch") => verbs::watch(api, call).await,
         ("GET", None, false) => verbs::list(api, call).await,
-        ("GET", None | Some(Part::Status | Part::EphemeralContainers), true) => verbs::get(api, call).await,
+        ("GET", None | Some(Part::Status | Part::Approval | Part::EphemeralContainers), true) => {
+            verbs::get(api, call).await
+        }
         ("GET" | "PUT" | "PATCH", Some(Part::Scale), true) => verbs::scale(api, call, method).await,
         ("POST", Some(Part::Eviction), true) => verbs::evict(api, call).await,
         ("POST", None, false) => verbs::create(api, call).await,
         ("POST", Some(Part::Binding), true) => verbs::bind(api, call).await,
         ("POST", Some(Part::Token), true) => verbs::token(api, call).await,
-        ("PUT", None | Some(Part::Status | Part::Finalize | Part::EphemeralContainers), true) => {
-            verbs::update(api, call).await
-        }
-        ("PATCH", None | Some(Part::Status | Part::EphemeralContainers), true) => {
+        (
+            "PUT",
+            None | Some(Part::Status | Part::Finalize | Part::Approval | Part::EphemeralContainers),
+            true,
+        ) => verbs::update(api, call).await,
+        ("PATCH", None | Some(Part::Status | Part::Approval | Part::EphemeralContainers), true) => {
             verbs::patch(api, call).await
         }
         ("DELETE", None, true) => verbs::delete(api, call).await,
@@ -184,6 +197,12 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
         Place::Groups => Some(discovery::groups(registry)),
         Place::Group(group) => discovery::group(registry, group),
         Place::GroupVersion(group, version) => discovery::resources(registry, group, version),
+        Place::OpenApiV2 if accept::wants_protobuf_openapi(headers) => {
+            let mut answer = body::answer(StatusCode::OK, Bytes::from(openapi::v2_protobuf()), &[]);
+            let media_type = http::HeaderValue::from_static(openapi::V2_PROTOBUF);
+            answer.headers_mut().insert(http::header::CONTENT_TYPE, media_type);
+            return Ok(answer);
+        }
         Place::OpenApiV2 if accept::shape(headers).is_none() => return Err(StatusError::not_acceptable()),
         Place::OpenApiV2 => Some(openapi::v2(registry)),
         Place::OpenApiIndex => Some(openapi::index(registry)),

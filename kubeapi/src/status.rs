@@ -19,6 +19,8 @@ pub(crate) struct StatusError {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
+    /// Of a list that can go on all the same: where.
+    continues: Option<String>,
 }
 
 /// One reason why an object is invalid.
@@ -127,7 +129,7 @@ impl fmt::Display for Cause {
 
 impl StatusError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new() }
+        Self { code, reason, message: message.into(), details: Map::new(), continues: None }
     }
 
     /// The details that name an object: `kind` is the resource, as the real server has it.
@@ -236,6 +238,16 @@ impl StatusError {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
+    /// 410: what a list began with is no longer known; `token` goes on with what is there now.
+    pub(crate) fn page_expired(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+                       without the continue parameter, or use the continue token in this response to retrieve the remainder \
+                       of the results. Continuing with the provided token results in an inconsistent list - objects that \
+                       were created, modified, or deleted between the time the first chunk was returned and now may show \
+                       up in the list.";
+        Self { continues: Some(token), ..Self::expired(message) }
+    }
+
     /// 504: a revision that this server has not reached.
     pub(crate) fn too_large_revision(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
@@ -321,6 +333,23 @@ impl StatusError {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
     }
 
+    /// 403: what somebody may do, but not like this.
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", kind.resource());
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
+    }
+
+    /// 404: the role that a binding names.
+    pub(crate) fn no_role(plural: &str, name: &str) -> Self {
+        let group = "rbac.authorization.k8s.io";
+        let mut error =
+            Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{plural}.{group} {name:?} not found"));
+        for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
+            error.details.insert(key.into(), value.into());
+        }
+        error
+    }
+
     /// 403: what `user` may not do.
     pub(crate) fn denied(user: &str, wanted: &Attributes) -> Self {
         let Attributes { verb, group, resource, namespace, name, path } = wanted;
@@ -369,6 +398,9 @@ impl StatusError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason,
         });
+        if let Some(token) = &self.continues {
+            body["metadata"] = json!({"continue": token});
+        }
         if let Value::Object(map) = &mut body {
             if !self.details.is_empty() {
                 map.insert("details".into(), Value::Object(self.details.clone()));
@@ -408,7 +440,11 @@ impl From<PatchError> for StatusError {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
             }
             PatchError::UnsupportedMediaType { accepted } => Self::unsupported_media_type(accepted),
-            PatchError::Unprocessable(_) => Self::unprocessable(message),
+            PatchError::Unprocessable(why) => {
+                // the real server keeps this to itself
+                tracing::debug!(%why, "a patch does not fit its object");
+                Self::unprocessable(message)
+            }
         }
     }
 }

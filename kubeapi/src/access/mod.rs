@@ -9,12 +9,18 @@ use crate::{
     status::StatusError,
 };
 
+mod aggregate;
 mod caller;
+mod escalation;
+mod policy;
 mod review;
 mod roles;
 mod rules;
 mod tokens;
 
+pub(crate) use aggregate::refresh as aggregate;
+pub(crate) use escalation::check as check_escalation;
+pub(crate) use policy::{Policy, ready};
 pub(crate) use review::{Review, answer as review};
 
 /// The group of the nodes, who have CloudHub and no business here.

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use super::PatchError;
 
+/// What an operation may be. Another one is found out only when its turn comes.
+const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
+
 /// As in the real server.
 const MAX_OPERATIONS: usize = 10_000;
 
@@ -26,6 +29,9 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
     let mut object = current.clone();
     let mut carried = 0;
     for operation in operations {
+        if let Some(unknown) = operation["op"].as_str().filter(|name| !OPERATIONS.contains(name)) {
+            return Err(PatchError::Unprocessable(format!("Unexpected kind: {unknown}")));
+        }
         let operation: PatchOperation =
             serde_json::from_value(operation.clone()).map_err(|error| bad(&error.to_string()))?;
         check(&object, &operation, &mut carried)?;
@@ -196,12 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_no_patch_is_refused() {
-        let bodies = [
-            json!({}),
-            json!([1]),
-            json!([{"op": "jump", "path": "/x"}]),
-            json!([{"op": "add", "path": "/x"}]),
-        ];
+        let bodies = [json!({}), json!([1]), json!([{"op": "add", "path": "/x"}])];
         for body in bodies {
             assert!(matches!(apply(&json!({}), &body), Err(PatchError::BadRequest(_))), "{body}");
         }

@@ -110,7 +110,7 @@ pub(crate) enum PatchError {
         accepted: &'static str,
     },
     /// 422: well-formed, but not for this object.
-    #[error("the server rejected our request due to an error in our request: {0}")]
+    #[error("the server rejected our request due to an error in our request")]
     Unprocessable(String),
 }
 

@@ -1,4 +1,5 @@
-//! The order of a merged list: what the client sent keeps the client's order, what only stands keeps its own.
+//! The order of a merged list: what the client sent keeps the client's order, what only stands keeps its own. Strategic merge
+//! and server-side apply differ in where the two meet.
 
 /// An item of a merged list.
 pub(super) struct Placed<T> {
@@ -9,7 +10,7 @@ pub(super) struct Placed<T> {
     pub(super) wanted: Option<usize>,
 }
 
-/// Puts the items in order. Those that the client names stand in its order; the others are put before the first of these
+/// The order of a strategic merge. Those that the client names stand in its order; the others are put before the first of these
 /// that they stood before.
 pub(super) fn interleave<T>(items: Vec<Placed<T>>) -> Vec<T> {
     let (mut named, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.wanted.is_some());
@@ -27,4 +28,62 @@ pub(super) fn interleave<T>(items: Vec<Placed<T>>) -> Vec<T> {
     }
     all.extend(others.map(|other| other.item));
     all
+}
+
+/// The order of a server-side apply, as in sigs.k8s.io/structured-merge-diff: both lists are walked side by side, and what only
+/// stands goes before what is new at the same place.
+pub(super) fn applied<T>(items: Vec<Placed<T>>) -> Vec<T> {
+    let mut stood: Vec<_> = (0..items.len()).filter(|index| items[*index].stood.is_some()).collect();
+    let mut wanted: Vec<_> = (0..items.len()).filter(|index| items[*index].wanted.is_some()).collect();
+    stood.sort_by_key(|index| items[*index].stood);
+    wanted.sort_by_key(|index| items[*index].wanted);
+    let mut shared = wanted.iter().copied().filter(|index| items[*index].stood.is_some()).peekable();
+    let (mut left, mut right) = (stood.iter().copied().peekable(), wanted.iter().copied().peekable());
+    let mut order = Vec::with_capacity(items.len());
+    let mut placed = vec![false; items.len()];
+    while left.peek().is_some() || right.peek().is_some() {
+        if let Some(&old) = left.peek() {
+            let is_only_old = items[old].wanted.is_none();
+            let is_for_later =
+                right.peek().is_some_and(|new| *new != old) && shared.peek().is_some_and(|next| *next != old);
+            if is_only_old || is_for_later {
+                left.next();
+                order.extend(is_only_old.then_some(old));
+                continue;
+            }
+            left.next_if(|old| placed[*old]);
+        }
+        let Some(new) = right.next() else { break };
+        left.next_if_eq(&new);
+        shared.next_if_eq(&new);
+        placed[new] = true;
+        order.push(new);
+    }
+    let mut items: Vec<_> = items.into_iter().map(|placed| Some(placed.item)).collect();
+    order.into_iter().filter_map(|index| items.get_mut(index)?.take()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_apply_puts_what_only_stands_before_what_is_new() {
+        let cases = [
+            ("a", "b", "ab"),
+            ("ax", "ab", "axb"),
+            ("abc", "ca", "bca"),
+            ("xay", "ba", "xbay"),
+            ("abcd", "dcba", "dcba"),
+            ("", "ab", "ab"),
+            ("ab", "", "ab"),
+            ("axbycz", "cb", "axyczb"),
+        ];
+        for (standing, sent, expected) in cases {
+            let all: std::collections::BTreeSet<_> = standing.chars().chain(sent.chars()).collect();
+            let placed = |item: char| Placed { item, stood: standing.find(item), wanted: sent.find(item) };
+            let merged: String = applied(all.into_iter().map(placed).collect()).into_iter().collect();
+            assert_eq!(merged, expected, "{sent:?} applied to {standing:?}");
+        }
+    }
 }

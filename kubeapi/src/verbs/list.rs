@@ -16,15 +16,16 @@ use crate::{
     selector::Selection,
     service::Call,
     status::StatusError,
-    store::{Object, Page, Scope},
+    store::{Object, Page, Scope, StoreError},
     table::{self, Include},
 };
 
 /// Where the next page begins: opaque to clients.
 #[derive(Debug, Serialize, Deserialize)]
 struct Continue {
-    /// The revision of the first page, that all pages name: a watch from there misses nothing.
-    rv: u64,
+    /// The revision of the first page, that all pages name: a watch from there misses nothing. `None` when changes since then
+    /// are no longer known and the client goes on nevertheless: the next page names its own.
+    rv: Option<u64>,
     ns: String,
     name: String,
 }
@@ -87,12 +88,15 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, St
         call.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
     let start = call.query.get("continue").map(decode).transpose()?;
     check_revision(api, call, start.is_some())?;
+    if let Some(start) = &start {
+        check_start(api, call, start)?;
+    }
     let mut after = start.as_ref().map(|start| (start.ns.clone(), start.name.clone()));
     let mut items = Vec::new();
     loop {
         let page = Page { after, limit: limit.map(|limit| limit - items.len()) };
         let listing = api.store().list(&scope(&call.target), &page).await?;
-        let revision = start.as_ref().map_or(listing.revision, |start| start.rv);
+        let revision = start.as_ref().and_then(|start| start.rv).unwrap_or(listing.revision);
         let last = listing.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
         let mut found = all_served(&call.target.kind, listing.items)?;
         retain_selected(&mut found, selection)?;
@@ -104,7 +108,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, St
         if full {
             let mut metadata = Map::new();
             metadata.insert("resourceVersion".into(), revision.to_string().into());
-            metadata.insert("continue".into(), encode(&Continue { rv: revision, ns, name }).into());
+            metadata.insert("continue".into(), encode(&Continue { rv: Some(revision), ns, name }).into());
             // with a selector nobody has counted what is left
             if selection.is_everything() {
                 metadata.insert("remainingItemCount".into(), listing.remaining.into());
@@ -144,6 +148,19 @@ fn check_revision(api: &Api, call: &Call, continued: bool) -> Result<(), StatusE
             "The provided resource version is too old: {asked} ({current}), list without resourceVersionMatch=Exact"
         ))),
         () => Ok(()),
+    }
+}
+
+/// Pages show the present, and a watch from the first one's revision tells what changed between them: as long as the changes
+/// since then are known.
+fn check_start(api: &Api, call: &Call, start: &Continue) -> Result<(), StatusError> {
+    let Some(revision) = start.rv else { return Ok(()) };
+    match api.store().watch(scope(&call.target), revision) {
+        Err(StoreError::Expired { .. }) => {
+            let (ns, name) = (start.ns.clone(), start.name.clone());
+            Err(StatusError::page_expired(encode(&Continue { rv: None, ns, name })))
+        }
+        opened => Ok(opened.map(drop)?),
     }
 }
 

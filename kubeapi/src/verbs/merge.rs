@@ -17,8 +17,9 @@ const SERVERS: [&str; 5] =
 pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Value) -> Value {
     match part {
         Some(Part::Status) => return status_merged(kind, old, &new),
-        Some(Part::Finalize) => return part_merged(old, &new, "finalizers"),
-        Some(Part::EphemeralContainers) => return part_merged(old, &new, "ephemeralContainers"),
+        Some(Part::Approval) => return part_merged(old, &new, ("status", "conditions")),
+        Some(Part::Finalize) => return part_merged(old, &new, ("spec", "finalizers")),
+        Some(Part::EphemeralContainers) => return part_merged(old, &new, ("spec", "ephemeralContainers")),
         _ => {}
     }
     if kind.is(Builtin::Namespace) {
@@ -55,11 +56,11 @@ fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
     merged
 }
 
-/// The old object with one field of the new one's spec.
-fn part_merged(old: &Value, new: &Value, field: &str) -> Value {
+/// The old object with one field of the new one's spec or status.
+fn part_merged(old: &Value, new: &Value, (half, field): (&str, &str)) -> Value {
     let mut merged = old.clone();
-    let value = new.pointer("/spec").and_then(|spec| spec.get(field)).cloned();
-    assign(child(as_map(&mut merged), "spec"), field, value);
+    let value = new.get(half).and_then(|half| half.get(field)).cloned();
+    assign(child(as_map(&mut merged), half), field, value);
     assign(metadata(&mut merged), "managedFields", new.pointer("/metadata/managedFields").cloned());
     merged
 }

@@ -9,7 +9,7 @@ use super::{
     version::{served, stored},
 };
 use crate::{
-    Api, definitions,
+    Api, access, definitions,
     object::{metadata, text_or_empty},
     part::Part,
     patch::{self, ApplyOptions},
@@ -186,7 +186,11 @@ pub(super) async fn modify(
     loop {
         let current = find(api, target).await?;
         let value = current.value()?;
-        let next = match change(&value)? {
+        let next = change(&value)?;
+        if let Next::Replace(new) = &next {
+            access::check_escalation(api, call, Some(&value), new).await?;
+        }
+        let next = match next {
             Next::Same => return Ok(Outcome::Stored(current)),
             Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
             Next::Replace(mut object) if dry_run => {
@@ -221,6 +225,7 @@ pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
     let ignored: &[&str] = match call.target.part {
         Some(Part::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
         Some(Part::Status) => &["spec"],
+        Some(Part::Approval) => &["spec", "metadata"],
         _ if kind.status => &["status"],
         _ => &[],
     };

@@ -1,5 +1,9 @@
 //! Lists: pages, revisions, selectors, shapes.
 
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use kubeapi::store::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
 use super::world::{MAPS, World, labelled, named, names, pod_on, refusal, version};
@@ -179,4 +183,59 @@ async fn lists_take_the_shape_asked_for() {
             ),
         ])
         .await;
+}
+
+#[tokio::test]
+async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
+    let log = LogLimits { events: 3, ..LogLimits::CLOUD };
+    let world = World::over(MemoryStore::with_log(log)).await;
+    for name in ["a", "b"] {
+        world.create(MAPS, named(name)).await;
+    }
+    let first = world.get(&format!("{MAPS}?limit=1")).await;
+    let page = |token: &Value| format!("GET {MAPS}?limit=1&continue={}", token.as_str().unwrap());
+    let token = &first["metadata"]["continue"];
+    let revision = json!({"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}});
+    world.expect(&page(token), Value::Null, 200, revision).await;
+    for name in ["c", "d", "e", "f"] {
+        world.create(MAPS, named(name)).await;
+    }
+    let expired =
+        world.expect(&page(token), Value::Null, 410, json!({"reason": "Expired", "code": 410})).await;
+    let message = expired["message"].as_str().unwrap();
+    assert!(
+        message
+            .starts_with("The provided continue parameter is too old to display a consistent list result.")
+    );
+    let current = json!({"metadata": {"resourceVersion": world.api.store().revision().to_string()}});
+    let rest = world.expect(&page(&expired["metadata"]["continue"]), Value::Null, 200, current).await;
+    assert_eq!(names(&rest), ["b"]);
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_take_it() {
+    let world = World::new().await;
+    let large = json!({"metadata": {"name": "large"}, "data": {"a": "x".repeat(200_000)}});
+    world.create(MAPS, large).await;
+    world.create(MAPS, named("small")).await;
+    let rows = [
+        (format!("GET {MAPS} accept-encoding:gzip"), true),
+        (format!("GET {MAPS}/large accept-encoding:deflate,gzip"), true),
+        (format!("GET {MAPS}/small accept-encoding:gzip"), false),
+        (format!("GET {MAPS}"), false),
+        (format!("GET {MAPS}?watch=1&timeoutSeconds=1 accept-encoding:gzip"), false),
+    ];
+    for (request, compressed) in rows {
+        let (headers, bytes) = world.bytes(&request).await;
+        let encoding = headers.get("content-encoding").map(|value| value.to_str().unwrap());
+        assert_eq!(encoding, compressed.then_some("gzip"), "{request}");
+        assert_eq!(headers.get("vary").is_some(), compressed, "{request}");
+        if compressed {
+            let mut plain = String::new();
+            GzDecoder::new(&*bytes).read_to_string(&mut plain).unwrap();
+            assert!(bytes.len() < 5_000 && plain.len() > 200_000, "{request}");
+            let object: Value = serde_json::from_str(&plain).unwrap();
+            assert_eq!(object["apiVersion"], "v1", "{request}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod definitions;
 mod delete;
 mod describe;
 mod events;
+mod exchanges;
 mod list;
 mod parts;
 mod patch;

@@ -163,6 +163,12 @@ impl World {
         self.api.service().oneshot(request.body(Full::new(bytes)).unwrap()).await.unwrap()
     }
 
+    /// The headers and bytes of an answer.
+    pub(crate) async fn bytes(&self, request: &str) -> (HeaderMap, Bytes) {
+        let (parts, body) = self.begin(request, &Value::Null).await.into_parts();
+        (parts.headers, body.collect().await.unwrap().to_bytes())
+    }
+
     pub(crate) async fn send(&self, request: &str, body: Value) -> Answer {
         let (parts, body) = self.begin(request, &body).await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
@@ -247,7 +253,7 @@ fn short(line: &Value) -> String {
 }
 
 /// Where `found` does not hold what `wanted` holds: objects may hold more, all else must be equal. `null` stands for absence.
-fn lacks(found: &Value, wanted: &Value, path: &str) -> Option<String> {
+pub(crate) fn lacks(found: &Value, wanted: &Value, path: &str) -> Option<String> {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => wanted.iter().find_map(|(name, value)| {
             lacks(found.get(name).unwrap_or(&Value::Null), value, &format!("{path}/{name}"))

@@ -113,6 +113,8 @@ impl World {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command
             .env("TZ", "UTC")
+            // no shell: kubectl splits this at the blanks
+            .env("KUBE_EDITOR", "sed -i s/before/after/")
             .env("HOME", self.home.path())
             .env("KUBECONFIG", self.home.path().join("config"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::set::{Set, Step};
 use crate::patch::{
-    order::{Placed, interleave},
+    order::{Placed, applied},
     structure::{KeyField, Parts, Structure},
 };
 
@@ -171,7 +171,7 @@ fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: Structure
         stood: None,
         wanted: Some(place),
     });
-    interleave(kept.chain(added).collect())
+    applied(kept.chain(added).collect())
 }
 
 /// Null says "nothing here", which an absent field says too.

@@ -1,0 +1,36 @@
+//! What objects in the store in memory take, beside their JSON.
+
+use kubeapi::store::{Expect, Key, MemoryStore, Page, Resource, Scope, Store, Write};
+use serde_json::json;
+
+use crate::{Figure, processes::resident};
+
+const OBJECTS: usize = 100_000;
+/// Writes of one commit; what is under way is freed before the figure is taken.
+const AT_ONCE: usize = 100;
+
+/// Memory of this process for each object, and how many times the object's JSON that is. Objects are as an API stores them: with
+/// their defaults, about a kilobyte and a half.
+pub(crate) async fn objects() -> anyhow::Result<Vec<Figure>> {
+    let resource = Resource::new("", "pods");
+    let template = super::api::stored_pod().await?;
+    let store = MemoryStore::new();
+    let before = resident(std::process::id())?;
+    for first in (0..OBJECTS).step_by(AT_ONCE) {
+        let writes = (first..first + AT_ONCE).map(|number| {
+            let (name, mut value) = (format!("pod-{number}"), template.clone());
+            value["metadata"]["name"] = json!(name);
+            let key = Key::new(resource.clone(), "default", name);
+            Write { key, expect: Expect::Absent, value: Some(value) }
+        });
+        store.commit(writes.collect()).await?;
+    }
+    let taken = (resident(std::process::id())? - before) * 1e6 / OBJECTS as f64;
+    let scope = Scope { resource, namespace: None };
+    let listed = store.list(&scope, &Page::default()).await?;
+    let json = listed.items.iter().map(|object| object.json.len()).sum::<usize>() as f64 / OBJECTS as f64;
+    Ok(vec![
+        Figure { name: "api.memory", value: taken, unit: "bytes/object" },
+        Figure { name: "api.memory-to-json", value: taken / json, unit: "times" },
+    ])
+}

@@ -1,0 +1,67 @@
+//! Cluster roles made of others (`aggregationRule`): their rules are written anew after every write of a cluster role, before its
+//! writer hears of it. A real cluster's controller manager does so a moment later.
+
+use serde_json::Value;
+
+use super::roles::{GROUP, listed, selects};
+use crate::{
+    Api,
+    object::{as_map, items, text_or_empty},
+    status::StatusError,
+    store::{Expect, Key, Resource, StoreError, Write},
+};
+
+/// How often the rules are gone through: roles may be made of roles that are made of others, and others write meanwhile.
+const ROUNDS: usize = 8;
+
+/// Brings all of them up to date. What does not settle (two roles made of each other do) is left to the next write.
+pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
+    if !api.is_full() {
+        return Ok(());
+    }
+    for _ in 0..ROUNDS {
+        let roles = listed(api, "clusterroles", None).await?;
+        let writes = changed(&roles);
+        if writes.is_empty() {
+            break;
+        }
+        for write in writes {
+            match api.store().commit(vec![write]).await {
+                // somebody else was faster: the next round sees what they wrote
+                Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Missing(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The roles whose rules are others now. `roles` stand in the order of their names.
+fn changed(roles: &[Value]) -> Vec<Write> {
+    let writes = roles.iter().filter_map(|role| {
+        let selectors = items(role, "/aggregationRule/clusterRoleSelectors");
+        if selectors.is_empty() {
+            return None;
+        }
+        let name = text_or_empty(role, "/metadata/name");
+        let mut rules: Vec<Value> = Vec::new();
+        for other in roles.iter().filter(|other| text_or_empty(other, "/metadata/name") != name) {
+            if selectors.iter().any(|selector| selects(selector, other)) {
+                for rule in items(other, "/rules") {
+                    if !rules.contains(rule) {
+                        rules.push(rule.clone());
+                    }
+                }
+            }
+        }
+        if items(role, "/rules") == rules {
+            return None;
+        }
+        let mut new = role.clone();
+        as_map(&mut new).insert("rules".into(), rules.into());
+        let revision = text_or_empty(role, "/metadata/resourceVersion").parse().unwrap_or_default();
+        let key = Key::new(Resource::new(GROUP, "clusterroles"), "", name);
+        Some(Write { key, expect: Expect::Revision(revision), value: Some(new) })
+    });
+    writes.collect()
+}

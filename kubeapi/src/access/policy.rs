@@ -1,0 +1,135 @@
+//! The roles and bindings that every cluster begins with, stored as others are: <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings>.
+//! One that is there already is left as it is, so what somebody took away stays away.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use super::{aggregate, roles::GROUP};
+use crate::{
+    Api,
+    status::StatusError,
+    store::{Expect, Key, Resource, Store, StoreError, Write},
+};
+
+/// Whether the roles are there.
+#[derive(Debug, Default)]
+pub(crate) struct Policy(OnceCell<()>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Role {
+    name: String,
+    #[serde(default)]
+    rules: Vec<Value>,
+    /// A role that takes this one's rules over.
+    aggregated_to: Option<String>,
+    /// The role takes over the rules of those that say so.
+    aggregates: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Binding {
+    name: String,
+    subjects: Vec<Value>,
+}
+
+/// Stores what is missing, once, where roles are in force.
+pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
+    if !api.is_full() || !api.enforces_rbac() || api.policy().0.initialized() {
+        return Ok(());
+    }
+    let store = || async {
+        for (plural, object) in objects()? {
+            store_if_absent(api, plural, object).await?;
+        }
+        aggregate::refresh(api).await
+    };
+    api.policy().0.get_or_try_init(store).await.map(drop)
+}
+
+/// All of them, with their collections.
+fn objects() -> Result<Vec<(&'static str, Value)>, StatusError> {
+    let unreadable = |error| StatusError::internal(format!("the default roles cannot be read: {error}"));
+    let roles: Vec<Role> = serde_saphyr::from_str(include_str!("policy/roles.yaml")).map_err(unreadable)?;
+    let bindings: Vec<Binding> =
+        serde_saphyr::from_str(include_str!("policy/bindings.yaml")).map_err(unreadable)?;
+    let roles = roles.into_iter().map(|role| ("clusterroles", role.object()));
+    let bindings = bindings.into_iter().map(|binding| ("clusterrolebindings", binding.object()));
+    Ok(roles.chain(bindings).collect())
+}
+
+fn label_of(role: &str) -> String {
+    format!("{GROUP}/aggregate-to-{role}")
+}
+
+fn object(kind: &str, name: &str, more_labels: impl IntoIterator<Item = String>) -> Value {
+    let mut labels = BTreeMap::from([("kubernetes.io/bootstrapping".to_owned(), "rbac-defaults".to_owned())]);
+    labels.extend(more_labels.into_iter().map(|label| (label, "true".to_owned())));
+    json!({
+        "kind": kind, "apiVersion": format!("{GROUP}/v1"),
+        "metadata": {
+            "name": name, "uid": Uuid::new_v4(), "creationTimestamp": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "labels": labels, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+        },
+    })
+}
+
+impl Role {
+    fn object(self) -> Value {
+        let mut role = object("ClusterRole", &self.name, self.aggregated_to.as_deref().map(label_of));
+        role["rules"] = self.rules.into();
+        if let Some(name) = self.aggregates {
+            let selector = json!({"matchLabels": BTreeMap::from([(label_of(&name), "true")])});
+            role["aggregationRule"] = json!({"clusterRoleSelectors": [selector]});
+        }
+        role
+    }
+}
+
+impl Binding {
+    fn object(self) -> Value {
+        let mut binding = object("ClusterRoleBinding", &self.name, None);
+        binding["roleRef"] = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": self.name});
+        if !self.subjects.is_empty() {
+            binding["subjects"] = self.subjects.into();
+        }
+        binding
+    }
+}
+
+async fn store_if_absent(api: &Api, plural: &str, object: Value) -> Result<(), StatusError> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let key = Key::new(Resource::new(GROUP, plural), "", name);
+    if Store::get(&**api.store(), &key).await?.is_some() {
+        return Ok(());
+    }
+    match api.store().commit(vec![Write { key, expect: Expect::Absent, value: Some(object) }]).await {
+        Ok(_) | Err(StoreError::Exists(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_roles_can_be_read() {
+        let objects = objects().unwrap();
+        let names: Vec<_> =
+            objects.iter().map(|(_, object)| object["metadata"]["name"].as_str().unwrap()).collect();
+        for name in ["cluster-admin", "admin", "edit", "view", "system:node", "system:discovery"] {
+            assert!(names.contains(&name), "{name}");
+        }
+        let (_, edit) = objects.iter().find(|(_, object)| object["metadata"]["name"] == "edit").unwrap();
+        assert_eq!(edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"], "true");
+        let selector = &edit["aggregationRule"]["clusterRoleSelectors"][0]["matchLabels"];
+        assert_eq!(selector, &json!({"rbac.authorization.k8s.io/aggregate-to-edit": "true"}));
+    }
+}
