@@ -25,7 +25,7 @@ use tower::service_fn;
 
 use crate::{
     config::{Config, Host, Transport},
-    edged::{self, NodeConfig, SyncConfig},
+    edged::{self, NodeConfig, StaticPods, SyncConfig},
     edgehub::{self, Link},
     metamanager::{self, MetaManager},
     rt::{Ended, Supervisor},
@@ -187,6 +187,10 @@ fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> edged:
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),
         report_events: pods.report_events,
+        static_pods: pods
+            .static_pod_path
+            .clone()
+            .map(|path| StaticPods { path, every: pods.file_check_frequency }),
         node: NodeConfig {
             labels: node.labels.clone(),
             taints: node.taints.iter().map(taint).collect(),

@@ -14,7 +14,7 @@ mod overlay;
 mod report;
 mod token;
 mod typed;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::{
     fs,

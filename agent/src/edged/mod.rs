@@ -14,6 +14,7 @@
 //! | `runtime` | calls to the container runtime |
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
 //! | `node` | registration, status, lease |
+//! | `static_pods` | pods from files of this node |
 //! | `orphans` | what pods that are gone left behind |
 
 mod convert;
@@ -33,6 +34,7 @@ mod quantity;
 mod references;
 mod runtime;
 mod services;
+mod static_pods;
 mod status;
 mod task;
 mod volumes;
@@ -44,7 +46,7 @@ use k8s_openapi::api::core::v1::{NodeAddress, Taint};
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
-pub use self::task::Task;
+pub use self::{static_pods::StaticPods, task::Task};
 use crate::metamanager::PodsWhole;
 
 /// What EdgeD needs.
@@ -64,6 +66,8 @@ pub struct Config {
     pub log_dir: PathBuf,
     /// Whether the API is told of events.
     pub report_events: bool,
+    /// Where static pods come from, if they do.
+    pub static_pods: Option<StaticPods>,
     /// How the node presents itself.
     pub node: NodeConfig,
     /// How often things are looked at again.

@@ -185,7 +185,8 @@ fn entries(dir: &Path) -> Vec<String> {
 fn uid_of_log(name: &str) -> Option<&str> {
     let mut parts = name.split('_');
     let (_, _, uid) = (parts.next()?, parts.next()?, parts.next()?);
-    (parts.next().is_none() && uid.len() == 36 && names::is_component(uid)).then_some(uid)
+    // the identity of a static pod is a hash
+    (parts.next().is_none() && matches!(uid.len(), 32 | 36) && names::is_component(uid)).then_some(uid)
 }
 
 #[cfg(test)]
@@ -214,7 +215,10 @@ mod tests {
     #[test]
     fn only_log_directories_of_pods_are_recognised() {
         let uid = "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11";
-        assert_eq!(uid_of_log(&format!("shop_web-0_{uid}")), Some(uid));
+        let hash = "0123456789abcdef0123456789abcdef";
+        for uid in [uid, hash] {
+            assert_eq!(uid_of_log(&format!("shop_web-0_{uid}")), Some(uid));
+        }
         for other in ["syslog", "a_b_c", &format!("a_b_c_{uid}"), &format!("web_{uid}")] {
             assert_eq!(uid_of_log(other), None, "{other}");
         }

@@ -16,6 +16,7 @@ use super::{
     pods::{self, Context, MAX_TRIGGERS},
     probes::{self, Probes},
     runtime::Runtime,
+    static_pods::{self, StaticPods},
 };
 
 /// All of EdgeD, not running yet.
@@ -69,6 +70,7 @@ impl Task {
             }),
             events,
             orphaned: Notify::new(),
+            gone: Notify::new(),
             pods_whole: config.pods_whole.clone(),
             triggers: triggers.clone(),
             shutdown: shutdown.clone(),
@@ -80,13 +82,20 @@ impl Task {
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
         let node = node::run(&config, addresses, machine, runtime, &progress);
+        let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
         tokio::select! {
             // Cancel-safe by design: each part is level-triggered and starts from what it finds.
             () = shutdown.cancelled() => {}
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods)); } => {}
         }
         background.close();
         background.wait().await;
+    }
+}
+
+async fn static_pods(context: Arc<Context>, source: Option<StaticPods>) {
+    if let Some(source) = source {
+        static_pods::run(context, source).await;
     }
 }

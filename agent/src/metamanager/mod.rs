@@ -7,6 +7,7 @@
 //! Source: KubeEdge's MetaManager.
 
 mod desired;
+pub(crate) mod mirror;
 mod record;
 mod remote;
 mod report;

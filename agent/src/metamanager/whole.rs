@@ -20,6 +20,7 @@ use wire::ResourceType;
 
 use super::{
     desired::{Desired, resource},
+    mirror,
     record::GROUP,
 };
 use crate::edgehub::Link;
@@ -120,9 +121,12 @@ impl Judge {
         let pods = self.desired.list(&resource(&ResourceType::Pod)).await?.0;
         let mut uids = BTreeSet::new();
         for pod in pods {
-            uids.extend(
-                pod.value()?.pointer("/metadata/uid").and_then(|uid| uid.as_str()).map(str::to_owned),
-            );
+            let pod = pod.value()?;
+            // one from a file says nothing about the cloud
+            if mirror::is_static(&pod) {
+                continue;
+            }
+            uids.extend(pod.pointer("/metadata/uid").and_then(|uid| uid.as_str()).map(str::to_owned));
         }
         Ok(uids)
     }

@@ -29,6 +29,9 @@ use crate::{
 /// An agent that hangs in its last call must not keep the program.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
+/// Where static pods come from, in the node's directory.
+const MANIFESTS: &str = "manifests";
+
 /// One node. Its agent ends with it; what runs on its runtime is left as it is.
 pub struct HollowNode {
     /// Its name.
@@ -60,7 +63,7 @@ impl HollowNode {
     ) -> Result<Self, Error> {
         let directory = options.directory.join(name);
         let failed = |source| Error::Directory { path: directory.clone(), source };
-        tokio::fs::create_dir_all(&directory).await.map_err(failed)?;
+        tokio::fs::create_dir_all(directory.join(MANIFESTS)).await.map_err(failed)?;
         let file = directory.join("edgecore.yaml");
         let text = edgecore_yaml(name, &directory, addresses, token, options);
         tokio::fs::write(&file, text).await.map_err(failed)?;
@@ -181,6 +184,7 @@ pub fn edgecore_yaml(
                 "tailoredKubeletConfig": {
                     "containerRuntimeEndpoint": format!("unix://{}", directory.join("runtime.sock").display()),
                     "podLogsDir": path("logs"),
+                    "staticPodPath": path(MANIFESTS),
                     "nodeLeaseDurationSeconds": options.lease.as_secs(),
                 },
             },

@@ -66,6 +66,11 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
     }
 }
 
+/// A pod's spec, without what admission adds.
+pub(crate) fn unadmitted_pod(spec: &mut Map<String, Value>) {
+    pod::unadmitted(spec);
+}
+
 /// Sets what a new object begins with, once its defaults are filled in; what only the server may say goes.
 pub(crate) fn begin(kind: &Kind, object: &mut Value) {
     use Builtin as B;

@@ -11,15 +11,20 @@ const DEFAULT_MODE: i64 = 0o644;
 
 /// A pod, with what admission adds to it beyond a template's defaults.
 pub(super) fn fill(spec: &mut Map<String, Value>) {
-    template(spec);
-    default_to(spec, "enableServiceLinks", true);
+    unadmitted(spec);
     service_account(spec);
     priority(spec);
-    for list in ["containers", "initContainers", "ephemeralContainers"] {
-        maps(spec, list).for_each(container::fill_requests);
-    }
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         tolerate(spec, taint);
+    }
+}
+
+/// A pod that is not admitted.
+pub(super) fn unadmitted(spec: &mut Map<String, Value>) {
+    template(spec);
+    default_to(spec, "enableServiceLinks", true);
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        maps(spec, list).for_each(container::fill_requests);
     }
 }
 

@@ -75,6 +75,18 @@ impl Recorder {
         self.record(pod, Some(field_path(pod, container)), severity, reason, message);
     }
 
+    /// Something happened to the node. Its name stands for its UID, as in the kubelet's events.
+    pub(crate) fn node(&self, name: &str, severity: Severity, reason: &'static str, message: String) {
+        let object = ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(name.to_owned()),
+            uid: Some(name.to_owned()),
+            ..ObjectReference::default()
+        };
+        self.send(Occurrence { object, severity, reason, message });
+    }
+
     fn record(
         &self,
         pod: &Pod,
@@ -83,7 +95,6 @@ impl Recorder {
         reason: &'static str,
         message: String,
     ) {
-        let Some(sender) = &self.0 else { return };
         let meta = &pod.metadata;
         let object = ObjectReference {
             api_version: Some("v1".into()),
@@ -94,8 +105,14 @@ impl Recorder {
             resource_version: meta.resource_version.clone(),
             field_path,
         };
-        // Full or closed: see the head of this file.
-        let _ = sender.try_send(Occurrence { object, severity, reason, message });
+        self.send(Occurrence { object, severity, reason, message });
+    }
+
+    fn send(&self, occurrence: Occurrence) {
+        if let Some(sender) = &self.0 {
+            // Full or closed: see the head of this file.
+            let _ = sender.try_send(occurrence);
+        }
     }
 }
 

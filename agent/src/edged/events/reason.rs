@@ -20,6 +20,8 @@ pub(crate) const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
 pub(crate) const INSPECT_FAILED: &str = "InspectFailed";
 /// A volume cannot be set up.
 pub(crate) const FAILED_MOUNT: &str = "FailedMount";
+/// A manifest of a static pod is not taken.
+pub(crate) const INVALID_STATIC_POD: &str = "InvalidStaticPod";
 /// A sandbox cannot be made.
 pub(crate) const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
 /// A sandbox died and is replaced.

@@ -88,6 +88,8 @@ pub(crate) struct Context {
     pub(crate) probes: Arc<Probes>,
     /// Wakes whoever looks for what pods left behind.
     pub(crate) orphaned: Notify,
+    /// Wakes whoever waits for a pod to go.
+    pub(crate) gone: Notify,
     /// Whether the API has all pods.
     pub(crate) pods_whole: PodsWhole,
     /// To the controller itself.

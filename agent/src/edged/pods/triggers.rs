@@ -75,6 +75,9 @@ fn pods(context: &Arc<Context>, writer: Writer<Pod>, progress: watch::Sender<Pro
         .reflect(writer)
         .inspect_ok(move |event| {
             // Nobody else looks after a pod that went without being ended, or whose name has another one already.
+            if matches!(event, Event::Delete(_)) {
+                context.gone.notify_one();
+            }
             if let Event::Delete(pod) = event
                 && !context.book.has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
             {

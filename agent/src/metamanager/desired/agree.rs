@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Whether `clouds` says what `ours` says: phase, addresses, readiness of containers, and each of our conditions. Other
 /// conditions are other people's, and times are no reason to report again.
-pub(super) fn agrees(ours: &Value, clouds: &Value) -> bool {
+pub(in crate::metamanager) fn agrees(ours: &Value, clouds: &Value) -> bool {
     let same = |field: &str| ours.get(field).is_none() || ours.get(field) == clouds.get(field);
     let conditions = |status: &Value| -> Vec<(String, String)> {
         let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();

@@ -10,9 +10,15 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use wire::{Change, Header, ResourcePath, ResourceType};
 
-pub(super) use self::place::{Next, Placement};
 use self::place::{Status, place};
-use super::record::{Record, record_key};
+pub(super) use self::{
+    agree::agrees,
+    place::{Next, Placement},
+};
+use super::{
+    mirror,
+    record::{Record, record_key},
+};
 
 /// An object of the cloud, to be stored.
 #[derive(Debug)]
@@ -84,6 +90,14 @@ pub(super) struct Entry {
     record_revision: Option<u64>,
 }
 
+#[cfg(test)]
+impl Entry {
+    /// One that was never read from a store.
+    pub(super) fn of(object: Option<Value>, record: Option<Record>) -> Self {
+        Self { object, record, ..Self::default() }
+    }
+}
+
 /// The handle; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Desired {
@@ -109,6 +123,12 @@ impl Desired {
             Status::Clouds
         };
         self.change(&key, |entry| {
+            if status == Status::OursToEnd
+                && let Some(placement) =
+                    mirror::place(put.change, &put.object, (&put.uid, put.revision), entry)
+            {
+                return placement;
+            }
             place(put.change, &put.object, (&put.uid, put.revision), entry, status, jiff::Timestamp::now())
         })
         .await

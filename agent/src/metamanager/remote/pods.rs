@@ -2,6 +2,7 @@
 //! deleted it too.
 
 use http::{Request, Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
 use kube::client::Body as ClientBody;
 use kubeapi::{Body, store::Key};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use crate::metamanager::{
 };
 
 impl Remote {
-    /// Deletes the pod here. Preconditions hold as at an API server.
+    /// Deletes the pod here, or begins to where it is given time. Preconditions hold as at an API server.
     pub(super) async fn end_pod(
         &self,
         namespace: &str,
@@ -34,10 +35,31 @@ impl Remote {
             );
             return Err(Refusal::conflict(&why));
         }
+        let grace = options.get("gracePeriodSeconds").and_then(Value::as_i64);
+        if let Some(grace) = grace.filter(|grace| *grace > 0 && !is_deleting(pod)) {
+            self.desired.change(&key, |entry| ending(entry, &uid, grace, Timestamp::now())).await?;
+            return Ok(object(StatusCode::OK, pod));
+        }
         self.desired.change(&key, |entry| ended(entry, &uid)).await?;
         tokens::forget(&self.desired, namespace, &uid).await?;
         Ok(object(StatusCode::OK, pod))
     }
+}
+
+fn is_deleting(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Its containers have `grace` seconds from now.
+fn ending(entry: &Entry, uid: &str, grace: i64, now: Timestamp) -> Placement {
+    let mut pod = match &entry.object {
+        Some(pod) if pod["metadata"]["uid"] == uid && !is_deleting(pod) => pod.clone(),
+        _ => return Placement::default(),
+    };
+    let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MAX);
+    pod["metadata"]["deletionTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+    pod["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+    Placement { object: Next::Set(pod), record: Next::Keep }
 }
 
 fn ended(entry: &Entry, uid: &str) -> Placement {

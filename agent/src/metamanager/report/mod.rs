@@ -1,6 +1,7 @@
 //! Reports: what this node's objects are, told to the cloud until the cloud confirms it. Level-triggered: what is told is the
 //! newest state in the store, so nothing waits in memory and nothing is lost with the connection.
 
+mod mirrors;
 mod node;
 mod pods;
 
@@ -32,6 +33,8 @@ enum Told {
     Done,
     /// Again, soon.
     Again,
+    /// Again, after this.
+    Later(Duration),
     /// When the connection is back.
     Offline,
 }
@@ -86,6 +89,7 @@ impl Reporter {
         let mut link = self.hub.link();
         let mut waiting = self.everything().await?;
         let mut under_way = FuturesUnordered::new();
+        let mut later = FuturesUnordered::new();
         let mut busy: HashSet<Key> = HashSet::new();
         loop {
             let online = *link.borrow_and_update() != Link::Down;
@@ -108,8 +112,11 @@ impl Reporter {
                     match told {
                         Told::Done => {}
                         Told::Again | Told::Offline => { waiting.insert(key); }
+                        Told::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
                     }
                 }
+                // cancel-safe, as above
+                Some(key) = later.next() => { waiting.insert(key); }
                 // cancel-safe: the state is read at the head of the loop
                 changed = link.changed() => {
                     if changed.is_err() {

@@ -8,6 +8,7 @@ use wire::Upstream;
 use super::{Failed, Reporter, Told, outcome};
 use crate::metamanager::{
     desired::{Next, Placement},
+    mirror,
     record::{Record, fingerprint},
 };
 
@@ -15,7 +16,13 @@ impl Reporter {
     /// Tells the cloud what became of the pod at `key`.
     pub(super) async fn pod(&self, key: &Key) -> Result<Told, Failed> {
         let entry = self.desired.entry(key).await?;
-        let Some(record) = entry.record else { return Ok(Told::Done) };
+        let static_pod = entry.object.as_ref().filter(|pod| mirror::is_static(pod));
+        let Some(record) = entry.record else {
+            return match static_pod.filter(|pod| pod.pointer("/metadata/deletionTimestamp").is_none()) {
+                Some(pod) => self.mirror(key, pod).await,
+                None => Ok(Told::Done),
+            };
+        };
         if record.finished {
             match &record.last_status {
                 // what the cloud has confirmed is noted in the record, and that change leads back here, for the deletion
@@ -27,7 +34,7 @@ impl Reporter {
         // a pod that took another's name between the two reads; the change that it is leads back here
         let pod = entry
             .object
-            .filter(|pod| pod.pointer("/metadata/uid").and_then(Value::as_str) == Some(&record.uid));
+            .filter(|pod| pod["metadata"]["uid"] == record.uid.as_str() || mirror::is_static(pod));
         let status = pod.as_ref().and_then(|pod| pod.get("status"));
         // nothing was observed yet: what stands there is the cloud's own
         let Some(status) = status.filter(|status| status.get("startTime").is_some()) else {

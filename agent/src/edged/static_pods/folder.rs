@@ -1,0 +1,123 @@
+//! The folder of manifests: what is in it, and when that changes.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, ErrorKind, Read},
+    path::{Path, PathBuf},
+};
+
+use k8s_openapi::api::core::v1::Pod;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use tokio::net::unix::pipe;
+
+use super::manifest;
+
+/// The largest manifest that is read: more than the API server takes.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// The most manifests that are read: more pods than a node runs.
+const MAX_FILES: usize = 1000;
+
+/// What the folder holds.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Files {
+    /// Pods by file.
+    pub(super) pods: BTreeMap<String, Pod>,
+    /// Files that are no pods, and why.
+    pub(super) bad: BTreeMap<String, String>,
+}
+
+/// Reads all manifests; `path` may also be one file. A folder that does not exist is an empty one.
+///
+/// # Errors
+/// The folder cannot be listed: what is in it is unknown.
+pub(super) fn read(path: &Path, node: &str) -> io::Result<Files> {
+    let mut files = Files::default();
+    for path in paths(path)? {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        match file(&path, name, node) {
+            Ok(pod) => match same_name(&files, &pod) {
+                None => {
+                    files.pods.insert(name.to_owned(), pod);
+                }
+                Some(other) => {
+                    files.bad.insert(name.to_owned(), format!("{other} has a pod of the same name already"));
+                }
+            },
+            Err(why) => {
+                files.bad.insert(name.to_owned(), why);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The manifests in order of their names: regular files, links to such included, that are not hidden.
+fn paths(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(vec![path.to_owned()]),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let is_manifest = matches!(extension, Some("yaml" | "yml" | "json"));
+        if !hidden && is_manifest && fs::metadata(&path).is_ok_and(|file| file.is_file()) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths.truncate(MAX_FILES);
+    Ok(paths)
+}
+
+fn file(path: &Path, name: &str, node: &str) -> Result<Pod, String> {
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
+    match read {
+        Ok(size) if size as u64 > MAX_BYTES => Err(format!("it has more than {MAX_BYTES} bytes")),
+        Ok(_) => manifest::pod(&text, name, node, jiff::Timestamp::now()).map_err(|error| error.to_string()),
+        Err(error) => Err(format!("it cannot be read: {error}")),
+    }
+}
+
+fn same_name<'a>(files: &'a Files, pod: &Pod) -> Option<&'a String> {
+    let place = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+    files.pods.iter().find(|(_, other)| place(other) == place(pod)).map(|(file, _)| file)
+}
+
+/// Tells when something in the folder has changed, once. What it misses, the next look finds.
+#[derive(Debug)]
+pub(super) struct Watch(pipe::Receiver);
+
+impl Watch {
+    /// Watches files that are complete: written to their end, or moved; `path` may also be one file.
+    ///
+    /// # Errors
+    /// The folder does not exist, or the system has no watches left.
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+        let what = AddWatchFlags::IN_CLOSE_WRITE
+            | AddWatchFlags::IN_MOVE
+            | AddWatchFlags::IN_DELETE
+            | AddWatchFlags::IN_ATTRIB
+            | AddWatchFlags::IN_DELETE_SELF
+            | AddWatchFlags::IN_MOVE_SELF;
+        inotify.add_watch(path, what)?;
+        // all that matters is that there is something to read, as in a pipe
+        Ok(Self(pipe::Receiver::from_owned_fd_unchecked(inotify.into())?))
+    }
+
+    /// Waits for a change, the folder's own end included.
+    pub(super) async fn changed(&self) -> io::Result<()> {
+        self.0.readable().await
+    }
+}
+
+#[cfg(test)]
+#[path = "folder/tests.rs"]
+mod tests;

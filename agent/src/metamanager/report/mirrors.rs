@@ -1,0 +1,70 @@
+//! Mirrors of static pods: made in the cloud as soon as it knows this node.
+
+use std::time::Duration;
+
+use kubeapi::store::Key;
+use serde_json::Value;
+use tracing::{info, warn};
+use wire::{Answer, Change, ResourceType, Upstream, lane::needs_ack};
+
+use super::{Failed, Reporter, Told};
+use crate::metamanager::{
+    desired::{Next, Placement, resource},
+    mirror, now_ms,
+    record::Record,
+};
+
+/// While the cloud has not told the node's UID.
+const SOON: Duration = Duration::from_secs(1);
+/// After the cloud refused a mirror: the pod runs without.
+const LATER: Duration = Duration::from_secs(30);
+
+impl Reporter {
+    /// Makes a mirror of `pod`, whose status is told after that.
+    pub(super) async fn mirror(&self, key: &Key, pod: &Value) -> Result<Told, Failed> {
+        let node = Key::new(resource(&ResourceType::Node), "", self.node_name.as_str());
+        let node_uid = self.desired.entry(&node).await?.record.map(|record| record.uid).unwrap_or_default();
+        if node_uid.is_empty() {
+            return Ok(Told::Later(SOON));
+        }
+        let mirror = mirror::of(pod, &self.node_name, &node_uid);
+        let insert = Upstream::put(Change::Insert, &key.namespace, &ResourceType::Pod, &key.name, mirror);
+        let (answer, message) = self.ask(insert).await?;
+        if needs_ack(&message) {
+            // offline by now: the cloud does not wait for it
+            let _ = self.hub.send(message.acknowledgement(now_ms())).await;
+        }
+        let made = match answer {
+            Answer::Response(response) => response.into_result(),
+            Answer::Failed(status) => Err(status),
+            Answer::Found(pod) => Ok(pod),
+            Answer::Done => return Err(Failed::Answer),
+        };
+        match made {
+            Ok(made) => {
+                info!(pod = %key.name, namespace = %key.namespace, "a static pod is shown in the cloud");
+                self.note(key, &made).await
+            }
+            // the one that is there is told by the cloud, and goes first where it is none of this pod
+            Err(status) if status["code"] == 409 => Ok(Told::Later(SOON)),
+            Err(status) => {
+                let why = status["message"].as_str().unwrap_or_default();
+                warn!(pod = %key.name, namespace = %key.namespace, why, "a static pod runs, but the cloud does not show it");
+                Ok(Told::Later(LATER))
+            }
+        }
+    }
+
+    /// Which pod of the cloud is the mirror, unless the cloud has told that by itself meanwhile.
+    async fn note(&self, key: &Key, made: &Value) -> Result<Told, Failed> {
+        let uid = made.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let noted = self.desired.change(key, |entry| match &entry.record {
+            None if !uid.is_empty() => {
+                Placement { object: Next::Keep, record: Next::Set(Record::of(uid, 0)) }
+            }
+            _ => Placement::default(),
+        });
+        noted.await?;
+        Ok(Told::Done)
+    }
+}
