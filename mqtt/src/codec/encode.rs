@@ -1,0 +1,248 @@
+//! Packets to bytes: what a server sends.
+
+use bytes::{BufMut, BytesMut};
+
+use super::{
+    Version,
+    properties::id,
+    read::VARINT_MAX,
+};
+use crate::{
+    message::{Message, QoS},
+    reason::Reason,
+};
+
+/// CONNACK's part that 3.1.1 lacks.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ConnAckProperties {
+    pub(crate) session_expiry: Option<u32>,
+    pub(crate) receive_maximum: Option<u16>,
+    pub(crate) maximum_packet: Option<u32>,
+    pub(crate) alias_maximum: u16,
+    pub(crate) assigned_client: Option<String>,
+    pub(crate) keep_alive: Option<u16>,
+}
+
+/// How one PUBLISH goes to one subscriber.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) message: &'a Message,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) duplicate: bool,
+    /// 0 at QoS 0.
+    pub(crate) id: u16,
+    pub(crate) subscription_ids: &'a [u32],
+    /// The alias, and whether the subscriber knows it already.
+    pub(crate) alias: Option<(u16, bool)>,
+    /// Milliseconds since 1970, for what is left of the expiry.
+    pub(crate) now: u64,
+}
+
+/// The four acknowledgements by their packet type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum AckKind {
+    PubAck = 0x40,
+    PubRec = 0x50,
+    PubRel = 0x62,
+    PubComp = 0x70,
+}
+
+/// Bytes of a variable byte integer.
+fn varint_size(value: usize) -> usize {
+    match value {
+        0..=0x7F => 1,
+        0x80..=0x3FFF => 2,
+        0x4000..=0x1F_FFFF => 3,
+        _ => 4,
+    }
+}
+
+fn put_varint(out: &mut BytesMut, mut value: usize) {
+    while value > 0x7F {
+        out.put_u8((value & 0x7F) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value as u8);
+}
+
+fn put_string(out: &mut BytesMut, text: &str) {
+    // Every string that is sent was read from a packet or is a constant: its length fits two bytes.
+    let length = text.len().min(usize::from(u16::MAX));
+    out.put_u16(length as u16);
+    out.put_slice(&text.as_bytes()[..length]);
+}
+
+/// Appends a packet of type `first` whose body `write` makes.
+fn packet(out: &mut BytesMut, first: u8, write: impl FnOnce(&mut BytesMut)) {
+    let mut body = BytesMut::new();
+    write(&mut body);
+    out.put_u8(first);
+    put_varint(out, body.len());
+    out.unsplit(body);
+}
+
+/// Appends properties that `write` makes.
+fn properties(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
+    let mut inside = BytesMut::new();
+    write(&mut inside);
+    put_varint(out, inside.len());
+    out.put_slice(&inside);
+}
+
+/// CONNACK for a connection that is accepted.
+pub(crate) fn connack(out: &mut BytesMut, version: Version, present: bool, said: &ConnAckProperties) {
+    packet(out, 0x20, |body| {
+        body.put_slice(&[u8::from(present), 0]);
+        if version == Version::V5 {
+            properties(body, |inside| connack_properties(inside, said));
+        }
+    });
+}
+
+fn connack_properties(out: &mut BytesMut, said: &ConnAckProperties) {
+    if let Some(seconds) = said.session_expiry {
+        out.put_u8(id::SESSION_EXPIRY);
+        out.put_u32(seconds);
+    }
+    if let Some(count) = said.receive_maximum {
+        out.put_u8(id::RECEIVE_MAXIMUM);
+        out.put_u16(count);
+    }
+    if let Some(bytes) = said.maximum_packet {
+        out.put_u8(id::MAXIMUM_PACKET);
+        out.put_u32(bytes);
+    }
+    if let Some(client) = &said.assigned_client {
+        out.put_u8(id::ASSIGNED_CLIENT_ID);
+        put_string(out, client);
+    }
+    if said.alias_maximum > 0 {
+        out.put_u8(id::ALIAS_MAXIMUM);
+        out.put_u16(said.alias_maximum);
+    }
+    if let Some(seconds) = said.keep_alive {
+        out.put_u8(id::SERVER_KEEP_ALIVE);
+        out.put_u16(seconds);
+    }
+}
+
+/// CONNACK for a connection that is refused; nothing where 3.1.1 has no code for it.
+pub(crate) fn connack_refused(out: &mut BytesMut, version: Version, reason: Reason, said: &str) {
+    match version {
+        Version::V5 => packet(out, 0x20, |body| {
+            body.put_slice(&[0, reason.code()]);
+            properties(body, |inside| {
+                inside.put_u8(id::REASON_STRING);
+                put_string(inside, said);
+            });
+        }),
+        Version::V311 => {
+            if let Some(code) = reason.connect_code_311() {
+                out.put_slice(&[0x20, 2, 0, code]);
+            }
+        }
+    }
+}
+
+/// PUBLISH; false, and nothing written, if it would be larger than `limit` bytes.
+pub(crate) fn publish(out: &mut BytesMut, version: Version, outgoing: &Outgoing<'_>, limit: usize) -> bool {
+    let message = outgoing.message;
+    let known = matches!(outgoing.alias, Some((_, true)));
+    let topic = if known { "" } else { &message.topic };
+    let id_size = if outgoing.qos == QoS::AtMostOnce { 0 } else { 2 };
+    let expiry = message.seconds_left(outgoing.now);
+    let inside = publish_properties_size(outgoing, expiry.is_some());
+    let properties_size = if version == Version::V5 { varint_size(inside) + inside } else { 0 };
+    let length = 2 + topic.len() + id_size + properties_size + message.payload.len();
+    if length > VARINT_MAX as usize || 1 + varint_size(length) + length > limit {
+        return false;
+    }
+    out.reserve(5 + length);
+    let flags = u8::from(outgoing.duplicate) << 3 | (outgoing.qos as u8) << 1 | u8::from(outgoing.retain);
+    out.put_u8(0x30 | flags);
+    put_varint(out, length);
+    put_string(out, topic);
+    if id_size > 0 {
+        out.put_u16(outgoing.id);
+    }
+    if version == Version::V5 {
+        put_varint(out, inside);
+        if let Some(seconds) = expiry {
+            out.put_u8(id::MESSAGE_EXPIRY);
+            out.put_u32(seconds);
+        }
+        if let Some((alias, _)) = outgoing.alias {
+            out.put_u8(id::ALIAS);
+            out.put_u16(alias);
+        }
+        out.put_slice(&message.properties);
+        for number in outgoing.subscription_ids {
+            out.put_u8(id::SUBSCRIPTION_ID);
+            put_varint(out, *number as usize);
+        }
+    }
+    out.put_slice(&message.payload);
+    true
+}
+
+fn publish_properties_size(outgoing: &Outgoing<'_>, expires: bool) -> usize {
+    let ids: usize = outgoing.subscription_ids.iter().map(|number| 1 + varint_size(*number as usize)).sum();
+    let alias = if outgoing.alias.is_some() { 3 } else { 0 };
+    let expiry = if expires { 5 } else { 0 };
+    ids + alias + expiry + outgoing.message.properties.len()
+}
+
+/// PUBACK, PUBREC, PUBREL or PUBCOMP.
+pub(crate) fn ack(out: &mut BytesMut, version: Version, kind: AckKind, id: u16, reason: Reason) {
+    if version == Version::V5 && reason != Reason::Success {
+        out.put_slice(&[kind as u8, 3]);
+        out.put_u16(id);
+        out.put_u8(reason.code());
+    } else {
+        out.put_slice(&[kind as u8, 2]);
+        out.put_u16(id);
+    }
+}
+
+/// SUBACK with one code for each filter.
+pub(crate) fn suback(out: &mut BytesMut, version: Version, id: u16, codes: &[u8]) {
+    acknowledge(out, 0x90, version, id, codes);
+}
+
+/// UNSUBACK; 3.1.1's has no codes.
+pub(crate) fn unsuback(out: &mut BytesMut, version: Version, id: u16, codes: &[u8]) {
+    acknowledge(out, 0xB0, version, id, if version == Version::V5 { codes } else { &[] });
+}
+
+fn acknowledge(out: &mut BytesMut, first: u8, version: Version, id: u16, codes: &[u8]) {
+    packet(out, first, |body| {
+        body.put_u16(id);
+        if version == Version::V5 {
+            body.put_u8(0);
+        }
+        body.put_slice(codes);
+    });
+}
+
+/// PINGRESP.
+pub(crate) fn pingresp(out: &mut BytesMut) {
+    out.put_slice(&[0xD0, 0]);
+}
+
+/// DISCONNECT; 3.1.1's server has none and closes. `said` is left out if it is empty.
+pub(crate) fn disconnect(out: &mut BytesMut, version: Version, reason: Reason, said: &str) {
+    if version == Version::V311 {
+        return;
+    }
+    packet(out, 0xE0, |body| {
+        body.put_u8(reason.code());
+        if !said.is_empty() {
+            properties(body, |inside| {
+                inside.put_u8(id::REASON_STRING);
+                put_string(inside, said);
+            });
+        }
+    });
+}

@@ -1,0 +1,132 @@
+//! Ends: of a connection, in order or not; of a session; and the will.
+
+use std::sync::Arc;
+
+use super::{Core, timers::Due};
+use crate::{
+    codec::{Disconnect, Version, Will, encode},
+    counters::Counters,
+    index::Subscriber,
+    reason::Fault,
+    store::SavedMessage,
+    topic,
+};
+
+impl Core {
+    /// DISCONNECT.
+    pub(super) fn disconnect(&mut self, id: u64, said: Disconnect) -> Result<(), Fault> {
+        if let Some(expiry) = said.session_expiry {
+            if expiry > 0 && self.sessions.get(&id).is_some_and(|session| session.expiry == 0) {
+                return Err(Fault::protocol("a session that was to end with its connection cannot be kept"));
+            }
+            self.set_expiry(id, expiry.min(self.limits.session_expiry));
+        }
+        self.detach(id, !said.normal);
+        Ok(())
+    }
+
+    /// A connection has ended by itself, or because of a fault of its client.
+    pub(super) fn closed(&mut self, connection: u64, fault: Option<Fault>) {
+        if self.hold_closed(connection, fault) {
+            return;
+        }
+        let Some(id) = self.connections.get(&connection).copied() else { return };
+        match fault {
+            Some(fault) => self.fail(id, fault),
+            None => self.detach(id, true),
+        }
+    }
+
+    /// Ends a connection for `fault` and tells its client.
+    pub(super) fn fail(&mut self, id: u64, fault: Fault) {
+        Counters::count(&self.counters.faults);
+        if let Some(session) = self.sessions.get(&id) {
+            tracing::info!(client = %session.who.client, %fault, "connection ended");
+        }
+        self.write(id, |connection| {
+            let said = if connection.problem_information { fault.said } else { "" };
+            encode::disconnect(&mut connection.staged, connection.version, fault.reason, said);
+        });
+        self.detach(id, true);
+    }
+
+    /// Takes the connection from its session; with `will`, its will is published, or will be.
+    pub(super) fn detach(&mut self, id: u64, will: bool) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(connection) = session.connection.take() else { return };
+        self.connections.remove(&connection.id);
+        self.held.remove(&connection.id);
+        self.room = true;
+        self.leaving.push((connection.outbox, connection.staged));
+        let (expiry, generation) = (session.expiry, session.generation);
+        let will = connection.will.filter(|_| will);
+        if let Some(will) = will {
+            let delay = if connection.version == Version::V5 { will.delay.min(expiry) } else { 0 };
+            if delay == 0 {
+                self.publish_will(will);
+            } else {
+                session.will = Some(will);
+                self.timers.add(self.now + u64::from(delay) * 1000, Due::Will(id, generation));
+            }
+        }
+        if expiry == 0 {
+            self.end_session(id);
+        } else if expiry != u32::MAX {
+            self.timers.add(self.now + u64::from(expiry) * 1000, Due::Expiry(id, generation));
+        }
+    }
+
+    /// Publishes a will. Retained or not, it is a message like any other.
+    pub(super) fn publish_will(&mut self, will: Will) {
+        let mut message = will.message;
+        message.expires = will.expiry.map(|seconds| self.now + u64::from(seconds) * 1000);
+        self.accept(&Arc::new(message), None);
+    }
+
+    /// The session is over: nothing of it is left, but for a will whose delay it did not outlive.
+    pub(super) fn end_session(&mut self, id: u64) {
+        self.forget_on_disk(id);
+        let Some(session) = self.sessions.remove(&id) else { return };
+        self.clients.remove(&session.who.client);
+        self.dirty.remove(&id);
+        self.queued_bytes -= session.bytes;
+        for filter in session.subscriptions.keys() {
+            if let Ok(filter) = topic::parse_filter(filter) {
+                self.index.remove(filter, Subscriber::Session(id));
+            }
+        }
+        if let Some(will) = session.will {
+            self.publish_will(will);
+        }
+    }
+
+    /// Whatever is on disk of the session is deleted; in memory it goes on.
+    pub(super) fn forget_on_disk(&mut self, id: u64) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if !session.durable {
+            return;
+        }
+        session.durable = false;
+        let client = &session.who.client;
+        let changes = &mut self.changes;
+        changes.urgent = true;
+        changes.sessions.insert(Arc::clone(client), None);
+        for filter in session.subscriptions.keys() {
+            changes.subscriptions.insert((Arc::clone(client), Arc::clone(filter)), None);
+        }
+        for incoming in &session.incoming {
+            changes.incoming.insert((Arc::clone(client), *incoming), false);
+        }
+        let pending = session.pending.iter().map(|queued| queued.sequence);
+        for sequence in pending.chain(session.inflight.iter().map(|inflight| inflight.sequence)) {
+            changes.delete(sequence);
+        }
+    }
+
+    /// Writes a queued message to disk, if its session is there.
+    pub(super) fn save(&mut self, id: u64, saved: impl FnOnce() -> SavedMessage) {
+        if self.sessions.get(&id).is_some_and(|session| session.durable) {
+            self.changes.insert(saved());
+        }
+    }
+}

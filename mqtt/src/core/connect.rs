@@ -1,0 +1,165 @@
+//! CONNECT: who it is, which session it is, and what the client is told.
+
+use std::{fmt::Write, sync::Arc};
+
+use bytes::BytesMut;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::{
+    Core,
+    session::{Connection, Session},
+};
+use crate::{
+    access::Identity,
+    codec::{
+        Connect, Version,
+        encode::{self, ConnAckProperties},
+    },
+    counters::Counters,
+    outbox::Outbox,
+    reason::{Fault, Reason},
+    store::SavedSession,
+};
+
+impl Core {
+    /// A client connects.
+    pub(super) fn connect(
+        &mut self,
+        connection: u64,
+        connect: &Connect,
+        certificate: Option<Arc<str>>,
+        outbox: Arc<Outbox>,
+    ) {
+        match self.admit(connect, certificate) {
+            Ok((who, assigned)) => self.attach(connection, connect, who, assigned, outbox),
+            Err(fault) => {
+                Counters::count(&self.counters.refused);
+                tracing::debug!(client = %connect.client, %fault, "connection refused");
+                let mut refusal = BytesMut::new();
+                encode::connack_refused(&mut refusal, connect.version, fault.reason, fault.said);
+                self.leaving.push((outbox, refusal));
+            }
+        }
+    }
+
+    /// Who it is, and whether the client identifier was given by the broker.
+    fn admit(&self, connect: &Connect, certificate: Option<Arc<str>>) -> Result<(Identity, bool), Fault> {
+        if connect.authentication {
+            return Err(Fault::new(Reason::BadAuthenticationMethod, "enhanced authentication is not offered"));
+        }
+        let user = self
+            .access
+            .authenticate(certificate, connect.user.as_deref(), connect.password.as_deref())
+            .map_err(|reason| Fault::new(reason, "unknown user or wrong password"))?;
+        let assigned = connect.client.is_empty();
+        if assigned && connect.version == Version::V311 && !connect.clean {
+            return Err(Fault::new(Reason::ClientIdentifierNotValid, "a session that lasts needs a client identifier"));
+        }
+        let client = if assigned { random_name()? } else { Arc::clone(&connect.client) };
+        let who = Identity { client, user };
+        match self.clients.get(&who.client).and_then(|id| self.sessions.get(id)) {
+            Some(session) if session.who.user != who.user => {
+                return Err(Fault::new(Reason::NotAuthorized, "the session is another user's"));
+            }
+            None if self.sessions.len() >= self.limits.sessions => {
+                return Err(Fault::new(Reason::QuotaExceeded, "as many sessions as there may be"));
+            }
+            Some(_) | None => {}
+        }
+        if let Some(will) = &connect.will
+            && !self.access.may_publish(&who, &will.message.topic)
+        {
+            return Err(Fault::new(Reason::NotAuthorized, "the will's topic is not allowed"));
+        }
+        Ok((who, assigned))
+    }
+
+    fn attach(&mut self, connection: u64, connect: &Connect, who: Identity, assigned: bool, outbox: Arc<Outbox>) {
+        let client = Arc::clone(&who.client);
+        if let Some(old) = self.clients.get(&client).copied() {
+            self.take_over(old, connect.clean);
+        }
+        let expiry = connect.session_expiry.min(self.limits.session_expiry);
+        let present = self.clients.contains_key(&client);
+        let id = match self.clients.get(&client) {
+            Some(id) => *id,
+            None => {
+                let id = self.new_id();
+                self.clients.insert(Arc::clone(&client), id);
+                self.sessions.insert(id, Session::new(who, expiry));
+                id
+            }
+        };
+        self.set_expiry(id, expiry);
+        let properties = self.connack_properties(connect, expiry, assigned.then(|| client.to_string()));
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.generation += 1;
+            session.will = None;
+            session.on_wire = 0;
+            let mut connected = Connection::new(connection, outbox, connect, &self.limits);
+            encode::connack(&mut connected.staged, connect.version, present, &properties);
+            session.connection = Some(connected);
+        }
+        self.connections.insert(connection, id);
+        self.dirty.insert(id);
+        self.pump(id);
+    }
+
+    /// The same client identifier connects again: the older connection ends, and its session too if it is not wanted.
+    fn take_over(&mut self, id: u64, clean: bool) {
+        self.write(id, |connection| {
+            let said = "the same client identifier connected anew";
+            encode::disconnect(&mut connection.staged, connection.version, Reason::SessionTakenOver, said);
+        });
+        self.detach(id, true);
+        if clean {
+            self.end_session(id);
+        }
+    }
+
+    /// How long the session lives without its client; with it goes whether it is on disk.
+    pub(super) fn set_expiry(&mut self, id: u64, expiry: u32) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.expiry = expiry;
+        let durable = self.durable && expiry > 0;
+        if session.durable && !durable {
+            self.forget_on_disk(id);
+        } else if durable {
+            session.durable = true;
+            let saved = SavedSession { user: session.who.user.clone(), expiry };
+            self.changes.sessions.insert(Arc::clone(&session.who.client), Some(saved));
+            self.changes.urgent = true;
+        }
+    }
+
+    fn connack_properties(&self, connect: &Connect, expiry: u32, assigned: Option<String>) -> ConnAckProperties {
+        let limits = &self.limits;
+        let keep_alive = effective_keep_alive(connect.keep_alive, limits.keep_alive);
+        ConnAckProperties {
+            session_expiry: (expiry != connect.session_expiry).then_some(expiry),
+            receive_maximum: (limits.receive_maximum < u16::MAX).then_some(limits.receive_maximum),
+            maximum_packet: u32::try_from(limits.packet_bytes).ok(),
+            alias_maximum: limits.topic_aliases,
+            assigned_client: assigned,
+            keep_alive: (keep_alive != connect.keep_alive).then_some(keep_alive),
+        }
+    }
+}
+
+/// The keep-alive that holds, seconds: the client's, unless it is longer than `longest` or none. 0 is none.
+pub(crate) fn effective_keep_alive(asked: u16, longest: u16) -> u16 {
+    if longest > 0 && (asked == 0 || asked > longest) { longest } else { asked }
+}
+
+/// A client identifier that nobody guesses.
+fn random_name() -> Result<Arc<str>, Fault> {
+    let mut bytes = [0; 12];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| Fault::new(Reason::Unspecified, "no client identifier could be made"))?;
+    let mut name = String::from("auto-");
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    Ok(name.into())
+}

@@ -1,0 +1,83 @@
+//! This process as publisher and subscriber, without a socket.
+
+use std::sync::Arc;
+
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
+
+use super::Core;
+use crate::{
+    counters::Counters,
+    error::PublishError,
+    index::{Entry, Subscriber},
+    message::{Message, QoS},
+    topic,
+};
+
+/// Where a receiver's messages go.
+pub(crate) type Delivery = mpsc::Sender<Arc<Message>>;
+
+/// A receiver in this process.
+#[derive(Debug)]
+pub(super) struct Local {
+    filter: String,
+    receiver: Delivery,
+}
+
+impl Local {
+    /// Whether it has no room. Nobody else sends: room that is seen is there.
+    pub(super) fn is_full(&self) -> bool {
+        self.receiver.capacity() == 0 && !self.receiver.is_closed()
+    }
+}
+
+impl Core {
+    /// This process publishes; above QoS 0 it waits with everybody else.
+    pub(super) fn publish_local(&mut self, message: Message, done: Option<oneshot::Sender<Result<(), PublishError>>>) {
+        match done {
+            Some(done) if self.must_wait(&message, None) => self.hold_local(message, done),
+            done => {
+                self.accept(&Arc::new(message), None);
+                self.answers.extend(done.map(|done| (done, Ok(()))));
+            }
+        }
+    }
+
+    /// This process subscribes; retained messages come first.
+    pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery) {
+        // The handle has looked at it.
+        let Ok(parsed) = topic::parse_filter(&filter) else { return };
+        let id = self.new_id();
+        let entry = Entry {
+            who: Subscriber::Local(id),
+            qos: QoS::ExactlyOnce,
+            no_local: false,
+            retain_as_published: true,
+            subscription_id: None,
+        };
+        self.index.insert(parsed, entry);
+        let retained = if parsed.share.is_none() { self.retained.matching(parsed.filter) } else { Vec::new() };
+        self.locals.insert(id, Local { filter, receiver });
+        let now = self.now;
+        for message in retained.iter().filter(|message| !message.expired(now)) {
+            self.hand_over(id, message);
+        }
+    }
+
+    /// Gives a message to a receiver, which is forgotten if nobody holds it any more.
+    pub(super) fn hand_over(&mut self, id: u64, message: &Arc<Message>) {
+        let Some(local) = self.locals.get(&id) else { return };
+        match local.receiver.try_send(Arc::clone(message)) {
+            Ok(()) => Counters::count(&self.counters.sent),
+            Err(TrySendError::Full(_)) => Counters::count(&self.counters.dropped),
+            Err(TrySendError::Closed(_)) => {
+                if let Ok(filter) = topic::parse_filter(&local.filter) {
+                    self.index.remove(filter, Subscriber::Local(id));
+                }
+                self.locals.remove(&id);
+            }
+        }
+    }
+}

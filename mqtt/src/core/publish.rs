@@ -1,0 +1,175 @@
+//! PUBLISH: taken once, kept if it is to be, and given to whoever subscribes.
+
+use std::sync::Arc;
+
+use super::{Core, Flow, deliver::Parcel};
+use crate::{
+    codec::{Publish, encode::AckKind},
+    counters::Counters,
+    index::{Entry, Subscriber},
+    message::{Message, QoS},
+    reason::{Fault, Reason},
+};
+
+impl Core {
+    /// A client publishes.
+    pub(super) fn publish(&mut self, id: u64, publish: &Publish) -> Result<Flow, Fault> {
+        let topic = self.resolve(id, publish)?;
+        let Some(session) = self.sessions.get(&id) else { return Ok(Flow::Done) };
+        if publish.qos == QoS::ExactlyOnce {
+            if session.incoming.contains(&publish.id) {
+                self.answer(id, AckKind::PubRec, publish.id, Reason::Success);
+                return Ok(Flow::Done);
+            }
+            if session.incoming.len() >= usize::from(self.limits.receive_maximum) {
+                return Err(Fault::new(Reason::ReceiveMaximumExceeded, "more QoS 2 messages open than allowed"));
+            }
+        }
+        if !self.access.may_publish(&session.who, &topic) {
+            Counters::count(&self.counters.refused);
+            tracing::debug!(client = %session.who.client, %topic, "publication refused");
+            self.acknowledge(id, publish, Reason::NotAuthorized);
+            return Ok(Flow::Done);
+        }
+        let message = Arc::new(Message {
+            topic,
+            payload: publish.payload.clone(),
+            qos: publish.qos,
+            retain: publish.retain,
+            properties: publish.properties.clone(),
+            expires: publish.expiry.map(|seconds| self.now + u64::from(seconds) * 1000),
+        });
+        if publish.qos > QoS::AtMostOnce && self.must_wait(&message, Some(id)) {
+            return Ok(Flow::Wait);
+        }
+        let heard = self.accept(&message, Some(id));
+        self.acknowledge(id, publish, if heard { Reason::Success } else { Reason::NoMatchingSubscribers });
+        Ok(Flow::Done)
+    }
+
+    /// The topic, by name or by alias.
+    fn resolve(&mut self, id: u64, publish: &Publish) -> Result<Arc<str>, Fault> {
+        let Some(alias) = publish.alias else { return Ok(Arc::clone(&publish.topic)) };
+        let invalid = |said| Fault::new(Reason::TopicAliasInvalid, said);
+        if alias > self.limits.topic_aliases {
+            return Err(invalid("a topic alias higher than allowed"));
+        }
+        let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
+        let Some(connection) = connection else { return Ok(Arc::clone(&publish.topic)) };
+        if publish.topic.is_empty() {
+            return connection.aliases_in.get(&alias).cloned().ok_or(Fault::protocol("an unknown topic alias"));
+        }
+        connection.aliases_in.insert(alias, Arc::clone(&publish.topic));
+        Ok(Arc::clone(&publish.topic))
+    }
+
+    /// PUBACK or PUBREC. A QoS 2 message that was taken is remembered until it is released; a refused one is over.
+    fn acknowledge(&mut self, id: u64, publish: &Publish, reason: Reason) {
+        match publish.qos {
+            QoS::AtMostOnce => {}
+            QoS::AtLeastOnce => self.answer(id, AckKind::PubAck, publish.id, reason),
+            QoS::ExactlyOnce => {
+                // 3.1.1 cannot refuse: its client goes on with PUBREL, and must find the identifier.
+                let over = reason.code() >= 0x80 && self.version(id) == crate::codec::Version::V5;
+                if let Some(session) = self.sessions.get_mut(&id).filter(|_| !over) {
+                    session.incoming.insert(publish.id);
+                    if session.durable {
+                        let key = (Arc::clone(&session.who.client), publish.id);
+                        self.changes.incoming.insert(key, true);
+                        self.changes.urgent = true;
+                    }
+                }
+                self.answer(id, AckKind::PubRec, publish.id, reason);
+            }
+        }
+    }
+
+    /// Keeps and routes a message; false if nobody subscribes to it.
+    pub(super) fn accept(&mut self, message: &Arc<Message>, from: Option<u64>) -> bool {
+        Counters::count(&self.counters.received);
+        if message.retain {
+            self.retain(message);
+        }
+        self.route(message, from)
+    }
+
+    fn retain(&mut self, message: &Arc<Message>) {
+        if message.payload.is_empty() {
+            return self.forget_retained(&message.topic);
+        }
+        if !self.retained.keep(Arc::clone(message)) {
+            Counters::count(&self.counters.refused);
+            tracing::warn!(topic = %message.topic, "no room for another retained message; raise the bound or delete some");
+            return;
+        }
+        if message.expires.is_some() {
+            self.timers.sweep(self.now);
+        }
+        if self.durable {
+            self.changes.retained.insert(Arc::clone(&message.topic), Some(Arc::clone(message)));
+            self.changes.urgent |= message.qos > QoS::AtMostOnce;
+        }
+    }
+
+    /// Deletes what is kept for `topic`.
+    pub(super) fn forget_retained(&mut self, topic: &str) {
+        if self.retained.forget(topic) && self.durable {
+            self.changes.retained.insert(topic.into(), None);
+            self.changes.urgent = true;
+        }
+    }
+
+    fn route(&mut self, message: &Arc<Message>, from: Option<u64>) -> bool {
+        let mut found = std::mem::take(&mut self.found);
+        self.index.find(&message.topic, &mut found);
+        let heard = !found.each.is_empty() || !found.groups.is_empty();
+        let publisher = from.map(Subscriber::Session);
+        found.each.retain(|entry| !(entry.no_local && publisher == Some(entry.who)));
+        found.each.sort_unstable_by_key(|entry| entry.who);
+        for entries in found.each.chunk_by(|a, b| a.who == b.who) {
+            self.give(message, entries);
+        }
+        for group in &found.groups {
+            let chosen = self.choose(group, message);
+            self.give(message, &group[chosen..=chosen]);
+        }
+        found.each.clear();
+        found.groups.clear();
+        self.found = found;
+        heard
+    }
+
+    /// One copy for one subscriber, whose matching subscriptions are `entries`: the highest QoS, every identifier.
+    fn give(&mut self, message: &Arc<Message>, entries: &[Entry]) {
+        let Some(first) = entries.first() else { return };
+        match first.who {
+            Subscriber::Local(id) => self.hand_over(id, message),
+            Subscriber::Session(id) => {
+                let qos = entries.iter().map(|entry| entry.qos).max().unwrap_or(first.qos);
+                let ids: Vec<u32> = entries.iter().filter_map(|entry| entry.subscription_id).collect();
+                let parcel = Parcel {
+                    message,
+                    qos: qos.min(message.qos),
+                    retain: message.retain && entries.iter().any(|entry| entry.retain_as_published),
+                    subscription_ids: &ids,
+                    regardless: false,
+                };
+                self.deliver(id, &parcel);
+            }
+        }
+    }
+
+    /// The member of a share whose turn it is: a connected one with room, if there is one.
+    fn choose(&mut self, group: &[Entry], message: &Message) -> usize {
+        self.shared_turn = self.shared_turn.wrapping_add(1);
+        let turns = (0..group.len()).map(|step| (self.shared_turn.wrapping_add(step)) % group.len());
+        let ready = |position: &usize| match group[*position].who {
+            Subscriber::Local(_) => true,
+            Subscriber::Session(id) => self.sessions.get(&id).is_some_and(|session| {
+                session.connection.as_ref().is_some_and(|connection| !connection.is_full(&self.limits))
+                    && !session.is_full(message.weight(), &self.limits)
+            }),
+        };
+        turns.clone().find(ready).or_else(|| turns.clone().next()).unwrap_or(0)
+    }
+}

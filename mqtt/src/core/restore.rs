@@ -1,0 +1,78 @@
+//! The state as the disk has it.
+
+use std::sync::Arc;
+
+use super::{
+    Core,
+    session::{Inflight, Session},
+    timers::Due,
+};
+use crate::{
+    access::Identity,
+    store::{Saved, SavedMessage},
+    topic,
+};
+
+impl Core {
+    /// Takes over what was saved. The time that sessions live without their clients begins anew: how long the broker was
+    /// away says nothing about the clients.
+    pub(crate) fn restore(&mut self, saved: Saved, now: u64) {
+        self.now = now;
+        for (client, session) in saved.sessions {
+            let id = self.new_id();
+            let who = Identity { client: Arc::clone(&client), user: session.user };
+            let expiry = session.expiry.min(self.limits.session_expiry);
+            let mut session = Session::new(who, expiry);
+            session.durable = true;
+            self.sessions.insert(id, session);
+            self.clients.insert(client, id);
+            if expiry != u32::MAX {
+                self.timers.add(now + u64::from(expiry) * 1000, Due::Expiry(id, 0));
+            }
+        }
+        for (client, filter, subscription) in saved.subscriptions {
+            let (Some(id), Ok(parsed)) = (self.clients.get(&client).copied(), topic::parse_filter(&filter)) else {
+                continue;
+            };
+            self.index_subscription(id, parsed, subscription);
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.subscriptions.insert(filter, subscription);
+            }
+        }
+        for (client, packet) in saved.incoming {
+            let id = self.clients.get(&client);
+            if let Some(session) = id.and_then(|id| self.sessions.get_mut(id)) {
+                session.incoming.insert(packet);
+            }
+        }
+        for message in saved.messages {
+            self.restore_message(message);
+        }
+        for message in saved.retained {
+            if message.expires.is_some() {
+                self.timers.sweep(now);
+            }
+            if !self.retained.keep(Arc::clone(&message)) {
+                tracing::warn!(topic = %message.topic, "a retained message is beyond the bound, which is lower than it was");
+            }
+        }
+    }
+
+    fn restore_message(&mut self, saved: SavedMessage) {
+        let sequence = saved.queued.sequence;
+        self.sequence = self.sequence.max(sequence);
+        let id = self.clients.get(&saved.client);
+        let Some(session) = id.and_then(|id| self.sessions.get_mut(id)) else {
+            return self.changes.delete(sequence);
+        };
+        let weight = if saved.released { 0 } else { saved.queued.message.weight() };
+        session.bytes += weight;
+        self.queued_bytes += weight;
+        if saved.id == 0 {
+            session.pending.push_back(saved.queued);
+        } else {
+            let queued = (!saved.released).then_some(saved.queued);
+            session.restore_inflight(Inflight { id: saved.id, sequence, queued });
+        }
+    }
+}

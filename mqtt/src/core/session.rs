@@ -1,0 +1,193 @@
+//! One client's session, and its connection while there is one.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use bytes::BytesMut;
+
+use crate::{
+    access::Identity,
+    codec::{
+        Version, Will,
+        encode::{self, Outgoing},
+    },
+    config::Limits,
+    outbox::Outbox,
+    store::{Queued, Subscription},
+};
+
+/// What the broker knows of a client identifier.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) who: Identity,
+    /// Seconds that it lives without its client.
+    pub(crate) expiry: u32,
+    /// Whether it is on disk.
+    pub(crate) durable: bool,
+    pub(crate) connection: Option<Connection>,
+    pub(crate) subscriptions: HashMap<Arc<str>, Subscription>,
+    /// Waiting to be sent.
+    pub(crate) pending: VecDeque<Queued>,
+    /// Sent, in this order; the first `on_wire` of them on this connection.
+    pub(crate) inflight: VecDeque<Inflight>,
+    pub(crate) on_wire: usize,
+    /// Weight of `pending` and of `inflight`.
+    pub(crate) bytes: usize,
+    /// QoS 2 messages that were taken and not yet released.
+    pub(crate) incoming: HashSet<u16>,
+    /// The will of a client that is lost, while its delay lasts.
+    pub(crate) will: Option<Will>,
+    /// Grows with each connection: a timer of an earlier one is void.
+    pub(crate) generation: u64,
+    next_id: u16,
+    used_ids: HashSet<u16>,
+}
+
+/// A message that was sent and not acknowledged.
+#[derive(Debug)]
+pub(crate) struct Inflight {
+    pub(crate) id: u16,
+    pub(crate) sequence: u64,
+    /// None when the client has it (PUBREC) and PUBREL is due.
+    pub(crate) queued: Option<Queued>,
+}
+
+/// A connected client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) id: u64,
+    pub(crate) version: Version,
+    pub(crate) outbox: Arc<Outbox>,
+    /// Bytes of this turn.
+    pub(crate) staged: BytesMut,
+    pub(crate) will: Option<Will>,
+    /// Messages above QoS 0 that may be unacknowledged.
+    pub(crate) window: usize,
+    pub(crate) maximum_packet: usize,
+    pub(crate) problem_information: bool,
+    pub(crate) aliases_in: HashMap<u16, Arc<str>>,
+    aliases_out: HashMap<Arc<str>, u16>,
+    alias_maximum: usize,
+}
+
+/// What became of a message that was to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Yes,
+    /// Larger than the client takes.
+    TooLarge,
+}
+
+impl Session {
+    /// A new one.
+    pub(crate) fn new(who: Identity, expiry: u32) -> Self {
+        Self {
+            who,
+            expiry,
+            durable: false,
+            connection: None,
+            subscriptions: HashMap::new(),
+            pending: VecDeque::new(),
+            inflight: VecDeque::new(),
+            on_wire: 0,
+            bytes: 0,
+            incoming: HashSet::new(),
+            will: None,
+            generation: 0,
+            next_id: 0,
+            used_ids: HashSet::new(),
+        }
+    }
+
+    /// A packet identifier that is not in use. There are 65,535, and the bound of messages in flight is lower.
+    pub(crate) fn take_id(&mut self) -> u16 {
+        loop {
+            self.next_id = self.next_id.wrapping_add(1);
+            if self.next_id != 0 && self.used_ids.insert(self.next_id) {
+                return self.next_id;
+            }
+        }
+    }
+
+    /// Puts a message in flight, as it was before a restart of the broker.
+    pub(crate) fn restore_inflight(&mut self, inflight: Inflight) {
+        self.used_ids.insert(inflight.id);
+        self.next_id = inflight.id;
+        self.inflight.push_back(inflight);
+    }
+
+    /// The place of what was sent as `id` on this connection.
+    pub(crate) fn position(&self, id: u16) -> Option<usize> {
+        self.inflight.iter().take(self.on_wire).position(|inflight| inflight.id == id)
+    }
+
+    /// What is at `position` is done with.
+    pub(crate) fn finish(&mut self, position: usize) -> Option<Inflight> {
+        let done = self.inflight.remove(position)?;
+        self.used_ids.remove(&done.id);
+        if position < self.on_wire {
+            self.on_wire -= 1;
+        }
+        Some(done)
+    }
+
+    /// Messages that count against the bound.
+    pub(crate) fn queued(&self) -> usize {
+        self.pending.len() + self.inflight.len()
+    }
+
+    /// Whether one more message of `weight` is too many.
+    pub(crate) fn is_full(&self, weight: usize, limits: &Limits) -> bool {
+        self.queued() >= limits.queued_messages || self.bytes + weight > limits.queued_bytes
+    }
+}
+
+impl Connection {
+    /// A connection whose CONNECT was accepted.
+    pub(crate) fn new(id: u64, outbox: Arc<Outbox>, connect: &crate::codec::Connect, limits: &Limits) -> Self {
+        Self {
+            id,
+            version: connect.version,
+            outbox,
+            staged: BytesMut::new(),
+            will: connect.will.clone(),
+            window: usize::from(connect.receive_maximum.min(limits.inflight)),
+            maximum_packet: connect.maximum_packet as usize,
+            problem_information: connect.problem_information,
+            aliases_in: HashMap::new(),
+            aliases_out: HashMap::new(),
+            alias_maximum: usize::from(connect.alias_maximum.min(limits.topic_aliases)),
+        }
+    }
+
+    /// Whether its client is behind.
+    pub(crate) fn is_full(&self, limits: &Limits) -> bool {
+        self.staged.len() + self.outbox.waiting() > limits.buffered_bytes
+    }
+
+    /// Writes a PUBLISH, with an alias in place of a topic that was sent before.
+    pub(crate) fn publish(&mut self, mut outgoing: Outgoing<'_>) -> Written {
+        let topic = &outgoing.message.topic;
+        let mut named = None;
+        if self.alias_maximum > 0 {
+            match self.aliases_out.get(topic) {
+                Some(alias) => outgoing.alias = Some((*alias, true)),
+                None if self.aliases_out.len() < self.alias_maximum => {
+                    let alias = self.aliases_out.len() as u16 + 1;
+                    outgoing.alias = Some((alias, false));
+                    named = Some(alias);
+                }
+                None => {}
+            }
+        }
+        if !encode::publish(&mut self.staged, self.version, &outgoing, self.maximum_packet) {
+            return Written::TooLarge;
+        }
+        if let Some(alias) = named {
+            self.aliases_out.insert(Arc::clone(topic), alias);
+        }
+        Written::Yes
+    }
+}

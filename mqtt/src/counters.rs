@@ -1,0 +1,67 @@
+//! What has been counted since the start.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters, written by the broker and read by anybody.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) received: AtomicU64,
+    pub(crate) sent: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) faults: AtomicU64,
+    pub(crate) slow: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) sessions: AtomicU64,
+    pub(crate) retained: AtomicU64,
+    pub(crate) queued_bytes: AtomicU64,
+}
+
+/// A reading of the counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages taken from publishers, those in this process included.
+    pub received: u64,
+    /// Messages written for clients or put before receivers in this process.
+    pub sent: u64,
+    /// Messages that a full queue, an expiry or a client's maximum packet size kept from one subscriber.
+    pub dropped: u64,
+    /// Connections, publications and subscriptions that were refused.
+    pub refused: u64,
+    /// Connections ended for malformed or forbidden packets.
+    pub faults: u64,
+    /// Clients cut off because they did not keep up.
+    pub slow: u64,
+    /// Connected clients now.
+    pub connections: u64,
+    /// Sessions now.
+    pub sessions: u64,
+    /// Retained messages now.
+    pub retained: u64,
+    /// Bytes kept for sessions now.
+    pub queued_bytes: u64,
+}
+
+impl Counters {
+    /// Adds one.
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All of them.
+    pub(crate) fn read(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            received: read(&self.received),
+            sent: read(&self.sent),
+            dropped: read(&self.dropped),
+            refused: read(&self.refused),
+            faults: read(&self.faults),
+            slow: read(&self.slow),
+            connections: read(&self.connections),
+            sessions: read(&self.sessions),
+            retained: read(&self.retained),
+            queued_bytes: read(&self.queued_bytes),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What can go wrong with the broker as a whole, and with a publication of this process.
+
+use std::{io, net::SocketAddr, path::PathBuf};
+
+use crate::{reason::Fault, store::StoreError};
+
+/// The broker cannot start, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A port cannot be had.
+    #[error("cannot listen on {address}; is another broker running there?")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// A PEM file cannot be read.
+    #[error("cannot read {what} from {}; it must be a PEM file that this process may read", path.display())]
+    Pem {
+        /// What it should hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rustls_pki_types::pem::Error,
+    },
+    /// The certificate and the key do not make a TLS server.
+    #[error("cannot make a TLS server of {}; key and certificate must belong together", path.display())]
+    Tls {
+        /// The certificate.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+    /// The client authorities cannot be used.
+    #[error("cannot verify client certificates with {}; it must hold at least one authority", path.display())]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rustls::server::VerifierBuilderError,
+    },
+    /// The database failed: what is not on disk is not acknowledged, so the broker ends and reads the disk again when restarted.
+    #[error("the MQTT broker cannot keep what it acknowledges")]
+    Store(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Box::new(error))
+    }
+}
+
+/// A publication or subscription of this process failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// Not a topic name, or not a filter.
+    #[error("the topic cannot be used")]
+    Topic(#[source] Fault),
+    /// A subscriber has had no room for ten seconds.
+    #[error("a subscriber's queue is full; it takes too few messages")]
+    Full,
+    /// The broker has ended.
+    #[error("the MQTT broker has stopped")]
+    Stopped,
+}

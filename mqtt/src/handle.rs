@@ -1,0 +1,114 @@
+//! The broker as this process uses it: no socket, no bytes.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::{
+    core::Command,
+    counters::{Counters, Counts},
+    error::PublishError,
+    message::{Message, QoS},
+    topic,
+};
+
+/// A broker's door for the process it runs in. Access rules are for clients; this process may do everything.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) room: Arc<Notify>,
+    pub(crate) addresses: Arc<[SocketAddr]>,
+}
+
+impl Handle {
+    /// Publishes. At QoS 0 it returns when the broker has the message; above, when every persistent subscriber's copy is on
+    /// disk and every receiver of this process has it, or [`PublishError::Full`] after ten seconds.
+    ///
+    /// A task that empties a [`Subscription`] should not itself publish above QoS 0 to that subscription's topics: it would
+    /// wait for itself.
+    pub async fn publish(
+        &self,
+        topic: impl Into<Arc<str>>,
+        payload: impl Into<Bytes>,
+        qos: QoS,
+        retain: bool,
+    ) -> Result<(), PublishError> {
+        let topic = topic.into();
+        topic::check_name(&topic).map_err(PublishError::Topic)?;
+        let message = Message::new(topic, payload.into(), qos, retain);
+        if qos == QoS::AtMostOnce {
+            return self.send(Command::Publish { message, done: None }).await;
+        }
+        let (done, answer) = oneshot::channel();
+        self.send(Command::Publish { message, done: Some(done) }).await?;
+        answer.await.unwrap_or(Err(PublishError::Stopped))
+    }
+
+    /// Subscribes with a queue of `capacity` messages (at least 1), retained messages first. When it is full, messages of
+    /// QoS 0 are dropped and counted, and publishers above QoS 0 wait.
+    pub async fn subscribe(&self, filter: &str, capacity: usize) -> Result<Subscription, PublishError> {
+        topic::parse_filter(filter).map_err(PublishError::Topic)?;
+        let capacity = capacity.max(1);
+        let (receiver, messages) = mpsc::channel(capacity);
+        let (done, answer) = oneshot::channel();
+        self.send(Command::Subscribe { filter: filter.to_owned(), receiver, done }).await?;
+        answer.await.map_err(|_| PublishError::Stopped)?;
+        Ok(Subscription { messages, capacity, room: Arc::clone(&self.room) })
+    }
+
+    /// What has been counted since the start.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counters.read()
+    }
+
+    /// Where clients connect, in the order of the configuration's listeners.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    async fn send(&self, command: Command) -> Result<(), PublishError> {
+        self.commands.send(command).await.map_err(|_| PublishError::Stopped)
+    }
+}
+
+/// Messages of one filter; it ends with this value.
+#[derive(Debug)]
+pub struct Subscription {
+    messages: mpsc::Receiver<Arc<Message>>,
+    capacity: usize,
+    room: Arc<Notify>,
+}
+
+impl Subscription {
+    /// The next message; none when the broker has ended. Cancel-safe: no message is lost with a dropped future.
+    pub async fn recv(&mut self) -> Option<Arc<Message>> {
+        let message = self.messages.recv().await;
+        self.tell();
+        message
+    }
+
+    /// Up to `limit` messages at once, appended to `into`; 0 when the broker has ended. Cancel-safe.
+    pub async fn recv_many(&mut self, into: &mut Vec<Arc<Message>>, limit: usize) -> usize {
+        let count = self.messages.recv_many(into, limit).await;
+        self.tell();
+        count
+    }
+
+    /// Publishers may wait for room: they are told early enough, and not for each message.
+    fn tell(&self) {
+        if self.messages.is_empty() || self.messages.len() + 1 >= self.capacity {
+            self.room.notify_one();
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.messages.close();
+        self.room.notify_one();
+    }
+}

@@ -1,0 +1,144 @@
+//! Who subscribes to what: a tree with one node for each level of a filter.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    message::QoS,
+    topic::{Filter, hidden},
+};
+
+/// Whom a message goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Subscriber {
+    /// A client's session.
+    Session(u64),
+    /// A receiver in this process.
+    Local(u64),
+}
+
+/// One subscription as it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) who: Subscriber,
+    pub(crate) qos: QoS,
+    pub(crate) no_local: bool,
+    pub(crate) retain_as_published: bool,
+    pub(crate) subscription_id: Option<u32>,
+}
+
+/// What a topic found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Each gets the message.
+    pub(crate) each: Vec<Entry>,
+    /// Of each group, one gets it.
+    pub(crate) groups: Vec<Vec<Entry>>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    children: HashMap<Box<str>, Node>,
+    entries: Vec<Entry>,
+    shared: Vec<(Arc<str>, Vec<Entry>)>,
+}
+
+/// All subscriptions.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    root: Node,
+}
+
+impl Index {
+    /// Adds `entry`, in place of an earlier one of the same subscriber.
+    pub(crate) fn insert(&mut self, filter: Filter<'_>, entry: Entry) {
+        let mut node = &mut self.root;
+        for level in filter.filter.split('/') {
+            node = node.children.entry(level.into()).or_default();
+        }
+        let entries = match filter.share {
+            None => &mut node.entries,
+            Some(name) => node.group(name),
+        };
+        match entries.iter_mut().find(|old| old.who == entry.who) {
+            Some(old) => *old = entry,
+            None => entries.push(entry),
+        }
+    }
+
+    /// Removes the subscription of `who`, and nodes that nobody needs any more.
+    pub(crate) fn remove(&mut self, filter: Filter<'_>, who: Subscriber) {
+        let levels: Vec<&str> = filter.filter.split('/').collect();
+        self.root.remove(&levels, filter.share, who);
+    }
+
+    /// Adds to `found` everyone whose filter matches `topic`.
+    pub(crate) fn find(&self, topic: &str, found: &mut Found) {
+        self.root.find(Some(topic), hidden(topic), found);
+    }
+
+    /// Whether nothing is left.
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.root.is_empty()
+    }
+}
+
+impl Node {
+    fn group(&mut self, name: &str) -> &mut Vec<Entry> {
+        let position = self.shared.iter().position(|(group, _)| **group == *name).unwrap_or_else(|| {
+            self.shared.push((name.into(), Vec::new()));
+            self.shared.len() - 1
+        });
+        &mut self.shared[position].1
+    }
+
+    fn is_empty(&self) -> bool {
+        self.children.is_empty() && self.entries.is_empty() && self.shared.is_empty()
+    }
+
+    /// As deep as a filter has levels, which is bounded.
+    fn remove(&mut self, levels: &[&str], share: Option<&str>, who: Subscriber) {
+        let Some((level, rest)) = levels.split_first() else {
+            match share {
+                None => self.entries.retain(|entry| entry.who != who),
+                Some(name) => {
+                    self.group(name).retain(|entry| entry.who != who);
+                    self.shared.retain(|(_, entries)| !entries.is_empty());
+                }
+            }
+            return;
+        };
+        if let Some(child) = self.children.get_mut(*level) {
+            child.remove(rest, share, who);
+            if child.is_empty() {
+                self.children.remove(*level);
+            }
+        }
+    }
+
+    fn take(&self, found: &mut Found) {
+        found.each.extend_from_slice(&self.entries);
+        found.groups.extend(self.shared.iter().map(|(_, entries)| entries.clone()));
+    }
+
+    /// `rest` is none when every level of the topic has been matched; `system` holds for a first level with `$`.
+    fn find(&self, rest: Option<&str>, system: bool, found: &mut Found) {
+        if !system && let Some(all) = self.children.get("#") {
+            all.take(found);
+        }
+        let Some(rest) = rest else { return self.take(found) };
+        let (level, after) = match rest.split_once('/') {
+            Some((level, after)) => (level, Some(after)),
+            None => (rest, None),
+        };
+        if let Some(child) = self.children.get(level) {
+            child.find(after, false, found);
+        }
+        if !system && let Some(child) = self.children.get("+") {
+            child.find(after, false, found);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! One connection: bytes in, packets to the broker; bytes of the outbox out.
+
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::Semaphore,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use super::Door;
+use crate::{
+    codec::{Connect, Packet, Version, decode, encode},
+    core::{Batch, Command, effective_keep_alive},
+    counters::Counters,
+    outbox::Outbox,
+    reason::{Fault, Reason},
+};
+
+/// A CONNECT holds at most five fields of 64 KiB; until it is known who asks, no more than this is held for anybody.
+const CONNECT_BYTES: usize = 256 * 1024;
+
+/// Bytes asked of the socket at once: few for a connection that says little, more for one that fills what it was given.
+const READ: std::ops::RangeInclusive<usize> = 2 * 1024..=64 * 1024;
+
+/// Packets handed over at once.
+const PACKETS: usize = 256;
+
+/// Batches on their way to the broker: one being worked on, one being filled.
+const BATCHES: usize = 2;
+
+/// How long a connection that has ended may take for its last bytes, and for its client to close.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Serves a connection until it ends; `certificate` is the name in a verified client certificate.
+pub(super) async fn run(
+    door: &Door,
+    id: u64,
+    certificate: Option<Arc<str>>,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+) {
+    let outbox = Arc::new(Outbox::default());
+    let mut incoming = Incoming { door, id, reader, buffer: BytesMut::new(), ask: *READ.start() };
+    let Some(first) = incoming.first(&outbox).await else {
+        let mut writer = writer;
+        return last_bytes(&outbox, &mut writer).await;
+    };
+    let (version, keep_alive) = (first.version, keep_alive(door, &first));
+    let command = Command::Connect { connection: id, connect: first, certificate, outbox: Arc::clone(&outbox) };
+    if door.commands.send(command).await.is_err() {
+        return;
+    }
+    let mut writing = std::pin::pin!(write(door, id, &outbox, writer));
+    // The writer ends when the outbox is closed or the socket fails; then nothing that could be read matters. Reading is
+    // dropped at an await, and whatever was decoded and not handed over is not acknowledged.
+    let ended = tokio::select! {
+        _ = &mut writing => None,
+        ended = incoming.packets(version, keep_alive) => Some(ended),
+    };
+    let fault = ended.and_then(Result::err);
+    let sent = door.commands.send(Command::Closed { connection: id, fault }).await;
+    if ended.is_some() && sent.is_ok() {
+        // The broker may hold packets of this connection before it sees its end; a fault's DISCONNECT waits with them.
+        let _ = timeout(LINGER, &mut writing).await;
+    }
+    if fault.is_some() || outbox.is_closed() {
+        incoming.discard().await;
+    }
+}
+
+fn keep_alive(door: &Door, connect: &Connect) -> Option<Duration> {
+    let seconds = effective_keep_alive(connect.keep_alive, door.limits.keep_alive);
+    (seconds > 0).then(|| Duration::from_millis(u64::from(seconds) * 1500))
+}
+
+/// The reading side.
+struct Incoming<'a, R> {
+    door: &'a Door,
+    id: u64,
+    reader: R,
+    buffer: BytesMut,
+    ask: usize,
+}
+
+impl<R: AsyncRead + Unpin> Incoming<'_, R> {
+    /// CONNECT, within its time; a refusal is left in `outbox`.
+    async fn first(&mut self, outbox: &Outbox) -> Option<Box<Connect>> {
+        let deadline = Instant::now() + self.door.limits.connect_timeout;
+        let limit = self.door.limits.packet_bytes.min(CONNECT_BYTES);
+        loop {
+            match decode(&mut self.buffer, limit, None) {
+                Ok(Some(Packet::Connect(connect))) => return Some(connect),
+                Ok(Some(_)) => return None,
+                Ok(None) => {}
+                Err(fault) => {
+                    Counters::count(&self.door.counters.faults);
+                    tracing::debug!(%fault, "not a CONNECT");
+                    let mut refusal = BytesMut::new();
+                    // Which version was meant is not known: both read this one.
+                    if fault.reason == Reason::UnsupportedVersion {
+                        encode::connack_refused(&mut refusal, Version::V311, fault.reason, fault.said);
+                    } else if is_version_5(&self.buffer) {
+                        encode::connack_refused(&mut refusal, Version::V5, fault.reason, fault.said);
+                    }
+                    outbox.push(&mut refusal);
+                    return None;
+                }
+            }
+            match timeout_at(deadline, self.read()).await {
+                Ok(Ok(count)) if count > 0 => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// Everything after CONNECT, until the end (`Ok`) or a fault.
+    async fn packets(&mut self, version: Version, keep_alive: Option<Duration>) -> Result<(), Fault> {
+        let batches = Arc::new(Semaphore::new(BATCHES));
+        let limit = self.door.limits.packet_bytes;
+        loop {
+            let mut packets = VecDeque::new();
+            let fault = loop {
+                match decode(&mut self.buffer, limit, Some(version)) {
+                    Ok(Some(packet)) => packets.push_back(packet),
+                    Ok(None) => break None,
+                    Err(fault) => break Some(fault),
+                }
+                if packets.len() >= PACKETS {
+                    break None;
+                }
+            };
+            let full = packets.len() >= PACKETS;
+            if !packets.is_empty() {
+                let permit = Arc::clone(&batches).acquire_owned().await.ok();
+                let batch = Batch { connection: self.id, packets, _permit: permit };
+                if self.door.commands.send(Command::Packets(batch)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            if full {
+                continue;
+            }
+            let read = match keep_alive {
+                Some(limit) => timeout(limit, self.read()).await.map_err(|_| {
+                    Fault::new(Reason::KeepAliveTimeout, "nothing was heard for one and a half times the keep-alive")
+                })?,
+                None => self.read().await,
+            };
+            if !matches!(read, Ok(count) if count > 0) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// More bytes. What is reserved follows what has arrived, never what a header promises.
+    async fn read(&mut self) -> io::Result<usize> {
+        self.buffer.reserve(self.ask);
+        let count = self.reader.read_buf(&mut self.buffer).await?;
+        if count >= self.ask {
+            self.ask = (self.ask * 2).min(*READ.end());
+        } else if self.buffer.len() < *READ.start() && count * 4 < self.ask {
+            self.ask = (self.ask / 2).max(*READ.start());
+        }
+        Ok(count)
+    }
+
+    /// Reads on for a moment: a socket closed over unread bytes takes with it what the client was told last.
+    async fn discard(&mut self) {
+        let deadline = Instant::now() + LINGER;
+        loop {
+            self.buffer.clear();
+            match timeout_at(deadline, self.read()).await {
+                Ok(Ok(count)) if count > 0 => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Whether a CONNECT that could not be read says that it is of version 5, behind a fixed header of any length.
+fn is_version_5(start: &[u8]) -> bool {
+    (2..=5).any(|header| start.get(header..header + 7).is_some_and(|body| body == b"\0\x04MQTT\x05"))
+}
+
+/// Writes what the outbox has until it is closed or the socket fails.
+async fn write(door: &Door, id: u64, outbox: &Outbox, mut writer: impl AsyncWrite + Unpin) -> io::Result<()> {
+    while let Some(bytes) = outbox.next().await {
+        tokio::select! {
+            sent = send(&mut writer, &bytes) => sent?,
+            // A client that is cut off because it does not read would keep its connection by not reading.
+            () = lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+        if outbox.written(bytes.len()) && door.commands.send(Command::Drained { connection: id }).await.is_err() {
+            break;
+        }
+    }
+    writer.shutdown().await
+}
+
+/// Waits until the connection has been closing for long enough.
+async fn lingered(outbox: &Outbox) {
+    outbox.closed().await;
+    sleep(LINGER).await;
+}
+
+async fn send(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    writer.write_all(bytes).await?;
+    writer.flush().await
+}
+
+/// The refusal of a connection that never reached the broker.
+async fn last_bytes(outbox: &Outbox, writer: &mut (impl AsyncWrite + Unpin)) {
+    outbox.close();
+    if let Some(bytes) = outbox.next().await {
+        // A client that is gone does not miss it.
+        let _ = timeout(LINGER, send(writer, &bytes)).await;
+    }
+    let _ = writer.shutdown().await;
+}

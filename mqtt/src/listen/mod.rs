@@ -1,0 +1,128 @@
+//! Listeners: from a port to connections.
+
+mod connection;
+mod tls;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{Limits, Listener},
+    core::Command,
+    counters::Counters,
+    error::Error,
+};
+
+/// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What connections share.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    limits: Arc<Limits>,
+    counters: Arc<Counters>,
+    commands: mpsc::Sender<Command>,
+    places: Arc<Semaphore>,
+    ids: Arc<AtomicU64>,
+}
+
+impl Door {
+    /// A door to the broker behind `commands`.
+    pub(crate) fn new(limits: Limits, counters: Arc<Counters>, commands: mpsc::Sender<Command>) -> Self {
+        let places = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+        Self { limits: Arc::new(limits), counters, commands, places, ids: Arc::new(AtomicU64::new(1)) }
+    }
+}
+
+/// A bound port.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    /// Where it is.
+    pub(crate) address: SocketAddr,
+    listener: TcpListener,
+    tls: Option<Acceptor>,
+}
+
+/// TLS; its contents are nobody's business.
+#[derive(Clone)]
+struct Acceptor(TlsAcceptor);
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl Listening {
+    /// Reads the certificates and binds the port.
+    pub(crate) async fn bind(listener: &Listener) -> Result<Self, Error> {
+        let tls = listener.tls.as_ref().map(tls::acceptor).transpose()?.map(Acceptor);
+        let failed = |source| Error::Listen { address: listener.address, source };
+        let bound = TcpListener::bind(listener.address).await.map_err(failed)?;
+        let address = bound.local_addr().map_err(failed)?;
+        Ok(Self { address, listener: bound, tls })
+    }
+
+    /// Accepts until `stop` is cancelled, then waits for its connections.
+    pub(crate) async fn accept(self, door: Door, stop: CancellationToken) {
+        let mut connections = JoinSet::new();
+        loop {
+            // Cancel-safe: a connection that was not accepted stays with the system.
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => match Arc::clone(&door.places).try_acquire_owned() {
+                    Ok(place) => drop(connections.spawn(serve(door.clone(), self.tls.clone(), stream, place))),
+                    Err(_) => {
+                        Counters::count(&door.counters.refused);
+                        tracing::warn!(%peer, "as many connections as there may be; this one is closed");
+                    }
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+        drop(self.listener);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+/// One connection from its first byte to its last.
+async fn serve(door: Door, tls: Option<Acceptor>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    // Without it the connection works as well, a little slower.
+    let _ = stream.set_nodelay(true);
+    let id = door.ids.fetch_add(1, Ordering::Relaxed);
+    let Some(tls) = tls else {
+        let (reader, writer) = stream.into_split();
+        return connection::run(&door, id, None, reader, writer).await;
+    };
+    match timeout(door.limits.connect_timeout, tls.0.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let name = tls::common_name(stream.get_ref().1);
+            let (reader, writer) = tokio::io::split(stream);
+            connection::run(&door, id, name, reader, writer).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+}

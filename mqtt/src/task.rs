@@ -1,0 +1,152 @@
+//! The one owner of the broker's state, and the turns in which it works.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::Config,
+    core::{Command, Core},
+    counters::Counters,
+    error::Error,
+    handle::Handle,
+    listen::{Door, Listening},
+    store::sqlite::SqliteStore,
+};
+
+/// Commands that wait: enough to keep the broker busy while others are woken. Senders wait when it is full.
+const COMMANDS: usize = 1024;
+
+/// Commands of one turn, and so of one commit.
+const TURN: usize = 256;
+
+/// How long connections may take to write their last bytes when the broker stops.
+const LAST_BYTES: Duration = Duration::from_secs(2);
+
+/// A broker that is bound and not yet running.
+#[derive(Debug)]
+pub struct Task {
+    core: Core,
+    store: Option<SqliteStore>,
+    commands: mpsc::Receiver<Command>,
+    room: Arc<Notify>,
+    listening: Vec<Listening>,
+    door: Door,
+    clock: Clock,
+}
+
+/// Milliseconds since 1970 that never go back or leap while the broker runs: a node's clock is set some time after its start.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    at_start: u64,
+    start: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { at_start: since.as_millis() as u64, start: Instant::now() }
+    }
+
+    fn now(self) -> u64 {
+        self.at_start + self.start.elapsed().as_millis() as u64
+    }
+}
+
+/// Opens the database, reads what it keeps, and binds the listeners; [`Task::run`] does the rest.
+pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
+    let counters = Arc::new(Counters::default());
+    let clock = Clock::start();
+    let limits = config.limits;
+    let mut core = Core::new(limits.clone(), config.access, Arc::clone(&counters), config.database.is_some());
+    let store = match &config.database {
+        None => None,
+        Some(path) => {
+            let mut store = SqliteStore::open(path).await?;
+            core.restore(store.load().await?, clock.now());
+            Some(store)
+        }
+    };
+    let mut listening = Vec::new();
+    for listener in &config.listeners {
+        listening.push(Listening::bind(listener).await?);
+    }
+    let addresses = listening.iter().map(|listening| listening.address).collect();
+    let (sender, commands) = mpsc::channel(COMMANDS);
+    let room = Arc::new(Notify::new());
+    let handle = Handle { commands: sender.clone(), counters: Arc::clone(&counters), room: Arc::clone(&room), addresses };
+    let door = Door::new(limits, counters, sender);
+    Ok((handle, Task { core, store, commands, room, listening, door, clock }))
+}
+
+impl Task {
+    /// Serves until `shutdown` is cancelled; then every client is told and what they left is written. It ends before that only
+    /// if the database fails.
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        let stop = shutdown.child_token();
+        let mut connections = JoinSet::new();
+        for listening in std::mem::take(&mut self.listening) {
+            connections.spawn(listening.accept(self.door.clone(), stop.clone()));
+        }
+        // What could not be committed must not leave either: connections are dropped with all that waits for them.
+        self.serve(&stop).await?;
+        stop.cancel();
+        // Nobody is listened to any more: senders must not wait.
+        self.commands.close();
+        self.core.flush();
+        let ended = timeout(LAST_BYTES, async { while connections.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            tracing::debug!("connections were cut off that did not take their last bytes");
+        }
+        Ok(())
+    }
+
+    async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Error> {
+        let mut turn = Vec::with_capacity(TURN);
+        loop {
+            let wake = self.core.wake().map(|when| Duration::from_millis(when.saturating_sub(self.clock.now())));
+            // Every arm is cancel-safe: messages stay in the channel, the token stays cancelled, a notification is kept.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                count = self.commands.recv_many(&mut turn, TURN) => if count == 0 { break },
+                () = self.room.notified() => self.core.local_room(),
+                () = sleep(wake.unwrap_or_default()), if wake.is_some() => {}
+            }
+            self.core.begin(self.clock.now());
+            for command in turn.drain(..) {
+                self.core.handle(command);
+                if self.core.is_heavy() {
+                    self.core.finish();
+                    end_turn(&mut self.core, &mut self.store).await?;
+                }
+            }
+            self.core.finish();
+            end_turn(&mut self.core, &mut self.store).await?;
+        }
+        self.core.begin(self.clock.now());
+        self.core.shut_down();
+        let last = self.core.last_changes();
+        if let Some(store) = &mut self.store {
+            store.commit(&last).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Disk first, then sockets.
+async fn end_turn(core: &mut Core, store: &mut Option<SqliteStore>) -> Result<(), Error> {
+    if let (Some(changes), Some(store)) = (core.changes(), store) {
+        store.commit(&changes).await?;
+    }
+    core.flush();
+    Ok(())
+}
