@@ -122,10 +122,7 @@ impl App {
         if config.edged.enable {
             let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime))?;
             let stop = shutdown.clone();
-            supervisor.spawn("edged", async move {
-                edged_task.run(stop).await;
-                Ok(())
-            });
+            supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
         }
         let stop = shutdown.clone();
         supervisor.spawn("metamanager", async move {
@@ -207,5 +204,6 @@ fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> edged:
             ..NodeConfig::default()
         },
         sync: SyncConfig { resync: pods.sync_frequency, ..SyncConfig::default() },
+        server: Some(pods.server).filter(|address| address.port() != 0),
     }
 }

@@ -1,6 +1,6 @@
 //! Hollow nodes: the real agent on the simulated runtime, any number of them in this process.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use agent::{app, config};
 use kubeapi::store::StoreError;
@@ -23,6 +23,8 @@ pub struct Options {
     pub qps: u32,
     /// How long a node's lease lasts, whole seconds; it is renewed four times as often.
     pub lease: Duration,
+    /// Where a node serves health, pods and metrics; only one node at a time can. `None`: nowhere.
+    pub server: Option<SocketAddr>,
 }
 
 impl Options {
@@ -34,6 +36,7 @@ impl Options {
             directory: directory.into(),
             qps: 30,
             lease: Duration::from_secs(40),
+            server: None,
         }
     }
 }

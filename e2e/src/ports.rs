@@ -18,7 +18,7 @@ const SHARES: u32 = 300;
 /// The number of ports that this process has handed out or found busy.
 static USED: AtomicU16 = AtomicU16::new(0);
 
-/// A cloud's three ports.
+/// A cloud's three ports, and its node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// Of the API.
@@ -27,12 +27,14 @@ pub struct Ports {
     pub https: u16,
     /// Of CloudHub.
     pub ws: u16,
+    /// Of the node's health and metrics.
+    pub node: u16,
 }
 
 impl Ports {
     /// Ports that nobody listens on.
     pub fn free() -> anyhow::Result<Self> {
-        Ok(Self { api: free()?, https: free()?, ws: free()? })
+        Ok(Self { api: free()?, https: free()?, ws: free()?, node: free()? })
     }
 }
 

@@ -117,6 +117,8 @@ pub struct Node {
     pub config: PathBuf,
     /// Where it keeps pods' volumes.
     pub pods: PathBuf,
+    /// Where it serves health and metrics.
+    pub port: u16,
 }
 
 impl Node {
@@ -125,7 +127,7 @@ impl Node {
         let config = Self::configure(directory, cloud.ports, token)?;
         let mut process = Process::start(AGENT, Self::command(&config)?, directory)?;
         process.wait_for("edge-agent runs")?;
-        Ok(Self { process, config, pods: directory.join("node/kubelet/pods") })
+        Ok(Self { process, config, pods: directory.join("node/kubelet/pods"), port: cloud.ports.node })
     }
 
     /// The agent with this configuration.
@@ -151,6 +153,7 @@ impl Node {
             ("hostnameOverride", NODE.to_owned()),
             ("nodeIP", "127.0.0.1".to_owned()),
             ("rootDirectory", below("kubelet")),
+            ("readOnlyPort", cloud.node.to_string()),
             ("staticPodPath", below("manifests")),
             ("podLogsDir", below("logs")),
             ("containerRuntimeEndpoint", format!("unix://{}", Runtime::socket(directory).display())),
@@ -171,7 +174,9 @@ fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
         if body.split_once(':').is_some_and(|(name, _)| name == key) {
             found += 1;
             let indent = &line[..line.len() - body.len()];
-            return format!("{indent}{key}: {value:?}\n");
+            let quoted =
+                value.parse::<u16>().map_or_else(|_| format!("{value:?}"), |number| number.to_string());
+            return format!("{indent}{key}: {quoted}\n");
         }
         format!("{line}\n")
     });

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    net::SocketAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -33,6 +34,8 @@ pub struct Setup {
     pub lease_grace: Duration,
     /// What the hub allows.
     pub limits: Limits,
+    /// Where the node serves health and metrics; only one node at a time can.
+    pub server: Option<SocketAddr>,
     /// What nodes join with; the cloud's own token unless it is given.
     pub token: Option<String>,
 }
@@ -41,7 +44,15 @@ impl Default for Setup {
     /// One node; a cloud in memory.
     fn default() -> Self {
         let lease = Duration::from_secs(40);
-        Self { nodes: 1, durable: false, lease, lease_grace: lease, limits: Limits::default(), token: None }
+        Self {
+            nodes: 1,
+            durable: false,
+            lease,
+            lease_grace: lease,
+            limits: Limits::default(),
+            server: None,
+            token: None,
+        }
     }
 }
 
@@ -89,7 +100,8 @@ impl World {
     pub async fn prepare(&self, name: &str, setup: &Setup) -> HollowNode {
         let directory = self.directory.path().join("nodes");
         // tests are not about the rate
-        let options = fleet::Options { lease: setup.lease, qps: 0, ..fleet::Options::new(0, directory) };
+        let (lease, server) = (setup.lease, setup.server);
+        let options = fleet::Options { lease, server, qps: 0, ..fleet::Options::new(0, directory) };
         let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
         HollowNode::prepare(name, self.addresses, token, &options).await.expect("a node's directory")
     }

@@ -16,11 +16,14 @@
 //! | `node` | registration, status, lease |
 //! | `static_pods` | pods from files of this node |
 //! | `orphans` | what pods that are gone left behind |
+//! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
+//! | `server` | both of them, over HTTP, to read |
 
 mod convert;
 mod downward;
 mod env;
 mod events;
+mod metrics;
 mod moment;
 mod names;
 mod node;
@@ -33,16 +36,19 @@ mod probes;
 mod quantity;
 mod references;
 mod runtime;
+mod server;
 mod services;
 mod static_pods;
+mod stats;
 mod status;
 mod task;
 mod volumes;
 mod words;
 
-use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
+use kubeapi::serve::BindError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
@@ -72,6 +78,8 @@ pub struct Config {
     pub node: NodeConfig,
     /// How often things are looked at again.
     pub sync: SyncConfig,
+    /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
+    pub server: Option<SocketAddr>,
 }
 
 /// How the node presents itself.
@@ -168,6 +176,11 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The server cannot listen.
+    #[error(
+        "health and metrics cannot be served; stop the other agent, or change tailoredKubeletConfig.readOnlyPort (0: not at all)"
+    )]
+    Server(#[from] BindError),
     /// The node has no usable name.
     #[error("node name {0:?} is not a DNS name: use lower-case letters, digits, '-' and '.'")]
     NodeName(String),

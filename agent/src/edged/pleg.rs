@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1::Pod;
@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use wire::cri;
 
 use super::{
+    metrics::Metrics,
     names,
     pods::Trigger,
     runtime::{CallError, Runtime},
@@ -21,8 +22,13 @@ const RESUBSCRIBE: Duration = Duration::from_secs(5);
 
 /// Triggers pods until the receiver is gone. Events are best; while the runtime has none to offer, its lists are compared
 /// every `relist`.
-pub(super) async fn run(runtime: Runtime, triggers: mpsc::Sender<Trigger>, relist: Duration) {
-    let mut lists = Lists::default();
+pub(super) async fn run(
+    runtime: Runtime,
+    triggers: mpsc::Sender<Trigger>,
+    metrics: Metrics,
+    relist: Duration,
+) {
+    let mut lists = Lists { last: Snapshot::default(), metrics };
     loop {
         let events = runtime.events();
         let stream = tokio::select! {
@@ -74,9 +80,9 @@ async fn follow(
 type Snapshot = BTreeMap<(String, String), BTreeSet<(String, i32)>>;
 
 /// The lists as they were last.
-#[derive(Default)]
 struct Lists {
     last: Snapshot,
+    metrics: Metrics,
 }
 
 impl Lists {
@@ -88,8 +94,10 @@ impl Lists {
         every: Duration,
     ) {
         loop {
+            let begun = Instant::now();
             match snapshot(runtime).await {
                 Ok(now) => {
+                    self.metrics.relisted(begun.elapsed());
                     for pod in changed(&self.last, &now) {
                         if triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;

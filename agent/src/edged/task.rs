@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector;
+use kube::runtime::reflector::{self, Store};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Config, Progress,
+    Config, Error, Progress,
     convert::NodeDns,
     events::{self, Recorder},
+    metrics::Metrics,
     names::Dirs,
     node, orphans, pleg,
     pods::{self, Context, MAX_TRIGGERS},
     probes::{self, Probes},
     runtime::Runtime,
+    server::{self, Pages},
     static_pods::{self, StaticPods},
+    stats::Stats,
 };
 
 /// All of EdgeD, not running yet.
@@ -32,11 +35,14 @@ impl Task {
     }
 
     /// Runs pods until `shutdown`. Containers keep running after that; the next run finds them by their labels.
-    pub async fn run(self, shutdown: CancellationToken) {
-        Box::pin(self.drive(shutdown)).await;
+    ///
+    /// # Errors
+    /// The server cannot listen.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        Box::pin(self.drive(shutdown)).await
     }
 
-    async fn drive(self, shutdown: CancellationToken) {
+    async fn drive(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { config, dirs, progress } = self;
         let runtime = Runtime::new(config.runtime.clone());
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
@@ -69,6 +75,7 @@ impl Task {
                 shutdown: shutdown.clone(),
             }),
             events,
+            metrics: Metrics::default(),
             orphaned: Notify::new(),
             gone: Notify::new(),
             pods_whole: config.pods_whole.clone(),
@@ -78,19 +85,52 @@ impl Task {
             resync: config.sync.resync,
         });
         let (reader, writer) = reflector::store::<Pod>();
-        let pleg = pleg::run(runtime.clone(), triggers, config.sync.relist);
+        let pleg = pleg::run(runtime.clone(), triggers, context.metrics.clone(), config.sync.relist);
+        let server = serve(&config, &context, &reader);
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
         let node = node::run(&config, addresses, machine, runtime, &progress);
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
-        tokio::select! {
+        let ended = tokio::select! {
             // Cancel-safe by design: each part is level-triggered and starts from what it finds.
-            () = shutdown.cancelled() => {}
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods)); } => {}
-        }
+            () = shutdown.cancelled() => Ok(()),
+            ended = Box::pin(server) => ended,
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods)); } => Ok(()),
+        };
         background.close();
+        if ended.is_err() {
+            // Nobody has asked for the end, and what runs in the background waits for that.
+            shutdown.cancel();
+        }
         background.wait().await;
+        ended
+    }
+}
+
+/// The server, for ever where there is to be none.
+fn serve(
+    config: &Config,
+    context: &Context,
+    reader: &Store<Pod>,
+) -> impl Future<Output = Result<(), Error>> + use<> {
+    let Context { runtime, dirs, node_name, .. } = context;
+    let pages = Pages::new(server::Parts {
+        node_name: node_name.clone(),
+        version: config.node.kubelet_version.clone(),
+        reader: reader.clone(),
+        stats: Stats::new(runtime.clone(), dirs.clone(), node_name.clone(), reader.clone()),
+        metrics: context.metrics.clone(),
+        probes: context.probes.clone(),
+        runtime: runtime.clone(),
+        triggers: context.triggers.clone(),
+    });
+    let (address, shutdown) = (config.server, context.shutdown.clone());
+    async move {
+        match address {
+            Some(address) => Ok(server::run(address, pages, shutdown).await?),
+            None => std::future::pending().await,
+        }
     }
 }
 

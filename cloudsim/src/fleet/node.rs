@@ -1,6 +1,7 @@
 //! One hollow node: a directory and a runtime that stay, and an agent on them that may come and go.
 
 use std::{
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::Duration,
@@ -161,6 +162,8 @@ pub fn edgecore_yaml(
     options: &Options,
 ) -> String {
     let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
+    // port 0 is none
+    let server = options.server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     let document = serde_json::json!({
         "apiVersion": "edgecore.config.kubeedge.io/v1alpha2",
         "kind": "EdgeCore",
@@ -186,6 +189,8 @@ pub fn edgecore_yaml(
                     "podLogsDir": path("logs"),
                     "staticPodPath": path(MANIFESTS),
                     "nodeLeaseDurationSeconds": options.lease.as_secs(),
+                    "address": server.ip().to_string(),
+                    "readOnlyPort": server.port(),
                 },
             },
         },

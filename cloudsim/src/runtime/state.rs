@@ -7,6 +7,7 @@ mod address;
 mod container;
 mod image;
 mod sandbox;
+mod stats;
 mod view;
 
 #[cfg(test)]

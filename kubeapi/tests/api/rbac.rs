@@ -169,7 +169,11 @@ async fn questions_about_access_are_answered() {
     world.expect(&rules, asked.clone(), 201, all).await;
     let eves = eve.expect(&rules, asked, 201, json!({"status": {"incomplete": false}})).await;
     let rules = eves["status"]["resourceRules"].to_string();
-    assert!(rules.contains("selfsubjectaccessreviews") && rules.contains("configmaps") && !rules.contains("secrets"));
+    assert!(
+        rules.contains("selfsubjectaccessreviews")
+            && rules.contains("configmaps")
+            && !rules.contains("secrets")
+    );
     world.expect(&rules, json!({}), 400, json!({"message": "no namespace on request"})).await;
     world.expect(&own.replace("POST", "GET"), Value::Null, 405, json!({})).await;
     let listed = world.get(AUTHORIZATION).await;

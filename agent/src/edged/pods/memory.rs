@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -25,6 +25,8 @@ pub(crate) struct Book(Mutex<HashMap<String, Memory>>);
 /// One pod's.
 #[derive(Default)]
 pub(crate) struct Memory {
+    /// When it was looked at first.
+    pub(super) seen: Option<Instant>,
     /// Looks in a row that failed.
     pub(super) failures: u32,
     /// Containers that cannot be started, and why.

@@ -44,6 +44,7 @@ use super::{
     convert::{self, NodeDns},
     downward::Allocatable,
     events::Recorder,
+    metrics::Metrics,
     names::Dirs,
     observed::Observed,
     probes::Probes,
@@ -84,6 +85,8 @@ pub(crate) struct Context {
     pub(crate) book: Book,
     /// Told what happens.
     pub(crate) events: Recorder,
+    /// Told how long it takes.
+    pub(crate) metrics: Metrics,
     /// The probes of all pods.
     pub(crate) probes: Arc<Probes>,
     /// Wakes whoever looks for what pods left behind.
@@ -109,6 +112,8 @@ pub(crate) enum Trigger {
     Pod(ObjectRef<Pod>),
     /// At all: something may have been missed.
     All,
+    /// At none: whoever sent it wants to know that triggers are taken.
+    Echo(Arc<Notify>),
 }
 
 /// Why a pod could not be brought closer to what is wanted.

@@ -1,6 +1,10 @@
 //! One look at a pod: observe, plan, act, again until there is nothing more to do at once, then report.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -30,11 +34,15 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Brings the pod closer to what is wanted, and says when to look again.
 pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let identity = Identity::of(&pod)?;
-    let action = if pod.metadata.deletion_timestamp.is_some() {
-        terminate::terminate(&context, &pod, &identity).await?
+    let begun = Instant::now();
+    context.book.with(identity.uid, |memory| *memory.seen.get_or_insert(begun));
+    let (operation, action) = if pod.metadata.deletion_timestamp.is_some() {
+        ("kill", terminate::terminate(&context, &pod, &identity).await)
     } else {
-        run(&context, &pod, &identity).await?
+        ("sync", run(&context, &pod, &identity).await)
     };
+    context.metrics.pod_worked(operation, begun.elapsed());
+    let action = action?;
     context.book.with(identity.uid, |memory| memory.failures = 0);
     Ok(action)
 }

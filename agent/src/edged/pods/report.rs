@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::{
     Api,
     api::{Patch, PatchParams},
@@ -74,7 +74,15 @@ pub(super) async fn report(
     let api = Api::<Pod>::namespaced(context.client.clone(), identity.namespace);
     match api.patch_status(identity.name, &PatchParams::default(), &patch).await {
         Ok(_) => {
-            context.book.with(identity.uid, |memory| memory.reported = Some((version, status)));
+            let runs = |status: &PodStatus| status.phase.as_deref() == Some("Running");
+            let started = runs(&status) && !runs(&old);
+            let seen = context.book.with(identity.uid, |memory| {
+                memory.reported = Some((version, status));
+                memory.seen
+            });
+            if let Some(seen) = seen.filter(|_| started) {
+                context.metrics.pod_started(seen.elapsed());
+            }
             Ok(())
         }
         Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),

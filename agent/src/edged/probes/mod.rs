@@ -10,6 +10,7 @@ mod check;
 mod grpc;
 mod hook;
 mod http;
+mod tally;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,7 @@ use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::AbortHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::hook::run as run_hook;
+pub(crate) use self::{hook::run as run_hook, tally::Tallied};
 use self::{timing::Timing, verdict::Found, worker::Job};
 use super::{
     events::Recorder,
@@ -88,6 +89,8 @@ struct PodProbes {
     found: HashMap<String, Found>,
     /// By container id and kind.
     workers: BTreeMap<(String, Kind), Worker>,
+    /// By container name and kind.
+    tallied: BTreeMap<(String, Kind), Tallied>,
 }
 
 /// A task that ends when it is not wanted any more.

@@ -45,7 +45,9 @@ pub(super) async fn run(probes: Arc<Probes>, job: Job) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        let begun = Instant::now();
         let outcome = once(&probes, &job).await;
+        probes.tally(&job, &outcome, begun.elapsed());
         tell(&probes, &job, &outcome);
         let success = match outcome {
             Outcome::Success | Outcome::Warning(_) => true,

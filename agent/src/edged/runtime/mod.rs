@@ -1,6 +1,8 @@
 //! The container runtime, over CRI v1: one method per call that edged makes, each with a limit on time and size.
 
+mod counted;
 mod observe;
+mod stats;
 
 use std::time::Duration;
 
@@ -10,7 +12,8 @@ use wire::cri::{
     self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient,
 };
 
-use super::{names, observed::Observed};
+use self::counted::Counted;
+use super::{metrics::Operations, names, observed::Observed};
 
 /// No call takes longer, but those that say so; the kubelet's limit.
 const CALL: Duration = Duration::from_secs(120);
@@ -49,8 +52,9 @@ type Result<T> = std::result::Result<T, CallError>;
 /// The runtime's client; clones share one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtime {
-    runtime: RuntimeServiceClient<Channel>,
-    images: ImageServiceClient<Channel>,
+    runtime: RuntimeServiceClient<Counted>,
+    images: ImageServiceClient<Counted>,
+    operations: Operations,
 }
 
 /// The answer, if it comes in time. Boxed: requests are large, and the futures that wait for them many.
@@ -87,10 +91,17 @@ fn pod_selector(uid: &str) -> std::collections::BTreeMap<String, String> {
 impl Runtime {
     /// A client over `channel`, which connects when it is first used.
     pub(crate) fn new(channel: Channel) -> Self {
+        let channel = Counted::new(channel);
         Self {
+            operations: channel.operations(),
             runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MAX_ANSWER),
             images: ImageServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
         }
+    }
+
+    /// What has been counted of all calls.
+    pub(crate) fn operations(&self) -> &Operations {
+        &self.operations
     }
 
     /// Who the runtime is.

@@ -145,6 +145,11 @@ fn place(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Result<PathBuf, Error> {
     Ok(dirs.volume(uid, plugin, &volume.name))
 }
 
+/// Where the volume is on the node, where it is the pod's own and not a part of the node.
+pub(crate) fn own_place(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Option<PathBuf> {
+    place(dirs, pod, volume).ok().filter(|_| volume.host_path.is_none())
+}
+
 fn plugin(volume: &Volume) -> Option<&'static str> {
     let plugins = [
         (volume.empty_dir.is_some(), "empty-dir"),

@@ -4,12 +4,7 @@ use std::collections::BTreeMap;
 
 use wire::cri::{self, ContainerState, PodSandboxState};
 
-use super::{Container, Nanos, Sandbox, State, container::Phase};
-
-/// What a running container is said to use.
-const MEMORY_BYTES: u64 = 4 << 20;
-/// A hundredth of a core.
-const NANO_CORES: u64 = 10_000_000;
+use super::{Container, Sandbox, State, container::Phase};
 
 impl Sandbox {
     fn state(&self) -> PodSandboxState {
@@ -112,42 +107,11 @@ impl Container {
         }
     }
 
-    fn matches(&self, filter: &cri::ContainerFilter) -> bool {
+    pub(super) fn matches(&self, filter: &cri::ContainerFilter) -> bool {
         is_or_any(&filter.id, &self.id)
             && is_or_any(&filter.pod_sandbox_id, &self.sandbox_id)
             && filter.state.as_ref().is_none_or(|wanted| wanted.state() == self.state())
             && has_labels(&self.config.labels, &filter.label_selector)
-    }
-
-    /// Small fixed numbers; nothing when it does not run.
-    pub(crate) fn stats(&self, now: Nanos) -> cri::ContainerStats {
-        let running = match self.phase {
-            Phase::Running { started_at, .. } => Some(now.saturating_sub(started_at)),
-            Phase::Created | Phase::Exited { .. } => None,
-        };
-        let value = |value| Some(cri::UInt64Value { value });
-        cri::ContainerStats {
-            attributes: Some(cri::ContainerAttributes {
-                id: self.id.clone(),
-                metadata: self.config.metadata.clone(),
-                labels: self.config.labels.clone(),
-                annotations: self.config.annotations.clone(),
-            }),
-            cpu: running.map(|time| cri::CpuUsage {
-                timestamp: now,
-                usage_core_nano_seconds: value(u64::try_from(time).unwrap_or(0) / 1_000_000_000 * NANO_CORES),
-                usage_nano_cores: value(NANO_CORES),
-                psi: None,
-            }),
-            memory: running.map(|_| cri::MemoryUsage {
-                timestamp: now,
-                working_set_bytes: value(MEMORY_BYTES),
-                usage_bytes: value(MEMORY_BYTES),
-                rss_bytes: value(MEMORY_BYTES),
-                ..Default::default()
-            }),
-            ..Default::default()
-        }
     }
 }
 
@@ -168,54 +132,13 @@ impl State {
     pub(crate) fn statuses_in(&self, sandbox: &Sandbox) -> Vec<cri::ContainerStatus> {
         sandbox.containers.iter().filter_map(|id| self.containers.get(id)).map(Container::status).collect()
     }
-
-    pub(crate) fn container_stats(
-        &self,
-        filter: &cri::ContainerStatsFilter,
-        now: Nanos,
-    ) -> Vec<cri::ContainerStats> {
-        let filter = cri::ContainerFilter {
-            id: filter.id.clone(),
-            pod_sandbox_id: filter.pod_sandbox_id.clone(),
-            label_selector: filter.label_selector.clone(),
-            state: None,
-        };
-        self.containers.values().filter(|c| c.matches(&filter)).map(|c| c.stats(now)).collect()
-    }
-
-    pub(crate) fn sandbox_stats(
-        &self,
-        filter: &cri::PodSandboxStatsFilter,
-        now: Nanos,
-    ) -> Vec<cri::PodSandboxStats> {
-        let matches = |sandbox: &&Sandbox| {
-            is_or_any(&filter.id, &sandbox.id) && has_labels(&sandbox.config.labels, &filter.label_selector)
-        };
-        self.sandboxes.values().filter(matches).map(|sandbox| self.stats_of(sandbox, now)).collect()
-    }
-
-    pub(crate) fn stats_of(&self, sandbox: &Sandbox, now: Nanos) -> cri::PodSandboxStats {
-        let containers: Vec<_> = sandbox.containers.iter().filter_map(|id| self.containers.get(id)).collect();
-        cri::PodSandboxStats {
-            attributes: Some(cri::PodSandboxAttributes {
-                id: sandbox.id.clone(),
-                metadata: Some(sandbox.metadata()),
-                labels: sandbox.config.labels.clone(),
-                annotations: sandbox.config.annotations.clone(),
-            }),
-            linux: Some(cri::LinuxPodSandboxStats {
-                containers: containers.into_iter().map(|container| container.stats(now)).collect(),
-                ..Default::default()
-            }),
-        }
-    }
 }
 
 /// An empty wish is fulfilled by everything.
-fn is_or_any(wanted: &str, is: &str) -> bool {
+pub(super) fn is_or_any(wanted: &str, is: &str) -> bool {
     wanted.is_empty() || wanted == is
 }
 
-fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
+pub(super) fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }

@@ -1,0 +1,85 @@
+//! How probes went, counted for whoever scrapes it.
+
+use std::time::Duration;
+
+use super::{Kind, Probes, check::Outcome, worker::Job};
+use crate::edged::metrics::{Histogram, QUICK};
+
+/// How one probe of a container went, over the restarts of the container.
+#[derive(Clone, Debug)]
+pub(crate) struct Tallied {
+    /// The pod's namespace.
+    pub(crate) namespace: String,
+    /// The pod's name.
+    pub(crate) pod: String,
+    /// The pod's uid.
+    pub(crate) uid: String,
+    /// The container's name.
+    pub(crate) container: String,
+    /// What it is for.
+    pub(crate) kind: Kind,
+    /// As wanted.
+    pub(crate) successful: u64,
+    /// Not as wanted.
+    pub(crate) failed: u64,
+    /// The probe itself did not work.
+    pub(crate) unknown: u64,
+    /// How long those took that did not fail: a failure is as long as its timeout.
+    pub(crate) took: Histogram,
+}
+
+impl Tallied {
+    fn of(job: &Job) -> Self {
+        let meta = &job.pod.metadata;
+        Self {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            pod: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            container: job.container.clone(),
+            kind: job.kind,
+            successful: 0,
+            failed: 0,
+            unknown: 0,
+            took: Histogram::new(QUICK),
+        }
+    }
+
+    fn count(&mut self, outcome: &Outcome, took: Duration) {
+        match outcome {
+            Outcome::Success | Outcome::Warning(_) => self.successful += 1,
+            Outcome::Failure(_) => {
+                self.failed += 1;
+                return;
+            }
+            Outcome::Error(_) => self.unknown += 1,
+        }
+        self.took.observe(took);
+    }
+}
+
+impl Probes {
+    /// One more outcome. It goes with its pod.
+    pub(super) fn tally(&self, job: &Job, outcome: &Outcome, took: Duration) {
+        let mut pods = self.pods.lock();
+        let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
+        let Some(probes) = pods.get_mut(uid) else { return };
+        let key = (job.container.clone(), job.kind);
+        probes.tallied.entry(key).or_insert_with(|| Tallied::of(job)).count(outcome, took);
+    }
+
+    /// How all probes went, by namespace, pod, container and kind.
+    pub(crate) fn tallied(&self) -> Vec<Tallied> {
+        let mut all: Vec<_> =
+            self.pods.lock().values().flat_map(|probes| probes.tallied.values().cloned()).collect();
+        all.sort_by(|a, b| {
+            (&a.namespace, &a.pod, &a.uid, &a.container, a.kind).cmp(&(
+                &b.namespace,
+                &b.pod,
+                &b.uid,
+                &b.container,
+                b.kind,
+            ))
+        });
+        all
+    }
+}

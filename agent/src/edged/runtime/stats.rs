@@ -1,0 +1,28 @@
+//! The calls that ask what pods use.
+
+use wire::cri;
+
+use super::{CALL, Result, Runtime, limited};
+
+impl Runtime {
+    /// What each running container uses.
+    pub(crate) async fn container_stats(&self) -> Result<Vec<cri::ContainerStats>> {
+        let request = cri::ListContainerStatsRequest::default();
+        Ok(limited("ListContainerStats", CALL, self.runtime.clone().list_container_stats(request))
+            .await?
+            .stats)
+    }
+
+    /// What each pod uses as a whole.
+    pub(crate) async fn sandbox_stats(&self) -> Result<Vec<cri::PodSandboxStats>> {
+        let request = cri::ListPodSandboxStatsRequest::default();
+        let mut client = self.runtime.clone();
+        Ok(limited("ListPodSandboxStats", CALL, client.list_pod_sandbox_stats(request)).await?.stats)
+    }
+
+    /// The disks of images and of containers' own layers.
+    pub(crate) async fn image_fs(&self) -> Result<cri::ImageFsInfoResponse> {
+        let request = cri::ImageFsInfoRequest {};
+        limited("ImageFsInfo", CALL, self.images.clone().image_fs_info(request)).await
+    }
+}

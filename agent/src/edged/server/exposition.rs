@@ -1,0 +1,177 @@
+//! Figures as text, in the exposition format of Prometheus, version 0.0.4
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). Pure.
+//!
+//! By hand, since names and times must be those of the kubelet: the well-kept libraries write OpenMetrics, in which a
+//! counter's family is named without `_total`, and have no times.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+
+use crate::edged::metrics::Histogram;
+
+/// The media type of the answer.
+pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A label's name and value.
+pub(super) type Label<'a> = (&'static str, &'a str);
+
+/// The text as it grows.
+#[derive(Debug, Default)]
+pub(super) struct Text(String);
+
+/// All samples of one name, which follow each other. A name without samples is not written.
+#[derive(Debug)]
+pub(super) struct Family<'a> {
+    text: &'a mut String,
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    begun: bool,
+}
+
+impl Text {
+    /// What only grows.
+    pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+        self.family(name, "counter", help)
+    }
+
+    /// What goes up and down.
+    pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+        self.family(name, "gauge", help)
+    }
+
+    /// Durations.
+    pub(super) fn histogram(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+        self.family(name, "histogram", help)
+    }
+
+    fn family(&mut self, name: &'static str, kind: &'static str, help: &'static str) -> Family<'_> {
+        Family { text: &mut self.0, name, kind, help, begun: false }
+    }
+
+    /// The whole.
+    pub(super) fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl Family<'_> {
+    /// A sample of now.
+    pub(super) fn sample(&mut self, labels: &[Label<'_>], value: f64) {
+        self.write("", labels, None, value, None);
+    }
+
+    /// A sample of another time.
+    pub(super) fn sample_at(&mut self, labels: &[Label<'_>], value: f64, at: Timestamp) {
+        self.write("", labels, None, value, Some(at));
+    }
+
+    /// All series of a histogram.
+    pub(super) fn buckets(&mut self, labels: &[Label<'_>], histogram: &Histogram) {
+        for (bound, count) in histogram.cumulative() {
+            self.write("_bucket", labels, Some(&bound.to_string()), number(count), None);
+        }
+        self.write("_bucket", labels, Some("+Inf"), number(histogram.count()), None);
+        self.write("_sum", labels, None, histogram.sum(), None);
+        self.write("_count", labels, None, number(histogram.count()), None);
+    }
+
+    fn write(
+        &mut self,
+        suffix: &str,
+        labels: &[Label<'_>],
+        bound: Option<&str>,
+        value: f64,
+        at: Option<Timestamp>,
+    ) {
+        let (text, name) = (&mut *self.text, self.name);
+        // writing to a String does not fail
+        if !self.begun {
+            let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {}", self.help, self.kind);
+            self.begun = true;
+        }
+        let _ = write!(text, "{name}{suffix}");
+        let mut separator = '{';
+        for (label, value) in labels.iter().copied().chain(bound.map(|bound| ("le", bound))) {
+            let _ = write!(text, "{separator}{label}=\"");
+            escape(text, value);
+            text.push('"');
+            separator = ',';
+        }
+        if separator == ',' {
+            text.push('}');
+        }
+        let _ = write!(text, " {value}");
+        if let Some(at) = at {
+            let _ = write!(text, " {}", at.as_millisecond());
+        }
+        text.push('\n');
+    }
+}
+
+fn escape(text: &mut String, value: &str) {
+    for letter in value.chars() {
+        match letter {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+}
+
+/// A count, as a sample's value: exact up to 2^53, as everywhere in Prometheus.
+#[allow(clippy::cast_precision_loss, reason = "samples are doubles")]
+pub(super) fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// Nanoseconds as seconds.
+pub(super) fn seconds(nanos: u64) -> f64 {
+    number(nanos) / 1e9
+}
+
+/// An instant as Unix seconds.
+pub(super) fn unix(at: Timestamp) -> f64 {
+    std::time::Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn families_are_written_as_scrapers_read_them() {
+        let mut text = Text::default();
+        text.gauge("unused", "Nothing.");
+        let mut family = text.counter("a_total", "All a.");
+        family.sample(&[], 3.0);
+        family.sample_at(&[("pod", "p\"\\\n"), ("z", "")], 0.25, Timestamp::from_millisecond(1_500).unwrap());
+        let mut histogram = Histogram::new(&[0.5, 1.0]);
+        histogram.observe(Duration::from_millis(750));
+        text.histogram("b_seconds", "All b.").buckets(&[("c", "d")], &histogram);
+        insta::assert_snapshot!(text.into_string(), @r#"
+        # HELP a_total All a.
+        # TYPE a_total counter
+        a_total 3
+        a_total{pod="p\"\\\n",z=""} 0.25 1500
+        # HELP b_seconds All b.
+        # TYPE b_seconds histogram
+        b_seconds_bucket{c="d",le="0.5"} 0
+        b_seconds_bucket{c="d",le="1"} 1
+        b_seconds_bucket{c="d",le="+Inf"} 1
+        b_seconds_sum{c="d"} 0.75
+        b_seconds_count{c="d"} 1
+        "#);
+    }
+
+    #[test]
+    fn large_figures_are_written_in_full() {
+        let mut text = Text::default();
+        text.gauge("g", "G.").sample(&[], number(9_007_199_254_740_992));
+        assert!(text.into_string().ends_with("g 9007199254740992\n"));
+    }
+}

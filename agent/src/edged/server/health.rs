@@ -1,0 +1,123 @@
+//! `/healthz`: whether the agent is alive, and whether its pods are looked after.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{Notify, mpsc};
+
+use crate::edged::pods::Trigger;
+
+/// The controller takes triggers at once, whatever it is at; the kubelet allows its loop two minutes, but that one works in
+/// the loop itself.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// The checks, in the order in which they are told.
+const CHECKS: [&str; 3] = ["ping", "log", "syncloop"];
+
+/// How it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Health {
+    /// Whether all is well.
+    pub(super) well: bool,
+    /// In the kubelet's words.
+    pub(super) text: String,
+}
+
+/// All checks, or one by its name; told in full with `verbose`. A loop has `patience` to answer. `None`: there is no such check.
+pub(super) async fn check(
+    one: Option<&str>,
+    verbose: bool,
+    triggers: &mpsc::Sender<Trigger>,
+    patience: Duration,
+) -> Option<Health> {
+    let checks: Vec<&str> = match one {
+        Some(name) => CHECKS.iter().filter(|check| **check == name).copied().collect(),
+        None => CHECKS.to_vec(),
+    };
+    if checks.is_empty() {
+        return None;
+    }
+    let answers = !checks.contains(&"syncloop") || loop_answers(triggers, patience).await;
+    let results: Vec<_> = checks.into_iter().map(|name| (name, answers || name != "syncloop")).collect();
+    Some(told(&results, verbose && one.is_none()))
+}
+
+/// Whether the controller of pods takes what is sent to it: an echo on the way that every trigger goes.
+async fn loop_answers(triggers: &mpsc::Sender<Trigger>, patience: Duration) -> bool {
+    let echo = Arc::new(Notify::new());
+    let answered = async {
+        triggers.send(Trigger::Echo(echo.clone())).await.is_ok() && {
+            echo.notified().await;
+            true
+        }
+    };
+    tokio::time::timeout(patience, answered).await.unwrap_or(false)
+}
+
+/// In the words of Kubernetes' own health pages.
+fn told(results: &[(&str, bool)], verbose: bool) -> Health {
+    let well = results.iter().all(|(_, well)| *well);
+    if well && !verbose {
+        return Health { well, text: "ok".to_owned() };
+    }
+    let line = |(name, well): &(&str, bool)| match well {
+        true => format!("[+]{name} ok\n"),
+        false => format!("[-]{name} failed: the controller of pods does not answer; the log may say why\n"),
+    };
+    let lines: String = results.iter().map(line).collect();
+    let end = if well { "passed" } else { "failed" };
+    Health { well, text: format!("{lines}healthz check {end}\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long enough for a task of the same thread.
+    const SHORT: Duration = Duration::from_millis(500);
+
+    fn answering() -> mpsc::Sender<Trigger> {
+        let (triggers, mut received) = mpsc::channel(1);
+        tokio::spawn(async move {
+            while let Some(trigger) = received.recv().await {
+                if let Trigger::Echo(echo) = trigger {
+                    echo.notify_one();
+                }
+            }
+        });
+        triggers
+    }
+
+    #[tokio::test]
+    async fn a_loop_that_takes_triggers_is_well() {
+        let triggers = answering();
+        for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
+            let health = check(one, false, &triggers, SHORT).await.unwrap();
+            assert_eq!(health, Health { well: true, text: "ok".into() }, "{one:?}");
+        }
+        assert_eq!(check(Some("other"), false, &triggers, SHORT).await, None);
+        let verbose = check(None, true, &triggers, SHORT).await.unwrap();
+        assert_eq!(verbose.text, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n");
+    }
+
+    #[tokio::test]
+    async fn a_loop_that_hangs_fails_and_nothing_else_does() {
+        let (triggers, _received) = mpsc::channel(1);
+        for fills_the_queue in 0..2 {
+            let health = check(Some("syncloop"), false, &triggers, Duration::from_millis(1)).await.unwrap();
+            assert!(
+                !health.well && health.text.contains("[-]syncloop failed"),
+                "{fills_the_queue}: {health:?}"
+            );
+        }
+        assert!(check(Some("ping"), false, &triggers, SHORT).await.unwrap().well);
+        let all = check(None, false, &triggers, Duration::from_millis(1)).await.unwrap();
+        assert!(!all.well && all.text.ends_with("healthz check failed\n"), "{all:?}");
+        assert!(all.text.starts_with("[+]ping ok\n[+]log ok\n[-]syncloop"), "{all:?}");
+    }
+
+    #[tokio::test]
+    async fn a_loop_that_has_ended_fails_at_once() {
+        let (triggers, received) = mpsc::channel(1);
+        drop(received);
+        assert!(!check(None, false, &triggers, SHORT).await.unwrap().well);
+    }
+}

@@ -1,0 +1,242 @@
+//! The kubelet's read-only server: health, pods, and what is used, over plain HTTP on an address that only the node has.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/healthz`, `/healthz/{ping,log,syncloop}` | [`health`] |
+//! | `/pods` | the pods of this node with their statuses, a `v1.PodList` |
+//! | `/stats/summary`, `?only_cpu_and_memory=true` | [`summary`](super::stats::summary) |
+//! | `/metrics` | [`own`] |
+//! | `/metrics/resource` | [`resource`] |
+//! | `/metrics/cadvisor` | [`cadvisor`] |
+//! | `/metrics/probes` | [`probes`] |
+//!
+//! Nothing can be changed here, and nothing that asks is let near more than [`AT_ONCE`] answers at a time.
+
+mod cadvisor;
+mod exposition;
+mod health;
+mod own;
+mod probes;
+mod resource;
+
+use std::{convert::Infallible, fs, net::SocketAddr, sync::Arc};
+
+use http::{HeaderValue, Method, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full};
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::Store;
+use kubeapi::{Body, serve};
+use serde::Serialize;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use self::health::Health;
+use super::{
+    metrics::Metrics,
+    pods::Trigger,
+    probes::Probes,
+    runtime::Runtime,
+    stats::{Machine, Stats},
+};
+
+/// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
+const AT_ONCE: usize = 16;
+/// What JSON is called.
+const JSON: &str = "application/json";
+
+/// What the pages are made from.
+pub(crate) struct Parts {
+    /// The node's name.
+    pub(crate) node_name: String,
+    /// What the node says of its kubelet.
+    pub(crate) version: String,
+    /// The pods of this node.
+    pub(crate) reader: Store<Pod>,
+    /// What is used.
+    pub(crate) stats: Stats,
+    /// What is counted.
+    pub(crate) metrics: Metrics,
+    /// How probes went.
+    pub(crate) probes: Arc<Probes>,
+    /// The container runtime.
+    pub(crate) runtime: Runtime,
+    /// To the controller of pods.
+    pub(crate) triggers: mpsc::Sender<Trigger>,
+}
+
+/// The pages.
+pub(crate) struct Pages {
+    parts: Parts,
+    places: Semaphore,
+}
+
+/// Listens at `address` and serves `pages` until `shutdown`.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) async fn run(
+    address: SocketAddr,
+    pages: Arc<Pages>,
+    shutdown: CancellationToken,
+) -> Result<(), serve::BindError> {
+    let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let pages = pages.clone();
+        async move { Ok::<_, Infallible>(pages.answer(request.method(), request.uri()).await) }
+    });
+    let server = serve::Server::bind(address, None, service).await?;
+    tracing::info!(address = %server.local_addr(), "serves health, pods and metrics");
+    server.run(shutdown).await;
+    Ok(())
+}
+
+impl Pages {
+    /// The pages, made from `parts`.
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        Arc::new(Self { parts, places: Semaphore::new(AT_ONCE) })
+    }
+
+    /// One answer.
+    pub(crate) async fn answer(&self, method: &Method, uri: &Uri) -> Response<Body> {
+        if method != Method::GET {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is possible here\n".to_owned());
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+            return answer;
+        }
+        let path = uri.path();
+        let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
+        // Health must be told above all when too many ask for other things.
+        if let Some(which) = path.strip_prefix("/healthz") {
+            return self.health(which, uri).await;
+        }
+        let Ok(_place) = self.places.try_acquire() else {
+            return text(StatusCode::TOO_MANY_REQUESTS, "too many questions at the same time\n".to_owned());
+        };
+        match path {
+            "/pods" => json(&self.pods()),
+            "/stats/summary" => self.summary(uri).await,
+            "/metrics" => exposed(self.own().await),
+            "/metrics/resource" => {
+                let usage = self.parts.stats.usage().await.inspect_err(tell).ok();
+                exposed(resource::page(usage.as_deref()))
+            }
+            "/metrics/cadvisor" => match self.parts.stats.summary().await {
+                Ok(summary) => exposed(cadvisor::page(&summary, &self.parts.reader.state())),
+                Err(error) => failed(&error),
+            },
+            "/metrics/probes" => exposed(probes::page(&self.parts.probes.tallied())),
+            _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        }
+    }
+
+    async fn health(&self, which: &str, uri: &Uri) -> Response<Body> {
+        let one = which.strip_prefix('/');
+        let verbose = has(uri, |key, _| key == "verbose");
+        let health = match (which.is_empty(), one) {
+            (true, _) | (false, Some(_)) => {
+                health::check(one, verbose, &self.parts.triggers, health::PATIENCE).await
+            }
+            // another page, whose name begins alike
+            (false, None) => None,
+        };
+        match health {
+            Some(Health { well: true, text: told }) => text(StatusCode::OK, told),
+            Some(Health { well: false, text: told }) => text(StatusCode::INTERNAL_SERVER_ERROR, told),
+            None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        }
+    }
+
+    fn pods(&self) -> PodList {
+        let mut items = self.parts.reader.state();
+        items.sort_by(|a, b| {
+            let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+            key(a).cmp(&key(b))
+        });
+        PodList { kind: "PodList", api_version: "v1", metadata: Empty {}, items }
+    }
+
+    async fn summary(&self, uri: &Uri) -> Response<Body> {
+        let summary = if has(uri, |key, value| (key, value) == ("only_cpu_and_memory", "true")) {
+            self.parts.stats.short_summary().await
+        } else {
+            self.parts.stats.summary().await
+        };
+        match summary {
+            Ok(summary) => json(&summary),
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn own(&self) -> String {
+        let parts = &self.parts;
+        let lists = tokio::try_join!(parts.runtime.sandboxes(None), parts.runtime.containers(None));
+        own::page(&own::Facts {
+            node_name: &parts.node_name,
+            version: &parts.version,
+            pods: &parts.reader.state(),
+            runtime: lists.ok(),
+            operations: parts.runtime.operations().read(),
+            counted: parts.metrics.read(),
+            machine: Machine::read(),
+            files: files(),
+        })
+    }
+}
+
+/// A `v1.PodList`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodList {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Empty,
+    items: Vec<Arc<Pod>>,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+/// Whether one of the query's parts is as wanted.
+fn has(uri: &Uri, wanted: impl Fn(&str, &str) -> bool) -> bool {
+    let parts = uri.query().unwrap_or_default().split('&');
+    parts.map(|part| part.split_once('=').unwrap_or((part, ""))).any(|(key, value)| wanted(key, value))
+}
+
+/// Files that this process has open, and may have.
+fn files() -> (Option<u64>, Option<u64>) {
+    let open = fs::read_dir("/proc/self/fd").ok().map(|all| all.count() as u64);
+    let most = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
+    (open, most.ok().map(|(soft, _)| soft))
+}
+
+fn answer(code: StatusCode, media_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut answer = Response::new(Full::new(body.into()).map_err(|never| match never {}).boxed_unsync());
+    *answer.status_mut() = code;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+fn text(code: StatusCode, body: String) -> Response<Body> {
+    answer(code, "text/plain; charset=utf-8", body)
+}
+
+fn exposed(body: String) -> Response<Body> {
+    answer(StatusCode::OK, exposition::MEDIA_TYPE, body)
+}
+
+fn json(body: &impl Serialize) -> Response<Body> {
+    match serde_json::to_vec(body) {
+        Ok(body) => answer(StatusCode::OK, JSON, body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn failed(error: &super::stats::Error) -> Response<Body> {
+    tell(error);
+    text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
+}
+
+fn tell(error: &super::stats::Error) {
+    tracing::debug!(error = error as &dyn std::error::Error, "no figures");
+}

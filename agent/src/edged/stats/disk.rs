@@ -1,0 +1,156 @@
+//! What a pod has on the node's disks: its volumes and its logs. Blocks on the disk.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, Volume};
+
+use super::{
+    machine,
+    summary::{FsStats, VolumeStats},
+};
+use crate::edged::{names, names::Dirs, volumes};
+
+/// More files than this in one place are not counted: the answer would come too late.
+const MAX_FILES: u64 = 200_000;
+
+/// What one pod has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PodDisk {
+    /// In the order of the pod's own list.
+    pub(super) volumes: Vec<VolumeStats>,
+    /// By container.
+    pub(super) logs: BTreeMap<String, FsStats>,
+    /// Bytes and inodes of those volumes that count towards the pod's ephemeral storage.
+    pub(super) ephemeral: (u64, u64),
+}
+
+impl PodDisk {
+    /// Looks at all of it.
+    pub(super) fn read(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Self {
+        let mut found = Self::default();
+        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+            let Some(place) = volumes::own_place(dirs, pod, volume) else { continue };
+            let Some(fs) = used(&place, now) else { continue };
+            if is_ephemeral(volume) {
+                found.ephemeral.0 += fs.used_bytes.unwrap_or(0);
+                found.ephemeral.1 += fs.inodes_used.unwrap_or(0);
+            }
+            found.volumes.push(VolumeStats { fs, name: volume.name.clone(), pvc_ref: None });
+        }
+        found.logs = logs(dirs, pod, now).unwrap_or_default();
+        found
+    }
+}
+
+/// On the node's disk, and gone with the pod.
+fn is_ephemeral(volume: &Volume) -> bool {
+    let in_memory = |medium: Option<&str>| medium.is_some_and(|medium| !medium.is_empty());
+    volume.config_map.is_some()
+        || volume.empty_dir.as_ref().is_some_and(|source| !in_memory(source.medium.as_deref()))
+}
+
+fn logs(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Option<BTreeMap<String, FsStats>> {
+    let identity = [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid];
+    let [namespace, name, uid] = identity.map(|text| text.as_deref().unwrap_or_default());
+    if ![namespace, name, uid].into_iter().all(names::is_component) {
+        return None;
+    }
+    let place = dirs.pod_logs(namespace, name, uid);
+    let containers = fs::read_dir(&place).ok()?.flatten();
+    let one = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, used(&entry.path(), now)?));
+    Some(containers.filter_map(one).collect())
+}
+
+/// What is below `place`, and the disk that it is on.
+fn used(place: &Path, now: Timestamp) -> Option<FsStats> {
+    let disk = machine::disk(place, now)?;
+    let (bytes, inodes) = usage(place).ok().flatten()?;
+    Some(FsStats { used_bytes: Some(bytes), inodes_used: Some(inodes), ..disk })
+}
+
+/// Bytes and inodes below `place`, itself among them, as `du -x` counts: no link is followed, no other disk entered, a file
+/// with several names counted once. `None`: there are too many.
+fn usage(place: &Path) -> io::Result<Option<(u64, u64)>> {
+    let top = fs::symlink_metadata(place)?;
+    let (mut bytes, mut inodes) = (top.blocks() * 512, 1);
+    let mut seen = HashSet::new();
+    let mut directories = vec![PathBuf::from(place)];
+    while let Some(directory) = directories.pop() {
+        // What vanishes while it is counted is not counted.
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.dev() != top.dev()
+                || (!metadata.is_dir() && metadata.nlink() > 1 && !seen.insert(metadata.ino()))
+            {
+                continue;
+            }
+            inodes += 1;
+            if inodes > MAX_FILES {
+                return Ok(None);
+            }
+            bytes += metadata.blocks() * 512;
+            if metadata.is_dir() {
+                directories.push(entry.path());
+            }
+        }
+    }
+    Ok(Some((bytes, inodes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn files_are_counted_once_and_links_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let (empty, _) = usage(place.path()).unwrap().unwrap();
+        fs::create_dir(place.path().join("sub")).unwrap();
+        fs::write(place.path().join("sub/a"), vec![1; 100_000]).unwrap();
+        fs::hard_link(place.path().join("sub/a"), place.path().join("b")).unwrap();
+        std::os::unix::fs::symlink("/", place.path().join("c")).unwrap();
+        let (bytes, inodes) = usage(place.path()).unwrap().unwrap();
+        assert_eq!(inodes, 4, "the place, a directory, a file, a link");
+        assert!((100_000..150_000).contains(&(bytes - empty)), "{bytes} - {empty}");
+        assert!(usage(Path::new("/nowhere/at/all")).is_err());
+    }
+
+    #[test]
+    fn a_pod_has_volumes_and_logs() {
+        let place = tempfile::tempdir().unwrap();
+        let dirs = Dirs { root: place.path().join("kubelet"), logs: place.path().join("logs") };
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "default", "uid": "u1"},
+            "spec": {"containers": [], "volumes": [
+                {"name": "disk", "emptyDir": {}},
+                {"name": "memory", "emptyDir": {"medium": "Memory"}},
+                {"name": "host", "hostPath": {"path": "/"}},
+                {"name": "late", "emptyDir": {}},
+            ]},
+        }))
+        .unwrap();
+        for volume in ["disk", "memory"] {
+            let directory = dirs.volume("u1", "empty-dir", volume);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("file"), vec![1; 50_000]).unwrap();
+        }
+        let logs = dirs.pod_logs("default", "p", "u1").join("web");
+        fs::create_dir_all(&logs).unwrap();
+        fs::write(logs.join("0.log"), vec![1; 9_000]).unwrap();
+        let found = PodDisk::read(&dirs, &pod, Timestamp::UNIX_EPOCH);
+        let names: Vec<_> = found.volumes.iter().map(|volume| volume.name.as_str()).collect();
+        assert_eq!(names, ["disk", "memory"], "the host's own is not the pod's");
+        let used = found.volumes[0].fs.used_bytes.unwrap();
+        assert!(used >= 50_000 && found.volumes[0].fs.capacity_bytes.unwrap() > used);
+        assert_eq!(found.ephemeral, (used, 2), "what is in memory is not on the disk");
+        assert!(found.logs["web"].used_bytes.unwrap() >= 9_000);
+    }
+}
