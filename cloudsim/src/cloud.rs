@@ -17,7 +17,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     controllers::{
-        binder, edge::Edge, kubernetes_service, manager, namespaces, node_lifecycle, sync::SyncRecords,
+        binder, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle,
+        sync::SyncRecords,
     },
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
@@ -195,14 +196,15 @@ impl Cloud {
 
         let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
         let stop = || shutdown.child_token();
+        let events = Recorder::spawn(&tasks, &client, &shutdown);
         tasks.spawn(api_server.run(stop()));
         tasks.spawn(https.run(stop()));
         tasks.spawn(hub.run(stop()));
         tasks.spawn(edge.run(stop()));
-        tasks.spawn(binder::run(client.clone(), stop()));
+        tasks.spawn(binder::run(client.clone(), events.clone(), stop()));
         tasks.spawn(namespaces::run(client.clone(), pki.ca_pem(), stop()));
-        tasks.spawn(node_lifecycle::run(client.clone(), options.lease_grace, stop()));
-        manager::spawn(&tasks, &client, &options.controllers, &shutdown);
+        tasks.spawn(node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, stop()));
+        manager::spawn(&tasks, &client, &events, &options.controllers, &shutdown);
         tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.close();
         Ok(Self { client, store, addresses, kubeconfig, token, shutdown, tasks })

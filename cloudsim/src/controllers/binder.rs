@@ -21,6 +21,8 @@ use tracing::warn;
 
 mod fit;
 
+use super::events::{Component, Recorder, Told};
+
 /// A pod that fits nowhere is looked at again when a node changes, and after this time at the latest.
 const RETRY: Duration = Duration::from_secs(30);
 /// After a failed call; the API is in this process or near it.
@@ -28,12 +30,13 @@ const AFTER_ERROR: Duration = Duration::from_secs(1);
 
 struct Context {
     client: Client,
+    events: Recorder,
     nodes: Store<Node>,
     pods: Store<Pod>,
 }
 
 /// Runs until `shutdown`.
-pub async fn run(client: Client, shutdown: CancellationToken) {
+pub async fn run(client: Client, events: Recorder, shutdown: CancellationToken) {
     let (nodes, node_writer) = reflector::store();
     let node_events = watcher(Api::<Node>::all(client.clone()), watcher::Config::default())
         .default_backoff()
@@ -42,7 +45,7 @@ pub async fn run(client: Client, shutdown: CancellationToken) {
         .filter_map(|event| async move { event.is_ok().then_some(()) });
     let controller = Controller::new(Api::<Pod>::all(client.clone()), watcher::Config::default());
     let pods = controller.store();
-    let context = Arc::new(Context { client, nodes, pods });
+    let context = Arc::new(Context { client, events, nodes, pods });
     controller
         .reconcile_all_on(node_events)
         .run(
@@ -66,13 +69,14 @@ async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, kube:
     let nodes = context.nodes.state();
     let pods = context.pods.state();
     match fit::choose(&pod, &nodes, &pods) {
-        Ok(node) => bind(&pod, &node, &context.client).await,
-        Err(reason) => unschedulable(&pod, &reason, &context.client).await,
+        Ok(node) => bind(&pod, &node, &context).await,
+        Err(reason) => unschedulable(&pod, &reason, &context).await,
     }
 }
 
-async fn bind(pod: &Pod, node: &str, client: &Client) -> Result<Action, kube::Error> {
-    let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+async fn bind(pod: &Pod, node: &str, context: &Context) -> Result<Action, kube::Error> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let api = Api::<Pod>::namespaced(context.client.clone(), &namespace);
     let name = pod.name_any();
     let binding = Binding {
         metadata: ObjectMeta { name: Some(name.clone()), uid: pod.uid(), ..ObjectMeta::default() },
@@ -89,19 +93,25 @@ async fn bind(pod: &Pod, node: &str, client: &Client) -> Result<Action, kube::Er
         // bound by somebody else, or gone: the next event tells
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
         Err(error) => Err(error),
-        Ok(_) => Ok(Action::await_change()),
+        Ok(_) => {
+            let message = format!("Successfully assigned {namespace}/{name} to {node}");
+            context.events.tell(pod, Told::normal(Component::Scheduler, "Scheduled", message));
+            Ok(Action::await_change())
+        }
     }
 }
 
 /// Says in the pod's conditions why it has no node yet, as the scheduler does.
-async fn unschedulable(pod: &Pod, reason: &str, client: &Client) -> Result<Action, kube::Error> {
+async fn unschedulable(pod: &Pod, reason: &str, context: &Context) -> Result<Action, kube::Error> {
     let known = pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(|condition| {
         condition.type_ == "PodScheduled"
             && condition.status == "False"
             && condition.message.as_deref() == Some(reason)
     });
     if !known {
-        let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+        let told = Told::warning(Component::Scheduler, "FailedScheduling", reason.to_owned());
+        context.events.tell(pod, told);
+        let api = Api::<Pod>::namespaced(context.client.clone(), &pod.namespace().unwrap_or_default());
         let patch = json!({"status": {"conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": reason,
             "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{
+    events::{Component, Told},
     informers::{Change, Failure, Triggers, work},
     workloads::{Cluster, affinity::tolerates},
 };
@@ -87,6 +88,8 @@ async fn evict(pod: &Pod, cluster: &Cluster, now: Timestamp) -> Result<(), Failu
         "message": "Taint manager: deleting due to NoExecute taint",
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     }]}});
+    let told = format!("Marking for deletion Pod {namespace}/{name}");
+    cluster.events.tell(pod, Told::normal(Component::TaintEviction, "TaintManagerEviction", told));
     let api = cluster.beside::<Pod>(pod);
     match api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(condition)).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {}

@@ -4,6 +4,7 @@
 pub mod binder;
 pub mod edge;
 mod endpoints;
+pub mod events;
 mod eviction;
 mod garbage;
 mod informers;

@@ -4,7 +4,9 @@ use kube::Client;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    endpoints, eviction, garbage, namespace_lifecycle, pod_gc,
+    endpoints,
+    events::Recorder,
+    eviction, garbage, namespace_lifecycle, pod_gc,
     workloads::{self, Cluster},
 };
 
@@ -13,8 +15,14 @@ mod switches;
 pub use switches::{Switches, UnknownController};
 
 /// Starts the controllers that are switched on; they run until `stop`.
-pub fn spawn(tasks: &TaskTracker, client: &Client, switches: &Switches, stop: &CancellationToken) {
-    let cluster = Cluster::new(client.clone());
+pub fn spawn(
+    tasks: &TaskTracker,
+    client: &Client,
+    events: &Recorder,
+    switches: &Switches,
+    stop: &CancellationToken,
+) {
+    let cluster = Cluster::new(client.clone(), events.clone());
     macro_rules! start {
         ($($name:literal => $controller:path),* $(,)?) => {
             $(if switches.is_on($name) {

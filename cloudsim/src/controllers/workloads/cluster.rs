@@ -23,16 +23,20 @@ use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::pods::{controller_of, controller_reference};
-use crate::controllers::informers::{Failure, Informer};
+use crate::controllers::{
+    events::Recorder,
+    informers::{Failure, Informer},
+};
 
 /// How many pods one reconciliation makes or deletes at the same time.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 
 /// What the controllers know and write. Cheap to clone.
 #[derive(Clone)]
 #[allow(missing_docs)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
+    pub(crate) events: Recorder,
     pub(crate) pods: Informer<Pod>,
     pub(crate) nodes: Informer<Node>,
     pub(crate) claims: Informer<PersistentVolumeClaim>,
@@ -75,9 +79,10 @@ impl<K> Namespaced for K where
 
 impl Cluster {
     /// Nothing known yet.
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, events: Recorder) -> Self {
         Self {
             client,
+            events,
             pods: Informer::default(),
             nodes: Informer::default(),
             claims: Informer::default(),
@@ -210,18 +215,6 @@ impl Cluster {
         let written = self.beside::<K>(object).create(&PostParams::default(), object).await?;
         informer.wrote(written.clone());
         Ok(written)
-    }
-
-    /// Makes objects, several at the same time. Answers the first failure, after all were tried.
-    pub(crate) async fn create_all<K: Namespaced>(
-        &self,
-        informer: &Informer<K>,
-        objects: Vec<K>,
-    ) -> Result<(), kube::Error> {
-        let made =
-            stream::iter(objects).map(|object| async move { self.create(informer, &object).await.map(drop) });
-        let results: Vec<_> = made.buffer_unordered(AT_ONCE).collect().await;
-        results.into_iter().collect()
     }
 
     /// Deletes an object, and what it owns after it.

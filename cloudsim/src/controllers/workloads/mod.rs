@@ -20,6 +20,7 @@ pub(super) mod job;
 pub(crate) mod pods;
 pub(super) mod replica_set;
 pub(super) mod stateful_set;
+mod told;
 mod triggers;
 
 pub(crate) use cluster::Cluster;

@@ -20,7 +20,10 @@ use super::{
     pods::{deletion_rank, from_template, is_active, is_available, is_ready},
     triggers::adopters,
 };
-use crate::controllers::informers::{Failure, Triggers, work};
+use crate::controllers::{
+    events::Component,
+    informers::{Failure, Triggers, work},
+};
 
 /// The most pods that one reconciliation makes or deletes; the rest follows in the next.
 const BURST: usize = 500;
@@ -68,12 +71,12 @@ async fn scale(
     if let Some(missing) = desired.checked_sub(pods.len()).filter(|missing| *missing > 0) {
         let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
         let made = vec![from_template(&template, set); missing.min(BURST)];
-        return Ok(cluster.create_all(&cluster.pods, made).await.err());
+        return Ok(cluster.create_pods(set, Component::ReplicaSet, made).await.err());
     }
     let surplus = pods.len() - desired;
     pods.sort_by_cached_key(|pod| deletion_rank(pod));
     pods.truncate(surplus.min(BURST));
-    cluster.delete_all(&cluster.pods, pods).await?;
+    cluster.delete_pods(set, Component::ReplicaSet, pods).await?;
     Ok(None)
 }
 

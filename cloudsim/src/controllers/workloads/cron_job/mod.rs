@@ -17,7 +17,10 @@ mod schedule;
 
 use self::schedule::Schedule;
 use super::{cluster::Cluster, pods::controller_reference};
-use crate::controllers::informers::{Failure, Triggers, work};
+use crate::controllers::{
+    events::{Component, Told},
+    informers::{Failure, Triggers, work},
+};
 
 /// The annotation of a job: the time for which it was made.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -38,7 +41,8 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
     let schedule = read(spec)?;
     let now = Timestamp::now();
     let jobs = cluster.jobs.controlled_by(cron.meta().uid.as_deref().unwrap_or_default());
-    clean_up(spec, &jobs, &cluster).await?;
+    tell_completed(&cron, &jobs, &cluster);
+    clean_up(&cron, spec, &jobs, &cluster).await?;
     let active: Vec<_> = jobs.iter().filter(|job| end(job).is_none()).cloned().collect();
     let last = cron.status.as_ref().and_then(|status| status.last_schedule_time.as_ref()).map(|time| time.0);
     let due = if spec.suspend == Some(true) { None } else { due(&cron, spec, &schedule, last, now) };
@@ -100,12 +104,20 @@ async fn start(
     cluster: &Cluster,
 ) -> Result<bool, Failure> {
     match spec.concurrency_policy.as_deref() {
-        Some("Forbid") if !active.is_empty() => return Ok(false),
+        Some("Forbid") if !active.is_empty() => {
+            let why = "Not starting job because prior execution is running and concurrency policy is Forbid";
+            cluster.events.tell(cron, Told::normal(Component::CronJob, "JobAlreadyActive", why.into()));
+            return Ok(false);
+        }
         Some("Replace") => cluster.delete_all(&cluster.jobs, active.to_vec()).await?,
         _ => {}
     }
     match cluster.create(&cluster.jobs, &job(cron, spec, time)).await {
-        Ok(_) => Ok(true),
+        Ok(job) => {
+            let message = format!("Created job {}", job.name_any());
+            cluster.events.tell(cron, Told::normal(Component::CronJob, "SuccessfulCreate", message));
+            Ok(true)
+        }
         // made before, and not written down
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
         Err(error) => Err(error.into()),
@@ -139,7 +151,24 @@ fn end(job: &Job) -> Option<&str> {
     ended.filter(|condition| condition.status == "True").map(|condition| condition.type_.as_str())
 }
 
-async fn clean_up(spec: &CronJobSpec, jobs: &[Arc<Job>], cluster: &Cluster) -> Result<(), Failure> {
+/// Tells of the jobs that ended since the status was last written.
+fn tell_completed(cron: &CronJob, jobs: &[Arc<Job>], cluster: &Cluster) {
+    let active = cron.status.iter().flat_map(|status| status.active.iter().flatten());
+    let active: Vec<_> = active.map(|job| job.uid.clone()).collect();
+    for job in jobs.iter().filter(|job| active.contains(&job.metadata.uid)) {
+        if let Some(end) = end(job) {
+            let message = format!("Saw completed job: {}, condition: {end}", job.name_any());
+            cluster.events.tell(cron, Told::normal(Component::CronJob, "SawCompletedJob", message));
+        }
+    }
+}
+
+async fn clean_up(
+    cron: &CronJob,
+    spec: &CronJobSpec,
+    jobs: &[Arc<Job>],
+    cluster: &Cluster,
+) -> Result<(), Failure> {
     for (how, limit, default) in
         [("Complete", spec.successful_jobs_history_limit, 3), ("Failed", spec.failed_jobs_history_limit, 1)]
     {
@@ -147,7 +176,11 @@ async fn clean_up(spec: &CronJobSpec, jobs: &[Arc<Job>], cluster: &Cluster) -> R
         ended.sort_by_key(|job| (job.metadata.creation_timestamp.clone(), job.name_any()));
         let limit = usize::try_from(limit.unwrap_or(default)).unwrap_or_default();
         ended.truncate(ended.len().saturating_sub(limit));
-        cluster.delete_all(&cluster.jobs, ended).await?;
+        for job in ended {
+            cluster.delete(&cluster.jobs, &*job).await?;
+            let message = format!("Deleted job {}", job.name_any());
+            cluster.events.tell(cron, Told::normal(Component::CronJob, "SuccessfulDelete", message));
+        }
     }
     Ok(())
 }

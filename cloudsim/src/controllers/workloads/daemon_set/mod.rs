@@ -22,7 +22,10 @@ use super::{
     pods::{is_available, is_ready},
     triggers::adopters,
 };
-use crate::controllers::informers::{Change, Failure, Triggers, work};
+use crate::controllers::{
+    events::Component,
+    informers::{Change, Failure, Triggers, work},
+};
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -52,9 +55,9 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     let nodes = cluster.nodes.all();
     let now = Timestamp::now();
     let plan = plan::plan(&set, &revision, &nodes, &pods, now);
-    cluster.delete_all(&cluster.pods, plan.delete).await?;
+    cluster.delete_pods(&*set, Component::DaemonSet, plan.delete).await?;
     let made = plan.create.iter().map(|node| plan::pod(&set, &revision, node)).collect();
-    cluster.create_all(&cluster.pods, made).await?;
+    cluster.create_pods(&*set, Component::DaemonSet, made).await?;
     let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
     let status = status(&set, &revision, &nodes, &pods, now);
     cluster.write_status(&cluster.daemon_sets, &*set, &set.status, &status).await?;

@@ -26,7 +26,10 @@ use super::{
     pods::{controller_of, is_finished},
     triggers::adopters,
 };
-use crate::controllers::informers::{Change, Failure, Triggers, work};
+use crate::controllers::{
+    events::{Component, Told},
+    informers::{Change, Failure, Triggers, work},
+};
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -75,7 +78,7 @@ async fn reconcile(deployment: Arc<Deployment>, cluster: Arc<Cluster>) -> Result
     let all: Vec<_> = sets.all().map(|set| Set::of(set)).collect();
     let paused = spec.paused == Some(true);
     if let Some(scalings) = rollout::proportional(limits, &all) {
-        scale(&cluster, limits, &sets, scalings).await?;
+        scale(&deployment, (limits, &sets), scalings, &cluster).await?;
         return report(&deployment, &find(&deployment, &cluster).await?, &cluster).await;
     }
     if paused {
@@ -112,7 +115,7 @@ async fn roll(
     let new = revision::ensure(deployment, &sets, first, cluster).await?;
     let sets = Sets { new: Some(Arc::clone(&new)), old: sets.old };
     let Some(scalings) = rollout::rolling(limits, &Set::of(&new), &old) else { return Ok(sets) };
-    scale(cluster, limits, &sets, scalings).await?;
+    scale(deployment, (limits, &sets), scalings, cluster).await?;
     find(deployment, cluster).await
 }
 
@@ -126,7 +129,7 @@ async fn recreate(
     let running = sets.old.iter().filter(|set| Set::of(set).wanted > 0);
     let ending: Vec<_> = running.map(|set| (set.name_any(), 0)).collect();
     if !ending.is_empty() {
-        scale(cluster, limits, &sets, ending).await?;
+        scale(deployment, (limits, &sets), ending, cluster).await?;
         return find(deployment, cluster).await;
     }
     let has_pods = |set: &Arc<ReplicaSet>| {
@@ -139,17 +142,26 @@ async fn recreate(
     let new = revision::ensure(deployment, &sets, limits.desired, cluster).await?;
     let sets = Sets { new: Some(Arc::clone(&new)), old: sets.old };
     if Set::of(&new).wanted != limits.desired {
-        scale(cluster, limits, &sets, vec![(new.name_any(), limits.desired)]).await?;
+        scale(deployment, (limits, &sets), vec![(new.name_any(), limits.desired)], cluster).await?;
     }
     find(deployment, cluster).await
 }
 
+/// Tells that a replica set of this name was given another number of pods.
+fn tell_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cluster: &Cluster) {
+    if from != to {
+        let way = if from < to { "up" } else { "down" };
+        let message = format!("Scaled {way} replica set {name} from {from} to {to}");
+        cluster.events.tell(deployment, Told::normal(Component::Deployment, "ScalingReplicaSet", message));
+    }
+}
+
 /// Gives replica sets their numbers, and notes what the deployment wanted when it did.
 async fn scale(
-    cluster: &Cluster,
-    limits: Limits,
-    sets: &Sets,
+    deployment: &Deployment,
+    (limits, sets): (Limits, &Sets),
     scalings: Vec<rollout::Scaling>,
+    cluster: &Cluster,
 ) -> Result<(), Failure> {
     for (name, replicas) in scalings {
         let Some(set) = sets.all().find(|set| set.name_any() == name) else { continue };
@@ -160,6 +172,7 @@ async fn scale(
         });
         // fails where the replica set's own controller wrote its status meanwhile: what that says counts
         cluster.patch(&cluster.replica_sets, &**set, &patch).await?;
+        tell_scaled(deployment, &name, (Set::of(set).wanted, replicas), cluster);
     }
     Ok(())
 }

@@ -106,7 +106,10 @@ async fn create(
     let set = new_set(deployment, revision, replicas, collisions);
     let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
     match cluster.create(&cluster.replica_sets, &set).await {
-        Ok(set) => Ok(Arc::new(set)),
+        Ok(set) => {
+            super::tell_scaled(deployment, &name, (0, replicas), cluster);
+            Ok(Arc::new(set))
+        }
         Err(kube::Error::Api(status)) if status.code == 409 => {
             let there = cluster.beside::<ReplicaSet>(&**deployment).get_opt(&name).await?;
             let template = deployment.spec.as_ref().map(|spec| &spec.template);

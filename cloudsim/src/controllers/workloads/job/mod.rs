@@ -27,7 +27,10 @@ use super::{
     replica_set::count,
     triggers::adopters,
 };
-use crate::controllers::informers::{Failure, Triggers, work};
+use crate::controllers::{
+    events::{Component, Told},
+    informers::{Failure, Triggers, work},
+};
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -64,6 +67,7 @@ async fn reconcile(job: Arc<Job>, cluster: Arc<Cluster>) -> Result<Action, Failu
     let pods = cluster.pods.controlled_by(job.metadata.uid.as_deref().unwrap_or_default());
     observe(&job, &mut status, &pods, &plan, now);
     cluster.write_status(&cluster.jobs, &*job, &job.status, &status).await?;
+    tell(&job, &status, &cluster);
     let noted = tally::noted(&pods, &status);
     let left = !noted.is_empty();
     untrack(&cluster, &noted).await?;
@@ -94,9 +98,9 @@ fn begin(job: &Job, status: &mut JobStatus, now: Timestamp) {
 
 async fn carry_out(job: &Job, plan: &Plan, pods: &[Arc<Pod>], cluster: &Cluster) -> Result<(), Failure> {
     let delete: Vec<_> = pods.iter().filter(|pod| plan.delete.contains(&pod.name_any())).cloned().collect();
-    cluster.delete_all(&cluster.pods, delete).await?;
+    cluster.delete_pods(job, Component::Job, delete).await?;
     let made = plan.create.iter().map(|index| plan::pod(job, *index)).collect();
-    Ok(cluster.create_all(&cluster.pods, made).await?)
+    Ok(cluster.create_pods(job, Component::Job, made).await?)
 }
 
 /// What of the status follows from the pods as they are.
@@ -133,6 +137,33 @@ fn observe(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], plan: &Plan, no
     }
     status.ready = Some(0);
     tracing::debug!(job = %job.name_any(), ?outcome, "a job ended");
+}
+
+/// Tells what the new status says and the old one did not.
+fn tell(job: &Job, status: &JobStatus, cluster: &Cluster) {
+    let old = job.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    for new in status.conditions.iter().flatten() {
+        if old.iter().any(|old| old.type_ == new.type_ && old.status == new.status) {
+            continue;
+        }
+        let message = new.message.clone().unwrap_or_default();
+        let told = match (new.type_.as_str(), new.status.as_str(), new.reason.as_deref()) {
+            ("Complete", "True", _) => Told::normal(Component::Job, "Completed", "Job completed".into()),
+            ("Failed", "True", Some("BackoffLimitExceeded")) => {
+                Told::warning(Component::Job, "BackoffLimitExceeded", message)
+            }
+            ("Failed", "True", Some("DeadlineExceeded")) => {
+                Told::warning(Component::Job, "DeadlineExceeded", message)
+            }
+            ("Failed", "True", Some("PodFailurePolicy")) => {
+                Told::warning(Component::Job, "PodFailurePolicy", message)
+            }
+            ("Suspended", "True", _) => Told::normal(Component::Job, "Suspended", message),
+            ("Suspended", "False", _) => Told::normal(Component::Job, "Resumed", message),
+            _ => continue,
+        };
+        cluster.events.tell(job, told);
+    }
 }
 
 /// Takes the finalizer from pods that are counted, or need no more counting.

@@ -21,7 +21,10 @@ use super::{
     replica_set::count,
     triggers::adopters,
 };
-use crate::controllers::informers::{Failure, Triggers, work};
+use crate::controllers::{
+    events::{Component, Told},
+    informers::{Failure, Triggers, work},
+};
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -49,7 +52,10 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
     for step in steps {
         match step {
             Step::Create(ordinal) => create(&set, ordinal, &view, (&current, &update), &cluster).await?,
-            Step::Delete(pod) => cluster.delete(&cluster.pods, &*pod).await?,
+            Step::Delete(pod) => {
+                cluster.delete(&cluster.pods, &*pod).await?;
+                tell(&set, "SuccessfulDelete", format!("delete Pod {}", pod.name_any()), &cluster);
+            }
         }
     }
     let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
@@ -85,7 +91,11 @@ async fn create(
         if cluster.claims.get(&namespace, &name).is_none() {
             match cluster.create(&cluster.claims, &claim).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
-                result => drop(result?),
+                result => {
+                    result?;
+                    let what = format!("create Claim {name} Pod {}-{ordinal}", set.name_any());
+                    tell(set, "SuccessfulCreate", what, cluster);
+                }
             }
         }
     }
@@ -94,8 +104,25 @@ async fn create(
     match cluster.create(&cluster.pods, &pod).await {
         // the name is taken: its pod is on its way out, or nobody's
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        result => Ok(result.map(drop)?),
+        Err(error) => {
+            let message = format!(
+                "create Pod {} in StatefulSet {} failed error: {error}",
+                pod.name_any(),
+                set.name_any()
+            );
+            cluster.events.tell(set, Told::warning(Component::StatefulSet, "FailedCreate", message));
+            Err(error.into())
+        }
+        Ok(_) => {
+            tell(set, "SuccessfulCreate", format!("create Pod {}", pod.name_any()), cluster);
+            Ok(())
+        }
     }
+}
+
+fn tell(set: &StatefulSet, reason: &'static str, what: String, cluster: &Cluster) {
+    let message = format!("{what} in StatefulSet {} successful", set.name_any());
+    cluster.events.tell(set, Told::normal(Component::StatefulSet, reason, message));
 }
 
 fn status(view: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> StatefulSetStatus {

@@ -10,7 +10,10 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::pods::{controller_of, is_active};
-use crate::controllers::manager::{Switches, spawn};
+use crate::controllers::{
+    events::Recorder,
+    manager::{Switches, spawn},
+};
 
 mod garbage;
 mod world;
@@ -344,7 +347,9 @@ async fn the_controllers_end_when_they_are_told_to_at_any_time() {
     for _ in 0..20 {
         let (tasks, stop) =
             (tokio_util::task::TaskTracker::new(), tokio_util::sync::CancellationToken::new());
-        spawn(&tasks, &api.client("default"), &Switches::default(), &stop);
+        let client = api.client("default");
+        let events = Recorder::spawn(&tasks, &client, &stop);
+        spawn(&tasks, &client, &events, &Switches::default(), &stop);
         tasks.close();
         tokio::task::yield_now().await;
         stop.cancel();

@@ -14,7 +14,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::controllers::manager::{Switches, spawn};
+use crate::controllers::{
+    events::Recorder,
+    manager::{Switches, spawn},
+};
 
 /// Long enough for the slowest machine; a test that works never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,7 +49,9 @@ impl World {
                 .await;
         }
         tokio::spawn(kubelet(client.clone(), stop.clone()));
-        spawn(&TaskTracker::new(), &client, &Switches::default(), &stop);
+        let tasks = TaskTracker::new();
+        let events = Recorder::spawn(&tasks, &client, &stop);
+        spawn(&tasks, &client, &events, &Switches::default(), &stop);
         world
     }
 

@@ -1,0 +1,102 @@
+//! Tests of [`super`].
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kube::{Api, Resource, ResourceExt, api::ListParams, core::ObjectMeta};
+use kubeapi::store::MemoryStore;
+
+use super::{
+    correlate::{Correlator, Verdict},
+    *,
+};
+use crate::controllers::namespaces;
+
+fn pod(name: &str) -> Pod {
+    let metadata = ObjectMeta {
+        name: Some(name.into()),
+        namespace: Some("default".into()),
+        uid: Some(name.into()),
+        ..ObjectMeta::default()
+    };
+    Pod { metadata, ..Pod::default() }
+}
+
+fn created(number: usize) -> Told {
+    Told::normal(Component::ReplicaSet, "SuccessfulCreate", format!("Created pod: {number}"))
+}
+
+/// Tells, and answers what comes of it.
+fn judge(correlator: &mut Correlator, told: &Told, now: Timestamp) -> Verdict {
+    let about = pod("a").object_ref(&());
+    let verdict = correlator.judge(&about, told, now);
+    if let Verdict::Create { message } = &verdict {
+        correlator.wrote(&about, told, message.clone(), now);
+    }
+    verdict
+}
+
+#[test]
+fn the_same_is_counted_and_what_is_alike_is_combined() {
+    let (mut correlator, now) = (Correlator::default(), Timestamp::UNIX_EPOCH);
+    for number in 0..10 {
+        assert!(matches!(judge(&mut correlator, &created(number), now), Verdict::Create { .. }));
+    }
+    assert!(matches!(judge(&mut correlator, &created(3), now), Verdict::Again { count: 2, .. }));
+    let combined = "(combined from similar events): Created pod: 10";
+    assert_eq!(judge(&mut correlator, &created(10), now), Verdict::Create { message: combined.into() });
+    assert!(matches!(judge(&mut correlator, &created(11), now), Verdict::Again { count: 2, .. }));
+}
+
+#[test]
+fn who_tells_too_much_about_one_object_is_not_heard_for_a_while() {
+    let (mut correlator, now) = (Correlator::default(), Timestamp::UNIX_EPOCH);
+    let heard =
+        (0..1000).filter(|number| judge(&mut correlator, &created(*number), now) != Verdict::Drop).count();
+    assert_eq!(heard, 25);
+    let later = now + SignedDuration::from_secs(300);
+    assert!(matches!(judge(&mut correlator, &created(0), later), Verdict::Again { .. }));
+    assert_eq!(judge(&mut correlator, &created(0), later), Verdict::Drop);
+}
+
+#[tokio::test]
+async fn what_is_told_is_written_once_and_goes_after_an_hour() {
+    let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+    namespaces::ensure_initial(&client).await.unwrap();
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let recorder = Recorder::spawn(&tasks, &client, &stop);
+    let node =
+        Node { metadata: ObjectMeta { name: Some("n".into()), ..ObjectMeta::default() }, ..Node::default() };
+    for _ in 0..3 {
+        recorder.tell(&pod("a"), Told::warning(Component::Scheduler, "FailedScheduling", "no node".into()));
+        recorder.tell(&node, Told::normal(Component::Node, "RegisteredNode", "it came".into()));
+    }
+    let api = Api::<Event>::default_namespaced(client.clone());
+    let is_told = |events: &[Event]| {
+        let times = |event: &Event| event.count.or(event.series.as_ref().and_then(|series| series.count));
+        events.len() == 2 && events.iter().all(|event| times(event) == Some(3))
+    };
+    let told = async {
+        loop {
+            let events = api.list(&ListParams::default()).await.unwrap().items;
+            if is_told(&events) {
+                return events;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let events = tokio::time::timeout(std::time::Duration::from_secs(60), told).await.unwrap();
+    let of_pod = events.iter().find(|event| event.involved_object.kind.as_deref() == Some("Pod")).unwrap();
+    assert_eq!(
+        (of_pod.type_.as_deref(), of_pod.reporting_component.as_deref()),
+        (Some("Warning"), Some("default-scheduler"))
+    );
+    assert!(of_pod.name_any().starts_with("a."));
+    let now = Timestamp::now();
+    expire::expire(&client, now + SignedDuration::from_mins(59)).await.unwrap();
+    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 2);
+    expire::expire(&client, now + SignedDuration::from_mins(61)).await.unwrap();
+    assert!(api.list(&ListParams::default()).await.unwrap().items.is_empty());
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+}

@@ -1,0 +1,113 @@
+//! Writes events: the scheduler's as it writes its own (`events.k8s.io`), the others' with `source` and counts.
+
+use jiff::{Timestamp, Unit};
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, Time},
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tracing::debug;
+
+use super::{
+    Component, Occurrence, Told,
+    correlate::{Correlator, Verdict},
+};
+
+/// Writes until nobody can tell any more.
+pub(super) async fn run(client: Client, mut occurrences: mpsc::Receiver<Occurrence>) {
+    let mut correlator = Correlator::default();
+    while let Some(occurrence) = occurrences.recv().await {
+        if let Err(error) = write(&client, &mut correlator, &occurrence).await {
+            // as of a namespace that is going away
+            debug!(
+                error = &error as &dyn std::error::Error,
+                reason = occurrence.told.reason,
+                "an event was not written"
+            );
+        }
+    }
+}
+
+async fn write(
+    client: &Client,
+    correlator: &mut Correlator,
+    Occurrence { about, told }: &Occurrence,
+) -> Result<(), kube::Error> {
+    let now = Timestamp::now();
+    // what has no namespace is told of in `default`
+    let namespace = about.namespace.as_deref().unwrap_or("default");
+    let api = Api::<Event>::namespaced(client.clone(), namespace);
+    let message = match correlator.judge(about, told, now) {
+        Verdict::Drop => return Ok(()),
+        Verdict::Create { message } => message,
+        Verdict::Again { name, count, message } => {
+            let patch = Patch::Merge(again(told, count, &message, now));
+            match api.patch(&name, &PatchParams::default(), &patch).await {
+                // it is too old
+                Err(kube::Error::Api(status)) if status.code == 404 => message,
+                result => return result.map(drop),
+            }
+        }
+    };
+    let event = event(about, told, message, now);
+    let name = event.metadata.name.clone().unwrap_or_default();
+    api.create(&PostParams::default(), &event).await?;
+    correlator.wrote(about, told, name, now);
+    Ok(())
+}
+
+fn is_series(told: &Told) -> bool {
+    told.by == Component::Scheduler
+}
+
+fn again(told: &Told, count: i32, message: &str, now: Timestamp) -> serde_json::Value {
+    if is_series(told) {
+        return json!({"message": message, "series": {"count": count, "lastObservedTime": MicroTime(micros(now))}});
+    }
+    json!({"message": message, "count": count, "lastTimestamp": Time(seconds(now))})
+}
+
+fn seconds(time: Timestamp) -> Timestamp {
+    time.round(Unit::Second).unwrap_or(time)
+}
+
+fn micros(time: Timestamp) -> Timestamp {
+    time.round(Unit::Microsecond).unwrap_or(time)
+}
+
+fn event(about: &ObjectReference, told: &Told, message: String, now: Timestamp) -> Event {
+    let component = told.by.name().to_owned();
+    let event = Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{:x}", about.name.as_deref().unwrap_or_default(), now.as_nanosecond())),
+            namespace: Some(about.namespace.clone().unwrap_or_else(|| "default".into())),
+            ..ObjectMeta::default()
+        },
+        involved_object: about.clone(),
+        message: Some(message),
+        reason: Some(told.reason.to_owned()),
+        type_: Some(if told.warns { "Warning" } else { "Normal" }.to_owned()),
+        reporting_component: Some(component.clone()),
+        ..Event::default()
+    };
+    if is_series(told) {
+        return Event {
+            event_time: Some(MicroTime(micros(now))),
+            action: Some(if told.reason == "Scheduled" { "Binding" } else { "Scheduling" }.into()),
+            reporting_instance: Some(format!("{component}-cloudsim")),
+            ..event
+        };
+    }
+    Event {
+        source: Some(EventSource { component: Some(component), host: None }),
+        first_timestamp: Some(Time(seconds(now))),
+        last_timestamp: Some(Time(seconds(now))),
+        count: Some(1),
+        ..event
+    }
+}

@@ -1,0 +1,140 @@
+//! A node whose Lease is no longer renewed becomes NotReady (`Ready=Unknown`, reason `NodeStatusUnknown`); a node that is not
+//! Ready, under pressure or cordoned has the taints that say so.
+//!
+//! Source: Kubernetes' node lifecycle controller (node monitor grace period 40 s).
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::StreamExt;
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, Taint},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{
+        controller::{Action, Controller},
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+mod seen;
+mod taints;
+
+pub use self::taints::UNREACHABLE;
+use self::{
+    seen::{News, Seen},
+    taints::ready,
+};
+use super::events::{Component, Recorder, Told};
+
+/// The namespace of node leases.
+pub const LEASES: &str = "kube-node-lease";
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+
+struct Context {
+    client: Client,
+    events: Recorder,
+    grace: Duration,
+    nodes: Store<Node>,
+    seen: Mutex<Seen>,
+}
+
+/// Runs until `shutdown`. `grace`: how old the last renewal may get.
+pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: CancellationToken) {
+    let leases = Api::<Lease>::namespaced(client.clone(), LEASES);
+    let controller = Controller::new(Api::<Node>::all(client.clone()), watcher::Config::default());
+    let context =
+        Arc::new(Context { client, events, grace, nodes: controller.store(), seen: Mutex::default() });
+    controller
+        .watches(leases, watcher::Config::default(), |lease| [ObjectRef::<Node>::new(&lease.name_any())])
+        .run(
+            reconcile,
+            |_, error, _| {
+                warn!(error = error as &dyn std::error::Error, "a node's state could not be written");
+                Action::requeue(AFTER_ERROR)
+            },
+            context,
+        )
+        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        .take_until(shutdown.cancelled_owned())
+        .for_each(|_| async {})
+        .await;
+}
+
+async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kube::Error> {
+    let name = node.name_any();
+    let lease = Api::<Lease>::namespaced(context.client.clone(), LEASES).get_opt(&name).await?;
+    let News { left, is_new, has_failed } = look(&node, lease.as_ref(), &context);
+    let tell = |reason, what: String| {
+        context.events.tell(&*node, Told::normal(Component::Node, reason, format!("Node {name} {what}")));
+    };
+    if is_new {
+        tell("RegisteredNode", format!("event: Registered Node {name} in Controller"));
+    }
+    if has_failed {
+        tell("NodeNotReady", "status is now: NodeNotReady".to_owned());
+    }
+    let now = jiff::Timestamp::now();
+    let is_unknown = ready(&node).is_some_and(|condition| condition.status == "Unknown");
+    if left.is_none() && !is_unknown {
+        info!(node = %name, "the node's lease ran out: NotReady");
+        // the change that this makes leads back here, for the taints
+        mark_unknown(&node, &context.client, now).await?;
+        return Ok(Action::await_change());
+    }
+    if let Some(taints) = taints::due(&node, now) {
+        set_taints(&node, &context.client, &taints).await?;
+    }
+    Ok(left.map_or_else(Action::await_change, Action::requeue))
+}
+
+/// A node's signs of life are a renewed lease and a reported status.
+fn look(node: &Node, lease: Option<&Lease>, context: &Context) -> News {
+    let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
+    let condition = ready(node);
+    let reported = condition.and_then(|condition| condition.last_heartbeat_time.as_ref()).map(|time| time.0);
+    let is_ready = condition.is_some_and(|condition| condition.status == "True");
+    let (name, uid) = (node.name_any(), node.uid().unwrap_or_default());
+    let mut seen = context.seen.lock();
+    let news = seen.look((&name, &uid), (renewed, reported), is_ready, context.grace, Instant::now());
+    if news.is_new {
+        seen.retain(|name| context.nodes.get(&ObjectRef::new(name)).is_some());
+    }
+    news
+}
+
+async fn mark_unknown(node: &Node, client: &Client, now: jiff::Timestamp) -> Result<(), kube::Error> {
+    let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let conditions: Vec<_> = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"]
+        .into_iter()
+        .map(|kind| {
+            json!({"type": kind, "status": "Unknown", "reason": "NodeStatusUnknown",
+                "message": "Kubelet stopped posting node status.", "lastTransitionTime": at})
+        })
+        .collect();
+    let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
+    Api::<Node>::all(client.clone())
+        .patch_status(&node.name_any(), &PatchParams::default(), &patch)
+        .await
+        .map(drop)
+}
+
+async fn set_taints(node: &Node, client: &Client, taints: &[Taint]) -> Result<(), kube::Error> {
+    // the resource version makes the write fail, and be tried anew, where somebody else changed the taints meanwhile
+    let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});
+    let api = Api::<Node>::all(client.clone());
+    match api.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        result => result.map(drop),
+    }
+}

@@ -1,0 +1,52 @@
+//! Pods made and deleted for their owner, which is told of it.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::cluster::{AT_ONCE, Cluster, Namespaced};
+use crate::controllers::{
+    events::{Component, Told},
+    informers::Failure,
+};
+
+impl Cluster {
+    /// Makes pods for `owner`, several at the same time. Answers the first failure, after all were tried.
+    pub(crate) async fn create_pods<O: Namespaced>(
+        &self,
+        owner: &O,
+        by: Component,
+        pods: Vec<Pod>,
+    ) -> Result<(), kube::Error> {
+        let made = stream::iter(pods).map(|pod| async move {
+            let made = self.create(&self.pods, &pod).await;
+            let told = match &made {
+                Ok(pod) => Told::normal(by, "SuccessfulCreate", format!("Created pod: {}", pod.name_any())),
+                Err(error) => Told::warning(by, "FailedCreate", format!("Error creating: {error}")),
+            };
+            self.events.tell(owner, told);
+            made.map(drop)
+        });
+        let results: Vec<_> = made.buffer_unordered(AT_ONCE).collect().await;
+        results.into_iter().collect()
+    }
+
+    /// Deletes pods of `owner`, several at the same time.
+    pub(crate) async fn delete_pods<O: Namespaced>(
+        &self,
+        owner: &O,
+        by: Component,
+        pods: Vec<Arc<Pod>>,
+    ) -> Result<(), Failure> {
+        let deleted = stream::iter(pods).map(|pod| async move {
+            self.delete(&self.pods, &*pod).await?;
+            let message = format!("Deleted pod: {}", pod.name_any());
+            self.events.tell(owner, Told::normal(by, "SuccessfulDelete", message));
+            Ok(())
+        });
+        let results: Vec<_> = deleted.buffer_unordered(AT_ONCE).collect().await;
+        results.into_iter().collect()
+    }
+}
