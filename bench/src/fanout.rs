@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::Figure;
+use crate::{Figure, processes::processor_seconds};
 
 const WATCHERS: usize = 1_000;
 /// Twenty seconds of them.
@@ -93,13 +93,4 @@ fn at(sorted: &[u32], share: f64) -> f64 {
 
 fn mean(micros: &[u32]) -> f64 {
     micros.iter().map(|micros| f64::from(*micros)).sum::<f64>() / micros.len().max(1) as f64 / 1e3
-}
-
-/// What this process has used until now, on all processors. See proc_pid_stat(5); Linux counts 100 ticks a second.
-fn processor_seconds() -> anyhow::Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // the name of the program, in brackets, may hold blanks
-    let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat has no name")?;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-    Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
 }

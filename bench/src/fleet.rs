@@ -9,13 +9,13 @@ use cloudsim::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::{
     Figure,
     processes::{is_ready, is_running, resident},
-    wait::until,
+    wait::{until, until_gone},
 };
 
 const NODES: usize = 10;
@@ -23,7 +23,7 @@ const PODS: usize = 1_000;
 /// Creations under way at a time.
 const AT_ONCE: usize = 16;
 
-/// From the first creation until every pod is Running in the API.
+/// From the first creation until every pod is Running in the API, and from their deletion until none is left.
 pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
     let directory = tempfile::tempdir()?;
     let cloud = Cloud::start(Options::default().any_ports()).await?;
@@ -49,12 +49,19 @@ pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
     tokio::try_join!(create, running)?;
     let seconds = begun.elapsed().as_secs_f64();
     let megabytes = resident(std::process::id())?;
+    let begun = Instant::now();
+    pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    let asked = begun.elapsed().as_secs_f64();
+    until_gone(pods).await?;
+    let gone = begun.elapsed().as_secs_f64();
     fleet.stop().await;
     cloud.stop().await;
     Ok(vec![
         Figure { name: "fleet.1000-pods-10-nodes", value: seconds, unit: "s" },
         Figure { name: "fleet.1000-pods-10-nodes.rate", value: PODS as f64 / seconds, unit: "pods/s" },
         Figure { name: "fleet.1000-pods-10-nodes.resident", value: megabytes, unit: "MB" },
+        Figure { name: "fleet.1000-pods-10-nodes.deletion-asked", value: asked, unit: "s" },
+        Figure { name: "fleet.1000-pods-10-nodes.gone", value: gone, unit: "s" },
     ])
 }
 

@@ -1,6 +1,11 @@
 //! Waiting for a state of the API, by its watches.
 
-use std::{collections::HashMap, fmt::Debug, pin::pin, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    pin::pin,
+    time::Duration,
+};
 
 use anyhow::Context;
 use futures::TryStreamExt;
@@ -33,4 +38,34 @@ where
     tokio::time::timeout(PATIENCE, counting)
         .await
         .with_context(|| format!("not reached within {PATIENCE:?}"))?
+}
+
+/// Waits until no object is left.
+pub(crate) async fn until_gone<K>(api: Api<K>) -> anyhow::Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let emptying = async {
+        let mut events = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+        let (mut left, mut is_known) = (HashSet::new(), false);
+        while let Some(event) = events.try_next().await? {
+            match event {
+                watcher::Event::Init => left.clear(),
+                watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+                    left.insert(object.name_any());
+                }
+                watcher::Event::InitDone => is_known = true,
+                watcher::Event::Delete(object) => {
+                    left.remove(&object.name_any());
+                }
+            }
+            if is_known && left.is_empty() {
+                break;
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(PATIENCE, emptying)
+        .await
+        .with_context(|| format!("something is left after {PATIENCE:?}"))?
 }

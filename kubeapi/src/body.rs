@@ -57,6 +57,12 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or_default().trim()
 }
 
+/// Whether a request's body is JSON: an object or a patch. One without a type is.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let media_type = media_type(headers);
+    media_type.is_empty() || media_type.ends_with("json")
+}
+
 /// JSON; nesting is limited by the parser.
 pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
     serde_json::from_slice(body)

@@ -12,6 +12,7 @@ mod client;
 mod defaults;
 mod definitions;
 mod discovery;
+mod duplicates;
 mod events;
 mod gzip;
 mod identity;

@@ -12,6 +12,9 @@ use crate::{
     store::{Resource, StoreError},
 };
 
+/// A detail that stands in the metadata of the answer: where a list goes on.
+const CONTINUE: &str = "continue";
+
 /// A request refused.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusError {
@@ -19,8 +22,6 @@ pub(crate) struct StatusError {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
-    /// Of a list that can go on all the same: where.
-    continues: Option<String>,
 }
 
 /// One reason why an object is invalid.
@@ -129,7 +130,7 @@ impl fmt::Display for Cause {
 
 impl StatusError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new(), continues: None }
+        Self { code, reason, message: message.into(), details: Map::new() }
     }
 
     /// The details that name an object: `kind` is the resource, as the real server has it.
@@ -245,7 +246,9 @@ impl StatusError {
                        of the results. Continuing with the provided token results in an inconsistent list - objects that \
                        were created, modified, or deleted between the time the first chunk was returned and now may show \
                        up in the list.";
-        Self { continues: Some(token), ..Self::expired(message) }
+        let mut error = Self::expired(message);
+        error.details.insert(CONTINUE.into(), token.into());
+        error
     }
 
     /// 504: a revision that this server has not reached.
@@ -394,16 +397,18 @@ impl StatusError {
 
     /// The `Status` object.
     pub(crate) fn body(&self) -> Value {
+        let mut details = self.details.clone();
+        let metadata = match details.shift_remove(CONTINUE) {
+            Some(token) => json!({"continue": token}),
+            None => json!({}),
+        };
         let mut body = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
             "message": self.message, "reason": self.reason,
         });
-        if let Some(token) = &self.continues {
-            body["metadata"] = json!({"continue": token});
-        }
         if let Value::Object(map) = &mut body {
-            if !self.details.is_empty() {
-                map.insert("details".into(), Value::Object(self.details.clone()));
+            if !details.is_empty() {
+                map.insert("details".into(), Value::Object(details));
             }
             map.insert("code".into(), self.code.as_u16().into());
         }

@@ -14,6 +14,9 @@ use crate::{
     status::StatusError,
 };
 
+/// Where a single rule holds: fields of a rule, with one value each.
+type Place = Vec<(&'static str, String)>;
+
 /// Refuses `new` in place of `old` where the caller would give away too much.
 pub(crate) async fn check(
     api: &Api,
@@ -97,7 +100,7 @@ fn asked(verb: &str, resource: &str, namespace: &str, object: &Value, name: &str
 
 /// What of `given` none of the rules `held` covers, each as the real server writes it.
 fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
-    let mut missing: Vec<(Vec<(&str, String)>, Vec<String>)> = Vec::new();
+    let mut missing: Vec<(Place, Vec<String>)> = Vec::new();
     for (place, verb) in given.iter().flat_map(single) {
         if held.iter().any(|rule| covers(rule, &place, &verb)) {
             continue;
@@ -107,7 +110,7 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
             None => missing.push((place, vec![verb])),
         }
     }
-    let text = |(place, verbs): (Vec<(&str, String)>, Vec<String>)| {
+    let text = |(place, verbs): (Place, Vec<String>)| {
         let named =
             |(field, value): &(&str, String)| format!("{field}:{}", quoted(std::slice::from_ref(value)));
         let mut parts: Vec<_> = place.iter().map(named).collect();
@@ -118,7 +121,7 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
 }
 
 /// A rule taken apart: where (as the fields of a rule, one value each), and a verb.
-fn single(rule: &Value) -> Vec<(Vec<(&'static str, String)>, String)> {
+fn single(rule: &Value) -> Vec<(Place, String)> {
     let texts = |field| -> Vec<String> {
         items(rule, field).iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };

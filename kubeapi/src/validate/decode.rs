@@ -17,7 +17,8 @@ use crate::{
     structural::Structural,
 };
 
-/// Reads `object` as one of `kind` and brings it into the shape in which it is stored; the texts are warnings.
+/// Reads `object` as one of `kind` and brings it into the shape in which it is stored; the texts are warnings. `repeated` are the
+/// fields that stood twice in what came in.
 ///
 /// # Errors
 /// 400 for another kind or version, for values of the wrong type and, under `Strict`, for unknown fields; 422 for what the
@@ -25,32 +26,34 @@ use crate::{
 pub(crate) fn decode(
     kind: &Kind,
     object: &mut Value,
+    repeated: &[String],
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     take_kind(kind, object)?;
-    let unknown = match kind.schema() {
-        KindSchema::Published(schema) => published(kind, schema, object, fields)?,
-        KindSchema::Defined(schema) => defined(kind, schema, object, fields)?,
-    };
-    Ok(if fields == FieldValidation::Warn { unknown } else { Vec::new() })
+    let mut told: Vec<_> = repeated.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    match kind.schema() {
+        KindSchema::Published(schema) => published(kind, schema, object, (&mut told, fields))?,
+        KindSchema::Defined(schema) => defined(kind, schema, object, (&mut told, fields))?,
+    }
+    Ok(if fields == FieldValidation::Warn { told } else { Vec::new() })
 }
 
 fn published(
     kind: &Kind,
     schema: &Schema,
     object: &mut Value,
-    fields: FieldValidation,
-) -> Result<Vec<String>, StatusError> {
+    (told, fields): (&mut Vec<String>, FieldValidation),
+) -> Result<(), StatusError> {
     schema.normalise(object);
     let Findings { mismatches, unknown } = schema.check(object);
-    let unknown = allowed(kind, unknown, fields)?;
+    allowed(kind, &unknown, told, fields)?;
     if let Some(mismatch) = mismatches.first() {
         return Err(unreadable(kind, &wrong_type(kind, mismatch)));
     }
     if !unknown.is_empty() {
         schema.prune(object);
     }
-    Ok(unknown)
+    Ok(())
 }
 
 /// The definition's schema says nothing about the metadata, which is that of all kinds.
@@ -58,8 +61,8 @@ fn defined(
     kind: &Kind,
     schema: &Structural,
     object: &mut Value,
-    fields: FieldValidation,
-) -> Result<Vec<String>, StatusError> {
+    (told, fields): (&mut Vec<String>, FieldValidation),
+) -> Result<(), StatusError> {
     let mut unknown = schema.prune(object);
     if let Some(metadata) = object.get_mut("metadata") {
         metadata_schema().normalise(metadata);
@@ -73,22 +76,27 @@ fn defined(
         }
         metadata_schema().prune(metadata);
     }
-    let unknown = allowed(kind, unknown, fields)?;
+    allowed(kind, &unknown, told, fields)?;
     schema.fill_defaults(object);
     let causes = schema.check(object);
     if causes.is_empty() {
-        return Ok(unknown);
+        return Ok(());
     }
     Err(StatusError::invalid(&kind.group, &kind.kind, text_or_empty(object, "/metadata/name"), causes))
 }
 
-/// What to say of fields that the kind does not have, if that is all there is to it.
-fn allowed(kind: &Kind, unknown: Vec<String>, fields: FieldValidation) -> Result<Vec<String>, StatusError> {
-    let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
-    if fields == FieldValidation::Strict && !unknown.is_empty() {
-        return Err(unreadable(kind, &format!("strict decoding error: {}", unknown.join(", "))));
+/// Adds what is to say of fields that the kind does not have, if that may be all there is to it.
+fn allowed(
+    kind: &Kind,
+    unknown: &[String],
+    told: &mut Vec<String>,
+    fields: FieldValidation,
+) -> Result<(), StatusError> {
+    told.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+    if fields == FieldValidation::Strict && !told.is_empty() {
+        return Err(unreadable(kind, &format!("strict decoding error: {}", told.join(", "))));
     }
-    Ok(unknown)
+    Ok(())
 }
 
 /// Holds `apiVersion` and `kind` against what the path says; absent ones are filled in.

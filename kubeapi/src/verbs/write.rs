@@ -9,7 +9,7 @@ use super::{
     version::{served, stored},
 };
 use crate::{
-    Api, access, definitions,
+    Api, access, body, definitions, duplicates,
     object::{metadata, text_or_empty},
     part::Part,
     patch::{self, ApplyOptions},
@@ -47,7 +47,12 @@ pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitte
     let mut warnings = Vec::new();
     if api.is_full() {
         let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
-        warnings = validate::decode(kind, &mut object, validation)?;
+        let repeated = if validation == FieldValidation::Ignore || !body::is_json(&call.headers) {
+            Vec::new()
+        } else {
+            duplicates::find(&call.body)
+        };
+        warnings = validate::decode(kind, &mut object, &repeated, validation)?;
     }
     if api.is_full() && kind.is(Builtin::CustomResourceDefinition) {
         warnings.extend(definitions::rules::warnings(&object));
