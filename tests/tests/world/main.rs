@@ -22,3 +22,4 @@ mod offline;
 mod pods;
 mod raw;
 mod restarts;
+mod server;
