@@ -15,6 +15,7 @@ mod ports;
 mod process;
 mod rig;
 mod run;
+pub mod scrape;
 mod until;
 
 pub use self::{

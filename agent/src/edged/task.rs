@@ -92,19 +92,16 @@ impl Task {
         let node = node::run(&config, addresses, machine, runtime, &progress);
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
-        let ended = tokio::select! {
+        tokio::select! {
             // Cancel-safe by design: each part is level-triggered and starts from what it finds.
-            () = shutdown.cancelled() => Ok(()),
-            ended = Box::pin(server) => ended,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods)); } => Ok(()),
-        };
-        background.close();
-        if ended.is_err() {
-            // Nobody has asked for the end, and what runs in the background waits for that.
-            shutdown.cancel();
+            () = shutdown.cancelled() => {}
+            // Whoever is told of an error cancels `shutdown`, and so ends what runs in the background.
+            ended = Box::pin(server) => ended?,
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods)); } => {}
         }
+        background.close();
         background.wait().await;
-        ended
+        Ok(())
     }
 }
 

@@ -7,4 +7,5 @@ mod lifecycle;
 mod network;
 mod resources;
 mod security;
+mod stats;
 mod volumes;

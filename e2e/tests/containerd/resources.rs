@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::case::{Case, apply, check, leaves_nothing, pod};
 
 /// A value of the control group in which a container's first process is; version 1.
-fn value(pid: &str, controller: &str, file: &str) -> anyhow::Result<String> {
+pub(crate) fn value(pid: &str, controller: &str, file: &str) -> anyhow::Result<String> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     let line = groups.lines().find(|line| line.split(':').nth(1) == Some(controller));
     let path = line.and_then(|line| line.splitn(3, ':').nth(2)).context("no such controller")?;
@@ -19,7 +19,7 @@ fn value(pid: &str, controller: &str, file: &str) -> anyhow::Result<String> {
 }
 
 /// The pid, on the node, of the process with this unusual argument.
-fn pid_of(argument: &str) -> anyhow::Result<String> {
+pub(crate) fn pid_of(argument: &str) -> anyhow::Result<String> {
     let found = fs::read_dir("/proc")?.flatten().find(|entry| {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         words.split(|&byte| byte == 0).any(|word| word == argument.as_bytes())
@@ -27,7 +27,8 @@ fn pid_of(argument: &str) -> anyhow::Result<String> {
     Ok(found.context("no such process")?.file_name().to_string_lossy().into_owned())
 }
 
-fn unusual(name: &str) -> String {
+/// An argument that no other test's process has.
+pub(crate) fn unusual(name: &str) -> String {
     format!("{}-{name}", std::process::id())
 }
 

@@ -22,4 +22,5 @@ mod offline;
 mod pods;
 mod raw;
 mod restarts;
+mod server;
 mod static_pods;

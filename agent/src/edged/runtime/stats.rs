@@ -3,6 +3,7 @@
 use wire::cri;
 
 use super::{CALL, Result, Runtime, limited};
+use crate::edged::stats::pid_in;
 
 impl Runtime {
     /// What each running container uses.
@@ -18,6 +19,14 @@ impl Runtime {
         let request = cri::ListPodSandboxStatsRequest::default();
         let mut client = self.runtime.clone();
         Ok(limited("ListPodSandboxStats", CALL, client.list_pod_sandbox_stats(request)).await?.stats)
+    }
+
+    /// The first process of a sandbox, where the runtime tells it.
+    pub(crate) async fn sandbox_pid(&self, id: &str) -> Result<Option<u32>> {
+        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
+        let mut client = self.runtime.clone();
+        let answer = limited("PodSandboxStatus", CALL, client.pod_sandbox_status(request)).await?;
+        Ok(pid_in(&answer.info))
     }
 
     /// The disks of images and of containers' own layers.

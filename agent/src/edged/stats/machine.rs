@@ -74,10 +74,10 @@ fn swap(meminfo: &str, time: Timestamp) -> Option<SwapStats> {
     Some(SwapStats { time, swap_available_bytes: Some(free), swap_usage_bytes })
 }
 
-/// The node's own network.
-pub(super) fn network(time: Timestamp) -> Option<NetworkStats> {
-    let interfaces = procfs::interfaces(&text("/proc/net/dev"));
-    let routes = text("/proc/net/route");
+/// A network, from its `net/dev` and `net/route` below `/proc`.
+pub(super) fn network(dev: &str, route: &str, time: Timestamp) -> Option<NetworkStats> {
+    let interfaces = procfs::interfaces(&text(dev));
+    let routes = text(route);
     let main = procfs::default_interface(&routes);
     let main = interfaces.iter().find(|interface| Some(interface.name.as_str()) == main).cloned();
     (!interfaces.is_empty()).then(|| NetworkStats { time, main: main.unwrap_or_default(), interfaces })
@@ -127,7 +127,7 @@ pub(super) fn whole_disk(path: &Path, time: Timestamp) -> Option<FsStats> {
 }
 
 /// The file's text; empty where it cannot be read.
-fn text(path: &str) -> String {
+pub(super) fn text(path: &str) -> String {
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text));
     read.map(|_| text).unwrap_or_default()

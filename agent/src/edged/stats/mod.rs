@@ -9,6 +9,7 @@ mod machine;
 mod pods;
 mod procfs;
 mod rates;
+mod sandboxes;
 pub(crate) mod summary;
 mod whole;
 
@@ -22,13 +23,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use tokio::sync::Mutex;
 
-pub(crate) use self::machine::Machine;
 use self::{
     disk::PodDisk,
     pods::Lists,
     rates::Rates,
+    sandboxes::Sandboxes,
     summary::{CpuStats, NodeStats, PodStats, Summary},
 };
+pub(crate) use self::{machine::Machine, sandboxes::pid_in};
 use super::{
     names::Dirs,
     runtime::{CallError, Runtime},
@@ -76,6 +78,7 @@ pub(crate) struct Stats {
     state: Mutex<State>,
     /// By the pod's uid, and when its files were counted.
     disks: Mutex<HashMap<String, (Instant, Arc<PodDisk>)>>,
+    sandboxes: Mutex<Sandboxes>,
 }
 
 /// What is kept between two questions.
@@ -88,7 +91,15 @@ struct State {
 impl Stats {
     /// Measures nothing yet.
     pub(crate) fn new(runtime: Runtime, dirs: Dirs, node_name: String, reader: Store<Pod>) -> Self {
-        Self { runtime, dirs, node_name, reader, state: Mutex::default(), disks: Mutex::default() }
+        Self {
+            runtime,
+            dirs,
+            node_name,
+            reader,
+            state: Mutex::default(),
+            disks: Mutex::default(),
+            sandboxes: Mutex::default(),
+        }
     }
 
     /// What is used now.

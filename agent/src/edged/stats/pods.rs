@@ -3,6 +3,9 @@
 //! A pod uses what its containers use together: so says the kubelet too where a pod has no control group of its own. Of several
 //! containers of one name those that run count, or else the newest; the same for sandboxes.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use wire::cri;

@@ -21,25 +21,19 @@ use super::{
 impl Stats {
     /// Adds what takes longer to find out. What the runtime does not say is left out, as by the kubelet.
     pub(super) async fn extend(&self, summary: &mut Summary, now: Timestamp) {
-        let (sandboxes, image_fs, disks) =
-            tokio::join!(self.runtime.sandbox_stats(), self.runtime.image_fs(), self.disks(now));
+        let (mut sandboxes, image_fs, disks) =
+            tokio::join!(self.of_sandboxes(&summary.pods, now), self.runtime.image_fs(), self.disks(now));
         let root = machine::disk(&self.dirs.root, now);
         let node = &mut summary.node;
-        node.network = machine::network(now);
+        node.network = machine::network("/proc/net/dev", "/proc/net/route", now);
         node.fs = machine::whole_disk(&self.dirs.root, now);
         node.rlimit = Some(machine::rlimit(now));
         node.runtime = image_fs.ok().map(|image_fs| runtime(&image_fs, now));
-        let mut sandboxes: HashMap<String, cri::LinuxPodSandboxStats> = sandboxes
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|stats| Some((stats.attributes?.id, stats.linux?)))
-            .collect();
         let mut mounted = BTreeMap::new();
         for pod in &mut summary.pods {
             if let Some(sandbox) = sandboxes.remove(&pod.id) {
-                pod.network = sandbox.network.as_ref().and_then(pods::network);
-                let count = sandbox.process.and_then(|all| pods::value(all.process_count.as_ref()));
-                pod.processes = count.map(|count| ProcessStats { count: Some(count) });
+                pod.network = sandbox.network;
+                pod.processes = sandbox.processes.map(|count| ProcessStats { count: Some(count) });
             }
             for container in &mut pod.containers {
                 let layer = container.layer.as_ref();

@@ -1,0 +1,246 @@
+//! Asking the node's server over plain HTTP, and reading its metrics as strictly as `promtool check metrics` does.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use anyhow::{Context, bail, ensure};
+
+/// An answer comes within this, or not at all.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a server answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its status code.
+    pub code: u16,
+    /// The lines of its head.
+    pub head: String,
+    /// Its body.
+    pub body: String,
+}
+
+impl Answer {
+    /// The value of a header, in small letters; empty where there is none.
+    pub fn header(&self, name: &str) -> String {
+        let lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        let value = lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        value.map(|(_, value)| value.trim().to_lowercase()).unwrap_or_default()
+    }
+
+    /// Itself, where the code is 200.
+    pub fn success(self) -> anyhow::Result<Self> {
+        ensure!(self.code == 200, "{}: {}", self.code, self.body);
+        Ok(self)
+    }
+
+    /// Its body as samples, where the code is 200.
+    pub fn samples(self) -> anyhow::Result<Vec<Sample>> {
+        ensure!(self.header("content-type").starts_with("text/plain; version=0.0.4"), "{}", self.head);
+        samples(&self.success()?.body)
+    }
+}
+
+/// What the server at `address` answers to `GET path`.
+pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
+    send(address, &format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"))
+}
+
+/// What it answers to these bytes.
+pub fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
+    let mut stream = TcpStream::connect(address).with_context(|| format!("{address} does not listen"))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    // a server that has heard enough may close before the end
+    let _ = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer)?;
+    ensure!(!answer.is_empty(), "no answer: {read:?}");
+    let (head, body) = answer.split_once("\r\n\r\n").context("the head has no end")?;
+    let code = head.split(' ').nth(1).context("no code")?.parse()?;
+    Ok(Answer { code, head: head.to_owned(), body: body.to_owned() })
+}
+
+/// One sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The series' name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its value.
+    pub value: f64,
+    /// When it was so, in Unix milliseconds; `None`: now.
+    pub at: Option<i64>,
+}
+
+impl Sample {
+    /// The value of a label; empty where there is none, as scrapers have it.
+    pub fn label(&self, name: &str) -> &str {
+        self.labels.get(name).map_or("", String::as_str)
+    }
+}
+
+/// The one sample of this name with (at least) these labels.
+pub fn find<'a>(samples: &'a [Sample], name: &str, labels: &[(&str, &str)]) -> anyhow::Result<&'a Sample> {
+    let wanted = |sample: &&Sample| {
+        sample.name == name && labels.iter().all(|(key, value)| sample.label(key) == *value)
+    };
+    let found: Vec<_> = samples.iter().filter(wanted).collect();
+    let [one] = found.as_slice() else { bail!("{} samples of {name} {labels:?}", found.len()) };
+    Ok(one)
+}
+
+/// Reads the exposition format, and refuses what a strict reader would: samples without a type or a help text, families in
+/// pieces, series twice, counters without `_total`, histograms whose buckets do not add up.
+pub fn samples(text: &str) -> anyhow::Result<Vec<Sample>> {
+    ensure!(text.is_empty() || text.ends_with('\n'), "the last line has no end");
+    let (mut families, mut family) = (BTreeSet::new(), ("", "", ""));
+    let (mut found, mut series) = (Vec::new(), BTreeSet::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').context("no help")?;
+            ensure!(families.insert(name), "{name} is in pieces");
+            family = (name, "", help);
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').context("no type")?;
+            ensure!(name == family.0 && family.1.is_empty(), "{line}");
+            ensure!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            ensure!(kind != "counter" || name.ends_with("_total"), "{line}");
+            family.1 = kind;
+        } else {
+            let sample = sample(line).with_context(|| line.to_owned())?;
+            let base = match family.1 {
+                "" => bail!("{line}: no type"),
+                "histogram" => {
+                    let ends = ["_bucket", "_sum", "_count"];
+                    ends.iter().find_map(|end| sample.name.strip_suffix(end)).unwrap_or_default()
+                }
+                _ => &sample.name,
+            };
+            ensure!(base == family.0, "{line} is not of {}", family.0);
+            ensure!(series.insert((sample.name.clone(), sample.labels.clone())), "{line} stands twice");
+            found.push(sample);
+        }
+    }
+    check_histograms(&found)?;
+    Ok(found)
+}
+
+fn sample(line: &str) -> anyhow::Result<Sample> {
+    let end = line.find(['{', ' ']).context("no value")?;
+    let (name, mut rest) = line.split_at(end);
+    let word = |text: &str| {
+        !text.is_empty()
+            && !text.starts_with(|first: char| first.is_ascii_digit())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    ensure!(word(name), "no name");
+    let mut labels = BTreeMap::new();
+    if let Some(mut inside) = rest.strip_prefix('{') {
+        loop {
+            let (label, after) = inside.split_once("=\"").context("no label")?;
+            ensure!(word(label), "no label");
+            let (value, after) = quoted(after).context("no end of a value")?;
+            ensure!(labels.insert(label.to_owned(), value).is_none(), "a label stands twice");
+            match after.strip_prefix(',') {
+                Some(more) => inside = more,
+                None => {
+                    rest = after.strip_prefix('}').context("no end of the labels")?;
+                    break;
+                }
+            }
+        }
+    }
+    let mut words = rest.strip_prefix(' ').context("no value")?.split(' ');
+    let value = words.next().unwrap_or_default().parse()?;
+    let at = words.next().map(str::parse).transpose()?;
+    ensure!(words.next().is_none(), "something stands behind");
+    Ok(Sample { name: name.to_owned(), labels, value, at })
+}
+
+/// What stands before the closing quotation mark, and after it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let (mut value, mut letters) = (String::new(), text.char_indices());
+    loop {
+        match letters.next()? {
+            (at, '"') => return Some((value, &text[at + 1..])),
+            (_, '\\') => value.push(match letters.next()?.1 {
+                'n' => '\n',
+                other @ ('\\' | '"') => other,
+                _ => return None,
+            }),
+            (_, other) => value.push(other),
+        }
+    }
+}
+
+fn check_histograms(samples: &[Sample]) -> anyhow::Result<()> {
+    let mut last: Option<&Sample> = None;
+    for sample in samples {
+        let bucket = sample.name.strip_suffix("_bucket");
+        if let (Some(_), Some(before)) = (bucket, last) {
+            let others = |sample: &Sample| {
+                let mut labels = sample.labels.clone();
+                labels.remove("le");
+                (sample.name.clone(), labels)
+            };
+            if others(before) == others(sample) {
+                let bound = |sample: &Sample| sample.label("le").parse::<f64>();
+                ensure!(bound(before)? < bound(sample)?, "{sample:?}: bounds must rise");
+                ensure!(before.value <= sample.value, "{sample:?}: counts must rise");
+            } else {
+                ensure!(before.label("le") == "+Inf", "{before:?} is the last");
+            }
+        }
+        if let (Some(base), Some(before)) = (sample.name.strip_suffix("_count"), last)
+            && before.name == format!("{base}_bucket")
+        {
+            ensure!(before.value == sample.value, "{sample:?}: not as many as in the buckets");
+        }
+        // the sum stands between the buckets and the count
+        if !sample.name.ends_with("_sum") {
+            last = bucket.map(|_| sample);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strict_reader_reads() -> anyhow::Result<()> {
+        let read = samples("# HELP a A.\n# TYPE a gauge\na 1\na{b=\"c\\\"\\n\",d=\"\"} 2.5 -3\n")?;
+        assert_eq!(read.len(), 2);
+        let found = find(&read, "a", &[("b", "c\"\n")])?;
+        assert_eq!((found.value, found.at), (2.5, Some(-3)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_strict_reader_refuses() {
+        let head = "# HELP a A.\n# TYPE a gauge\n";
+        let histogram = "# HELP h H.\n# TYPE h histogram\n";
+        for text in [
+            "a 1\n".to_owned(),
+            format!("{head}a 1"),
+            format!("{head}a 1\na 2\n"),
+            format!("{head}b 1\n"),
+            format!("{head}a one\n"),
+            format!("{head}a{{b=\"c}} 1\n"),
+            format!("{head}a{{b=\"c\"}}1\n"),
+            format!("{head}a{{1=\"c\"}} 1\n"),
+            format!("{head}a 1\n# HELP b B.\n# TYPE b gauge\nb 1\n{head}a{{c=\"d\"}} 1\n"),
+            "# HELP a A.\n# TYPE a counter\na 1\n".to_owned(),
+            format!("{histogram}h_bucket{{le=\"1\"}} 2\nh_bucket{{le=\"+Inf\"}} 1\nh_sum 1\nh_count 1\n"),
+            format!("{histogram}h_bucket{{le=\"+Inf\"}} 1\nh_sum 1\nh_count 2\n"),
+        ] {
+            assert!(samples(&text).is_err(), "{text}");
+        }
+    }
+}
