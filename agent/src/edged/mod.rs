@@ -6,7 +6,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `plan`, `status`, `convert`, `env`, `services`, `downward`, `quantity` | decisions, pure |
+//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity` | decisions, pure |
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
@@ -17,6 +17,7 @@
 //! | `static_pods` | pods from files of this node |
 //! | `orphans` | what pods that are gone left behind |
 
+mod admit;
 mod convert;
 mod downward;
 mod env;
@@ -30,7 +31,7 @@ mod plan;
 mod pleg;
 mod pods;
 mod probes;
-mod quantity;
+pub(crate) mod quantity;
 mod references;
 mod runtime;
 mod services;
@@ -40,7 +41,7 @@ mod task;
 mod volumes;
 mod words;
 
-use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, io, path::PathBuf, time::Duration};
 
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
 use tokio::sync::watch;
@@ -68,10 +69,34 @@ pub struct Config {
     pub report_events: bool,
     /// Where static pods come from, if they do.
     pub static_pods: Option<StaticPods>,
+    /// Settings of the kernel that pods may have beside the safe ones; those that end with `*` are beginnings.
+    pub allowed_sysctls: Vec<String>,
+    /// The node's own resolver configuration.
+    pub resolv_conf: PathBuf,
+    /// Where images are, if not at the runtime.
+    pub images: Option<Channel>,
     /// How the node presents itself.
     pub node: NodeConfig,
     /// How often things are looked at again.
     pub sync: SyncConfig,
+}
+
+impl fmt::Debug for Config {
+    /// All settings; not what they are about.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("node_name", &self.node_name)
+            .field("root_dir", &self.root_dir)
+            .field("log_dir", &self.log_dir)
+            .field("report_events", &self.report_events)
+            .field("allowed_sysctls", &self.allowed_sysctls)
+            .field("resolv_conf", &self.resolv_conf)
+            .field("images", &self.images)
+            .field("static_pods", &self.static_pods)
+            .field("node", &self.node)
+            .field("sync", &self.sync)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How the node presents itself.
@@ -87,6 +112,16 @@ pub struct NodeConfig {
     pub addresses: Vec<NodeAddress>,
     /// How many pods fit.
     pub max_pods: u32,
+    /// How many pods fit for each core; 0 for no such limit.
+    pub pods_per_core: u32,
+    /// What is kept from pods, by resource, `kubeReserved`: quantities.
+    pub kube_reserved: BTreeMap<String, String>,
+    /// The same for the operating system, `systemReserved`.
+    pub system_reserved: BTreeMap<String, String>,
+    /// Thresholds below which pods are evicted, by signal: quantities or percentages.
+    pub eviction_hard: BTreeMap<String, String>,
+    /// How many images the node's status names, the largest; `None` for all.
+    pub max_images: Option<usize>,
     /// Whether the node registers itself.
     pub register: bool,
     /// Whether pods may be scheduled at once.
@@ -116,6 +151,11 @@ impl Default for NodeConfig {
             taints: Vec::new(),
             addresses: Vec::new(),
             max_pods: 110,
+            pods_per_core: 0,
+            kube_reserved: BTreeMap::new(),
+            system_reserved: BTreeMap::new(),
+            eviction_hard: BTreeMap::new(),
+            max_images: Some(0),
             register: true,
             register_schedulable: true,
             kubelet_version: "v1.32.10-kubeedge-v1.23.0".into(),
@@ -140,6 +180,8 @@ pub struct SyncConfig {
     pub orphans: Duration,
     /// Pods worked on at the same time.
     pub concurrency: u16,
+    /// Images pulled at the same time; `None` for no limit.
+    pub pulls: Option<u32>,
 }
 
 impl Default for SyncConfig {
@@ -149,6 +191,7 @@ impl Default for SyncConfig {
             relist: Duration::from_secs(1),
             orphans: Duration::from_secs(60),
             concurrency: 64,
+            pulls: None,
         }
     }
 }

@@ -1,23 +1,31 @@
 //! The one task of EdgeD: it starts the parts and waits for them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{
+    api::core::v1::{NodeStatus, Pod},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use kube::runtime::reflector;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Config, Progress,
+    admit::{self, Place},
     convert::NodeDns,
     events::{self, Recorder},
     names::Dirs,
-    node, orphans, pleg,
-    pods::{self, Context, MAX_TRIGGERS},
+    node::{self, Description, Machine, resources},
+    orphans, pleg,
+    pods::{self, Context, Door, MAX_TRIGGERS},
     probes::{self, Probes},
     runtime::Runtime,
     static_pods::{self, StaticPods},
 };
+
+/// What every runtime gives to a pod that is given nothing else.
+const NODES_RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// All of EdgeD, not running yet.
 pub struct Task {
@@ -38,7 +46,7 @@ impl Task {
 
     async fn drive(self, shutdown: CancellationToken) {
         let Self { config, dirs, progress } = self;
-        let runtime = Runtime::new(config.runtime.clone());
+        let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let progress = Arc::new(progress);
         let machine = node::Machine::read(&dirs.root);
@@ -47,6 +55,8 @@ impl Task {
         let (recorder, occurrences) = events::recorder();
         let events = if config.report_events { recorder } else { Recorder::none() };
         let told = events::run(config.client.clone(), config.node_name.clone(), occurrences);
+        let (reader, writer) = reflector::store::<Pod>();
+        let allocatable = resources::allocatable(&machine, &config.node);
         let context = Arc::new(Context {
             client: config.client.clone(),
             runtime: runtime.clone(),
@@ -55,10 +65,19 @@ impl Task {
             dns: NodeDns {
                 servers: config.node.cluster_dns.clone(),
                 domain: config.node.cluster_domain.clone(),
+                own: config.resolv_conf != Path::new(NODES_RESOLV_CONF),
                 ..NodeDns::default()
             },
+            resolv_conf: config.resolv_conf.clone(),
+            pulls: config
+                .sync
+                .pulls
+                .map(|most| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))),
             host_ips: node::internal_ips(&addresses),
-            allocatable: machine.allocatable(),
+            allocatable: resources::as_limits(&allocatable),
+            memory: machine.memory(),
+            door: Door::new(place(&config, &machine, &allocatable)),
+            pods: reader.clone(),
             runtime_name: tokio::sync::OnceCell::new(),
             book: pods::Book::default(),
             probes: Probes::new(probes::Parts {
@@ -77,7 +96,6 @@ impl Task {
             background: background.clone(),
             resync: config.sync.resync,
         });
-        let (reader, writer) = reflector::store::<Pod>();
         let pleg = pleg::run(runtime.clone(), triggers, config.sync.relist);
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
@@ -91,6 +109,18 @@ impl Task {
         }
         background.close();
         background.wait().await;
+    }
+}
+
+/// The node as pods find it before the API knows it.
+fn place(config: &Config, machine: &Machine, allocatable: &BTreeMap<String, Quantity>) -> Place {
+    let (name, addresses) = (&config.node_name, Vec::new());
+    let description = Description { name, config: &config.node, addresses, machine: machine.clone() };
+    Place {
+        node: description.node(NodeStatus::default()),
+        allocatable: admit::amounts(allocatable),
+        unsafe_sysctls: config.allowed_sysctls.clone(),
+        apparmor: machine.apparmor,
     }
 }
 
