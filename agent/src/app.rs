@@ -45,6 +45,11 @@ pub enum Error {
     /// The runtime's endpoint is none.
     #[error("{0} is no endpoint of a container runtime; write unix:///path/to/socket")]
     RuntimeEndpoint(String),
+    /// The interface whose address is to be reported has none.
+    #[error(
+        "modules.edged.customInterfaceName: {0} has no address; name an interface that has one, or remove the line"
+    )]
+    Interface(String),
     /// The directory of the database cannot be made.
     #[error(
         "{path} cannot be made; run the agent as a user who may write there, or change modules.metaManager / database.dataSource"
@@ -120,7 +125,7 @@ impl App {
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
-            let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime))?;
+            let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime)?)?;
             let stop = shutdown.clone();
             supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
         }
@@ -166,9 +171,13 @@ fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     })
 }
 
-fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> edged::Config {
+fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
-    let ip = node.ip.unwrap_or_else(|| Host::detect().address);
+    let ip = match &node.interface {
+        Some(name) => Host::address_of(name).ok_or_else(|| Error::Interface(name.clone()))?,
+        None => node.ip.unwrap_or_else(|| Host::detect().address),
+    };
+    let images = (pods.image_endpoint != pods.runtime_endpoint).then(|| connect(&pods.image_endpoint));
     let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
     let taint = |taint: &crate::config::Taint| Taint {
         key: taint.key.clone(),
@@ -176,7 +185,7 @@ fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> edged:
         effect: taint.effect.as_str().to_owned(),
         time_added: None,
     };
-    edged::Config {
+    Ok(edged::Config {
         node_name: node.name.clone(),
         client: meta.client(),
         pods_whole: meta.pods_whole(),
@@ -188,11 +197,19 @@ fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> edged:
             .static_pod_path
             .clone()
             .map(|path| StaticPods { path, every: pods.file_check_frequency }),
+        allowed_sysctls: pods.allowed_sysctls.clone(),
+        resolv_conf: pods.resolv_conf.clone().unwrap_or_else(|| "/dev/null".into()),
+        images: images.transpose()?,
         node: NodeConfig {
             labels: node.labels.clone(),
             taints: node.taints.iter().map(taint).collect(),
             addresses: vec![address("InternalIP", ip.to_string()), address("Hostname", node.name.clone())],
             max_pods: node.max_pods,
+            pods_per_core: node.pods_per_core,
+            max_images: node.max_images,
+            kube_reserved: node.kube_reserved.clone(),
+            system_reserved: node.system_reserved.clone(),
+            eviction_hard: node.eviction_hard.clone(),
             register: node.register,
             register_schedulable: node.schedulable,
             kubelet_port: pods.server.port(),
@@ -203,7 +220,14 @@ fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> edged:
             cluster_domain: pods.cluster_domain.clone(),
             ..NodeConfig::default()
         },
-        sync: SyncConfig { resync: pods.sync_frequency, ..SyncConfig::default() },
+        sync: SyncConfig {
+            resync: pods.sync_frequency,
+            pulls: pods.parallel_image_pulls,
+            ..SyncConfig::default()
+        },
         server: Some(pods.server).filter(|address| address.port() != 0),
-    }
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,9 @@ pub(super) use self::{
 pub(super) struct File {
     pub(super) api_version: String,
     pub(super) kind: String,
+    /// Which EdgeCore wrote the file: no setting.
+    #[serde(default)]
+    pub(super) edgecore_version: serde_json::Value,
     pub(super) database: Database,
     pub(super) modules: Modules,
     #[serde(default)]

@@ -28,6 +28,19 @@ impl Host {
     }
 }
 
+impl Host {
+    /// The address of the interface of this name, an IPv4 one if there is one.
+    pub fn address_of(interface: &str) -> Option<IpAddr> {
+        let all = nix::ifaddrs::getifaddrs().ok()?.filter(|one| one.interface_name == interface);
+        let addresses = all.filter_map(|one| {
+            let address = one.address?;
+            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+        });
+        addresses.min_by_key(IpAddr::is_ipv6)
+    }
+}
+
 /// Connecting a UDP socket sends nothing: it only asks the kernel for the route.
 fn outgoing_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;

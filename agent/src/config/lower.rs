@@ -26,6 +26,7 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
             values.fault(path, "is false, but nothing works without this module; remove the line");
         }
     }
+    edged::unused(&modules.edged, &mut values);
     Config {
         node: edged::node(&modules.edged, &mut values),
         edged: edged::pods(&modules.edged, &mut values),

@@ -102,7 +102,7 @@ pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), Error> {
 }
 
 /// The same without a look at the machine.
-fn parse(
+pub(crate) fn parse(
     path: &Path,
     text: &str,
     token: Option<String>,
@@ -125,6 +125,12 @@ fn parse(
         Some(config) if report.faults.is_empty() => Ok((config, report.warnings)),
         _ => Err(Error::Faults { path: path.to_owned(), faults: report.faults }),
     }
+}
+
+/// A value of the right type for every key there is.
+#[cfg(test)]
+pub(crate) fn shape(host: &Host) -> Result<Value, NotYaml> {
+    document::known(host).map(|(_, shape)| shape)
 }
 
 /// What the agent reads of all that can be written: the shape after a turn through its own form.

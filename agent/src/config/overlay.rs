@@ -34,7 +34,8 @@ impl<'a> Known<'a> {
 /// Changes `base` to what `user` says. Where that is wrong `base` stays as it is, so that the search for faults goes on.
 pub(super) fn overlay(base: &mut Value, known: Known<'_>, user: Value, path: &str, report: &mut Report) {
     match (known.shape, user) {
-        (_, Value::Null) | (Value::Null, _) => {}
+        (_, Value::Null) => {}
+        (Value::Null, user) => *base = user,
         (Value::Object(_), Value::Object(entries)) => overlay_entries(base, known, entries, path, report),
         (Value::Array(_), Value::Array(elements)) => {
             *base = Value::Array(overlay_elements(known, elements, path, report));
@@ -66,7 +67,7 @@ fn overlay_entries(
         let before = slot.clone();
         overlay(slot, below, user, &place, report);
         // reported once, at the highest place that is not used at all
-        if below.used.is_none() && known.used.is_some() && !below.shape.is_null() && *slot != before {
+        if below.used.is_none() && known.used.is_some() && *slot != before {
             report.warn(Warning::NotUsed { path: place });
         }
         if slot.is_null() {

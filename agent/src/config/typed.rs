@@ -48,8 +48,6 @@ pub struct Node {
     pub ip: Option<IpAddr>,
     /// Network interface whose address is reported; goes before `ip`.
     pub interface: Option<String>,
-    /// Namespace that registration messages name.
-    pub register_namespace: String,
     /// Whether the agent creates the Node object.
     pub register: bool,
     /// Whether the scheduler may place pods here from the start.
@@ -66,8 +64,10 @@ pub struct Node {
     pub status_report_frequency: Duration,
     /// Most pods that may run here.
     pub max_pods: u32,
-    /// Addresses for pods, where the cloud gives none.
-    pub pod_cidr: Option<String>,
+    /// Most pods for each core; 0 for no such limit.
+    pub pods_per_core: u32,
+    /// Most images that the node's status names; `None` for all.
+    pub max_images: Option<usize>,
     /// What the node keeps from pods, by resource name: quantities as written, `kubeReserved`.
     pub kube_reserved: BTreeMap<String, String>,
     /// The same for the operating system, `systemReserved`.
@@ -225,18 +225,8 @@ pub struct Edged {
     pub runtime_endpoint: String,
     /// CRI socket for images.
     pub image_endpoint: String,
-    /// Limit of one request to the runtime.
-    pub runtime_request_timeout: Duration,
-    /// The image that holds a pod's namespaces.
-    pub sandbox_image: String,
-    /// Who manages control groups; must be the runtime's own choice.
-    pub cgroup_driver: CgroupDriver,
     /// Most images pulled at the same time; `None` for no limit.
     pub parallel_image_pulls: Option<u32>,
-    /// Size at which a container's log is rotated, as written: `10Mi`.
-    pub container_log_max_size: String,
-    /// Log files kept for a container.
-    pub container_log_max_files: u32,
     /// Name servers for pods; empty: the node's own.
     pub cluster_dns: Vec<IpAddr>,
     /// Domain that pods search first.
@@ -247,13 +237,6 @@ pub struct Edged {
     pub server: SocketAddr,
     /// Whether events are sent to the cloud.
     pub report_events: bool,
-}
-
-/// Who manages control groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CgroupDriver {
-    /// The runtime itself.
-    Cgroupfs,
-    /// systemd.
-    Systemd,
+    /// Settings of the kernel that pods may have beside the safe ones: names, or beginnings that end with `*`.
+    pub allowed_sysctls: Vec<String>,
 }

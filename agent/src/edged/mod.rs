@@ -6,7 +6,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `plan`, `status`, `convert`, `env`, `services`, `downward`, `quantity` | decisions, pure |
+//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity` | decisions, pure |
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
@@ -19,6 +19,7 @@
 //! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
 //! | `server` | both of them, over HTTP, to read |
 
+mod admit;
 mod convert;
 mod downward;
 mod env;
@@ -33,7 +34,7 @@ mod plan;
 mod pleg;
 mod pods;
 mod probes;
-mod quantity;
+pub(crate) mod quantity;
 mod references;
 mod runtime;
 mod server;
@@ -45,7 +46,7 @@ mod task;
 mod volumes;
 mod words;
 
-use std::{collections::BTreeMap, io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
 use kubeapi::serve::BindError;
@@ -74,12 +75,37 @@ pub struct Config {
     pub report_events: bool,
     /// Where static pods come from, if they do.
     pub static_pods: Option<StaticPods>,
+    /// Settings of the kernel that pods may have beside the safe ones; those that end with `*` are beginnings.
+    pub allowed_sysctls: Vec<String>,
+    /// The node's own resolver configuration.
+    pub resolv_conf: PathBuf,
+    /// Where images are, if not at the runtime.
+    pub images: Option<Channel>,
     /// How the node presents itself.
     pub node: NodeConfig,
     /// How often things are looked at again.
     pub sync: SyncConfig,
     /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
     pub server: Option<SocketAddr>,
+}
+
+impl fmt::Debug for Config {
+    /// All settings; not what they are about.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("node_name", &self.node_name)
+            .field("root_dir", &self.root_dir)
+            .field("log_dir", &self.log_dir)
+            .field("report_events", &self.report_events)
+            .field("allowed_sysctls", &self.allowed_sysctls)
+            .field("resolv_conf", &self.resolv_conf)
+            .field("images", &self.images)
+            .field("static_pods", &self.static_pods)
+            .field("node", &self.node)
+            .field("sync", &self.sync)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How the node presents itself.
@@ -95,6 +121,16 @@ pub struct NodeConfig {
     pub addresses: Vec<NodeAddress>,
     /// How many pods fit.
     pub max_pods: u32,
+    /// How many pods fit for each core; 0 for no such limit.
+    pub pods_per_core: u32,
+    /// What is kept from pods, by resource, `kubeReserved`: quantities.
+    pub kube_reserved: BTreeMap<String, String>,
+    /// The same for the operating system, `systemReserved`.
+    pub system_reserved: BTreeMap<String, String>,
+    /// Thresholds below which pods are evicted, by signal: quantities or percentages.
+    pub eviction_hard: BTreeMap<String, String>,
+    /// How many images the node's status names, the largest; `None` for all.
+    pub max_images: Option<usize>,
     /// Whether the node registers itself.
     pub register: bool,
     /// Whether pods may be scheduled at once.
@@ -124,6 +160,11 @@ impl Default for NodeConfig {
             taints: Vec::new(),
             addresses: Vec::new(),
             max_pods: 110,
+            pods_per_core: 0,
+            kube_reserved: BTreeMap::new(),
+            system_reserved: BTreeMap::new(),
+            eviction_hard: BTreeMap::new(),
+            max_images: Some(0),
             register: true,
             register_schedulable: true,
             kubelet_version: "v1.32.10-kubeedge-v1.23.0".into(),
@@ -148,6 +189,8 @@ pub struct SyncConfig {
     pub orphans: Duration,
     /// Pods worked on at the same time.
     pub concurrency: u16,
+    /// Images pulled at the same time; `None` for no limit.
+    pub pulls: Option<u32>,
 }
 
 impl Default for SyncConfig {
@@ -157,6 +200,7 @@ impl Default for SyncConfig {
             relist: Duration::from_secs(1),
             orphans: Duration::from_secs(60),
             concurrency: 64,
+            pulls: None,
         }
     }
 }

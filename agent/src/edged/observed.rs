@@ -47,6 +47,8 @@ pub(crate) struct Container {
     pub(crate) image: String,
     /// The image as the runtime knows it.
     pub(crate) image_id: String,
+    /// Paths of its mounts that are read-only with all that is mounted below.
+    pub(crate) recursive_read_only: Vec<String>,
     /// When it was made.
     pub(crate) created_at: Timestamp,
     /// What it does.

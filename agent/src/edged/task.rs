@@ -1,26 +1,34 @@
 //! The one task of EdgeD: it starts the parts and waits for them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{
+    api::core::v1::{NodeStatus, Pod},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use kube::runtime::reflector::{self, Store};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Config, Error, Progress,
+    admit::{self, Place},
     convert::NodeDns,
     events::{self, Recorder},
     metrics::Metrics,
     names::Dirs,
-    node, orphans, pleg,
-    pods::{self, Context, MAX_TRIGGERS},
+    node::{self, Description, Machine, resources},
+    orphans, pleg,
+    pods::{self, Context, Door, MAX_TRIGGERS},
     probes::{self, Probes},
     runtime::Runtime,
     server::{self, Pages},
     static_pods::{self, StaticPods},
     stats::Stats,
 };
+
+/// What every runtime gives to a pod that is given nothing else.
+const NODES_RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// All of EdgeD, not running yet.
 pub struct Task {
@@ -44,7 +52,7 @@ impl Task {
 
     async fn drive(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { config, dirs, progress } = self;
-        let runtime = Runtime::new(config.runtime.clone());
+        let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let progress = Arc::new(progress);
         let machine = node::Machine::read(&dirs.root);
@@ -53,6 +61,8 @@ impl Task {
         let (recorder, occurrences) = events::recorder();
         let events = if config.report_events { recorder } else { Recorder::none() };
         let told = events::run(config.client.clone(), config.node_name.clone(), occurrences);
+        let (reader, writer) = reflector::store::<Pod>();
+        let allocatable = resources::allocatable(&machine, &config.node);
         let context = Arc::new(Context {
             client: config.client.clone(),
             runtime: runtime.clone(),
@@ -61,10 +71,19 @@ impl Task {
             dns: NodeDns {
                 servers: config.node.cluster_dns.clone(),
                 domain: config.node.cluster_domain.clone(),
+                own: config.resolv_conf != Path::new(NODES_RESOLV_CONF),
                 ..NodeDns::default()
             },
+            resolv_conf: config.resolv_conf.clone(),
+            pulls: config
+                .sync
+                .pulls
+                .map(|most| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))),
             host_ips: node::internal_ips(&addresses),
-            allocatable: machine.allocatable(),
+            allocatable: resources::as_limits(&allocatable),
+            memory: machine.memory(),
+            door: Door::new(place(&config, &machine, &allocatable)),
+            pods: reader.clone(),
             runtime_name: tokio::sync::OnceCell::new(),
             book: pods::Book::default(),
             probes: Probes::new(probes::Parts {
@@ -84,7 +103,6 @@ impl Task {
             background: background.clone(),
             resync: config.sync.resync,
         });
-        let (reader, writer) = reflector::store::<Pod>();
         let pleg = pleg::run(runtime.clone(), triggers, context.metrics.clone(), config.sync.relist);
         let server = serve(&config, &context, &reader);
         let orphans =
@@ -128,6 +146,18 @@ fn serve(
             Some(address) => Ok(server::run(address, pages, shutdown).await?),
             None => std::future::pending().await,
         }
+    }
+}
+
+/// The node as pods find it before the API knows it.
+fn place(config: &Config, machine: &Machine, allocatable: &BTreeMap<String, Quantity>) -> Place {
+    let (name, addresses) = (&config.node_name, Vec::new());
+    let description = Description { name, config: &config.node, addresses, machine: machine.clone() };
+    Place {
+        node: description.node(NodeStatus::default()),
+        allocatable: admit::amounts(allocatable),
+        unsafe_sysctls: config.allowed_sysctls.clone(),
+        apparmor: machine.apparmor,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The agent on real containers: containerd, runc and the CNI plugins, a private instance for each test. Needs root.
 
+mod admission;
 mod case;
 mod environment;
 mod faults;
@@ -8,4 +9,5 @@ mod network;
 mod resources;
 mod security;
 mod stats;
+mod static_pods;
 mod volumes;

@@ -6,6 +6,7 @@
 #![allow(clippy::large_futures)]
 
 mod acknowledge;
+mod admission;
 mod bad_clients;
 mod bad_enrolment;
 mod bad_frames;

@@ -37,10 +37,15 @@ pub(in crate::config) struct Kubelet {
     pub(in crate::config) node_status_report_frequency: String,
     pub(in crate::config) node_lease_duration_seconds: i64,
     pub(in crate::config) max_pods: i64,
+    #[serde(default)]
+    pub(in crate::config) pods_per_core: i64,
+    pub(in crate::config) node_status_max_images: i64,
     #[serde(rename = "podCIDR", default)]
     pub(in crate::config) pod_cidr: String,
     pub(in crate::config) cgroup_driver: String,
     pub(in crate::config) cluster_domain: String,
+    #[serde(default)]
+    pub(in crate::config) allowed_unsafe_sysctls: Vec<String>,
     #[serde(rename = "clusterDNS", default)]
     pub(in crate::config) cluster_dns: Vec<String>,
     pub(in crate::config) resolv_conf: String,

@@ -1,13 +1,16 @@
 //! `modules.edged`: this node, and running pods on it.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::values::{Values, optional};
 use crate::config::{
     file,
     names::is_node_name,
-    typed::{CgroupDriver, Edged, Node, Taint, TaintEffect},
+    typed::{Edged, Node, Taint, TaintEffect},
 };
+use crate::edged::quantity;
 
 /// EdgeCore's default for both sockets.
 const CONTAINERD: &str = "unix:///run/containerd/containerd.sock";
@@ -27,10 +30,6 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         sync_frequency: values.duration(&at("syncFrequency"), &kubelet.sync_frequency),
         image_endpoint: image_endpoint(kubelet, &runtime, values),
         runtime_endpoint: runtime,
-        runtime_request_timeout: values
-            .duration(&at("runtimeRequestTimeout"), &kubelet.runtime_request_timeout),
-        sandbox_image: values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone()),
-        cgroup_driver: cgroup_driver(&kubelet.cgroup_driver, values),
         parallel_image_pulls: if kubelet.serialize_image_pulls {
             Some(1)
         } else {
@@ -38,14 +37,6 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
                 values.number(&at("maxParallelImagePulls"), kubelet.max_parallel_image_pulls, 0, 1000);
             (most > 0).then_some(most)
         },
-        container_log_max_size: values
-            .text(&at("containerLogMaxSize"), kubelet.container_log_max_size.clone()),
-        container_log_max_files: values.number(
-            &at("containerLogMaxFiles"),
-            kubelet.container_log_max_files,
-            2,
-            1000,
-        ),
         cluster_dns: kubelet.cluster_dns.iter().map(|text| values.address(&at("clusterDNS"), text)).collect(),
         cluster_domain: kubelet.cluster_domain.clone(),
         resolv_conf: values.optional_path(&at("resolvConf"), kubelet.resolv_conf.clone()),
@@ -54,6 +45,7 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
             values.number(&at("readOnlyPort"), kubelet.read_only_port, 0, i64::from(u16::MAX)),
         ),
         report_events: edged.report_event,
+        allowed_sysctls: kubelet.allowed_unsafe_sysctls.clone(),
     }
 }
 
@@ -64,8 +56,6 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
         name: node_name(&edged.hostname_override, values),
         ip: optional(edged.node_ip.clone()).map(|text| values.address("modules.edged.nodeIP", &text)),
         interface: optional(edged.custom_interface_name.clone()),
-        register_namespace: values
-            .text("modules.edged.registerNodeNamespace", edged.register_node_namespace.clone()),
         register: kubelet.register_node,
         schedulable: edged.register_schedulable,
         labels: edged.node_labels.clone(),
@@ -86,10 +76,70 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
             values,
         ),
         max_pods: values.number(&at("maxPods"), kubelet.max_pods, 0, 1_000_000),
-        pod_cidr: optional(kubelet.pod_cidr.clone()),
-        kube_reserved: kubelet.kube_reserved.clone(),
-        system_reserved: kubelet.system_reserved.clone(),
+        pods_per_core: values.number(&at("podsPerCore"), kubelet.pods_per_core, 0, 10_000),
+        max_images: images(kubelet.node_status_max_images, values),
+        kube_reserved: reserved(&at("kubeReserved"), &kubelet.kube_reserved, values),
+        system_reserved: reserved(&at("systemReserved"), &kubelet.system_reserved, values),
         eviction_hard: kubelet.eviction_hard.clone(),
+    }
+}
+
+/// -1 is no limit.
+fn images(most: i64, values: &mut Values<'_>) -> Option<usize> {
+    let path = format!("{KUBELET}.nodeStatusMaxImages");
+    (most != -1).then(|| values.number(&path, most, -1, i64::from(i32::MAX)))
+}
+
+/// What is kept from pods: quantities.
+fn reserved(
+    path: &str,
+    written: &BTreeMap<String, String>,
+    values: &mut Values<'_>,
+) -> BTreeMap<String, String> {
+    for (name, text) in written {
+        if quantity::whole(&Quantity(text.clone())).is_none_or(|amount| amount < 0) {
+            values.fault(
+                &format!("{path}.{name}"),
+                format!("is {text:?}, but must be a quantity such as 200m or 256Mi"),
+            );
+        }
+    }
+    written.clone()
+}
+
+/// Settings that are checked, as EdgeCore checks them, and then not used.
+pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
+    let kubelet = &edged.tailored_kubelet_config;
+    let at = |key: &str| format!("{KUBELET}.{key}");
+    values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone());
+    values.text("modules.edged.registerNodeNamespace", edged.register_node_namespace.clone());
+    values.text(&at("containerLogMaxSize"), kubelet.container_log_max_size.clone());
+    values.number::<u32>(&at("containerLogMaxFiles"), kubelet.container_log_max_files, 2, 1000);
+    let timeout = values.duration(&at("runtimeRequestTimeout"), &kubelet.runtime_request_timeout);
+    if !matches!(kubelet.cgroup_driver.as_str(), "cgroupfs" | "systemd") {
+        let found = &kubelet.cgroup_driver;
+        values.fault(
+            &at("cgroupDriver"),
+            format!("is {found:?}, but must be cgroupfs or systemd, as the runtime has it"),
+        );
+    }
+    for (path, is_default) in [
+        ("modules.edged.podSandboxImage".to_owned(), edged.pod_sandbox_image == "kubeedge/pause:3.6"),
+        ("modules.edged.registerNodeNamespace".to_owned(), edged.register_node_namespace == "default"),
+        (at("address"), kubelet.address == "127.0.0.1"),
+        (at("cgroupDriver"), kubelet.cgroup_driver == "cgroupfs"),
+        (at("containerLogMaxFiles"), kubelet.container_log_max_files == 5),
+        (at("containerLogMaxSize"), kubelet.container_log_max_size == "10Mi"),
+        (
+            at("maxParallelImagePulls"),
+            !kubelet.serialize_image_pulls || kubelet.max_parallel_image_pulls <= 1,
+        ),
+        (at("podCIDR"), kubelet.pod_cidr.is_empty()),
+        (at("runtimeRequestTimeout"), timeout.as_secs() == 120),
+    ] {
+        if !is_default {
+            values.unused(path);
+        }
     }
 }
 
@@ -130,21 +180,6 @@ fn image_endpoint(kubelet: &file::Kubelet, runtime: &str, values: &mut Values<'_
     match kubelet.image_service_endpoint.as_str() {
         "" | CONTAINERD => runtime.to_owned(),
         other => socket_url(&format!("{KUBELET}.imageServiceEndpoint"), other.to_owned(), values),
-    }
-}
-
-fn cgroup_driver(text: &str, values: &mut Values<'_>) -> CgroupDriver {
-    match text {
-        "cgroupfs" => CgroupDriver::Cgroupfs,
-        "systemd" => CgroupDriver::Systemd,
-        other => {
-            let path = format!("{KUBELET}.cgroupDriver");
-            values.fault(
-                &path,
-                format!("is {other:?}, but must be cgroupfs or systemd, as the runtime has it"),
-            );
-            CgroupDriver::Cgroupfs
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use crate::config::{
     duration,
-    report::Report,
+    report::{Report, Warning},
     typed::{HostPort, Secret},
 };
 
@@ -24,6 +24,11 @@ impl<'a> Values<'a> {
 
     pub(super) fn fault(&mut self, path: &str, message: impl Into<String>) {
         self.report.fault(path, message);
+    }
+
+    /// A setting that changes nothing.
+    pub(super) fn unused(&mut self, path: String) {
+        self.report.warn(Warning::NotUsed { path });
     }
 
     /// A whole number between `low` and `high`, which fit into `T`.

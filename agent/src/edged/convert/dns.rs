@@ -17,6 +17,8 @@ pub(crate) struct NodeDns {
     pub(crate) domain: String,
     /// How the node does, for pods that add to it.
     pub(crate) nodes: cri::DnsConfig,
+    /// That is written elsewhere than where runtimes look by themselves.
+    pub(crate) own: bool,
 }
 
 /// `None` leaves the node's own resolv.conf.
@@ -28,7 +30,12 @@ pub(super) fn dns_config(spec: &PodSpec, namespace: &str, dns: &NodeDns) -> Opti
         Some("ClusterFirstWithHostNet") => true,
         _ => !host_network,
     } && !dns.servers.is_empty();
-    let mut config = if cluster { of_cluster(namespace, dns) } else { cri::DnsConfig::default() };
+    let mut config = match policy {
+        _ if cluster => of_cluster(namespace, dns),
+        Some("None") => cri::DnsConfig::default(),
+        _ if dns.own => dns.nodes.clone(),
+        _ => cri::DnsConfig::default(),
+    };
     if let Some(own) = &spec.dns_config {
         if !cluster && policy != Some("None") {
             config = dns.nodes.clone();
@@ -92,7 +99,8 @@ mod tests {
         let nodes = parse_resolv_conf(
             "# node\nnameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch lan\noptions ndots:1 rotate\n",
         );
-        let dns = NodeDns { servers: vec!["10.96.0.10".into()], domain: "cluster.local".into(), nodes };
+        let dns =
+            NodeDns { servers: vec!["10.96.0.10".into()], domain: "cluster.local".into(), nodes, own: false };
         let mut spec = spec;
         spec["containers"] = json!([]);
         let config = dns_config(&serde_json::from_value(spec).unwrap(), "shop", &dns)?;

@@ -5,7 +5,7 @@ pub(crate) mod reason;
 mod series;
 mod write;
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use tokio::sync::mpsc;
@@ -38,7 +38,7 @@ impl fmt::Display for Severity {
 pub(crate) struct Occurrence {
     object: ObjectReference,
     severity: Severity,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
 }
 
@@ -59,8 +59,14 @@ impl Recorder {
     }
 
     /// Something happened to the pod.
-    pub(crate) fn pod(&self, pod: &Pod, severity: Severity, reason: &'static str, message: String) {
-        self.record(pod, None, severity, reason, message);
+    pub(crate) fn pod(
+        &self,
+        pod: &Pod,
+        severity: Severity,
+        reason: impl Into<Cow<'static, str>>,
+        message: String,
+    ) {
+        self.record(pod, None, severity, reason.into(), message);
     }
 
     /// Something happened to a container of the pod.
@@ -72,7 +78,7 @@ impl Recorder {
         reason: &'static str,
         message: String,
     ) {
-        self.record(pod, Some(field_path(pod, container)), severity, reason, message);
+        self.record(pod, Some(field_path(pod, container)), severity, reason.into(), message);
     }
 
     /// Something happened to the node. Its name stands for its UID, as in the kubelet's events.
@@ -84,7 +90,7 @@ impl Recorder {
             uid: Some(name.to_owned()),
             ..ObjectReference::default()
         };
-        self.send(Occurrence { object, severity, reason, message });
+        self.send(Occurrence { object, severity, reason: reason.into(), message });
     }
 
     fn record(
@@ -92,7 +98,7 @@ impl Recorder {
         pod: &Pod,
         field_path: Option<String>,
         severity: Severity,
-        reason: &'static str,
+        reason: Cow<'static, str>,
         message: String,
     ) {
         let meta = &pod.metadata;

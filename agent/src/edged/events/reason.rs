@@ -20,6 +20,8 @@ pub(crate) const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
 pub(crate) const INSPECT_FAILED: &str = "InspectFailed";
 /// A volume cannot be set up.
 pub(crate) const FAILED_MOUNT: &str = "FailedMount";
+/// A pod ends so that a critical one can run.
+pub(crate) const PREEMPTING: &str = "Preempting";
 /// A manifest of a static pod is not taken.
 pub(crate) const INVALID_STATIC_POD: &str = "InvalidStaticPod";
 /// A sandbox cannot be made.

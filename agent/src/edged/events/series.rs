@@ -2,6 +2,7 @@
 //! Kubernetes' own client. Pure.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
@@ -40,7 +41,7 @@ pub(super) enum Write {
 }
 
 /// What makes events similar: object, part, reason.
-type Similar = (String, String, String, &'static str, Severity);
+type Similar = (String, String, String, Cow<'static, str>, Severity);
 
 /// Remembers what was told.
 pub(super) struct Series {
@@ -63,7 +64,7 @@ impl Series {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let (uid, part) = (text(&object.uid), text(&object.field_path));
         let message = cut(message);
-        let similar: Similar = (uid.clone(), text(&object.name), part, reason, severity);
+        let similar: Similar = (uid.clone(), text(&object.name), part, reason.clone(), severity);
         let message = self.aggregate(&similar, message, now);
         if !self.spend(uid, now) {
             return None;
@@ -74,7 +75,7 @@ impl Series {
             event.last_timestamp = Some(moment::to_api(now));
             return Some(Write::Patch(event.clone()));
         }
-        let event = self.event(object, severity, reason, key.1.clone(), now);
+        let event = self.event(object, severity, &reason, key.1.clone(), now);
         self.told.insert(key, event.clone());
         Some(Write::Create(event))
     }
@@ -171,7 +172,12 @@ mod tests {
             uid: Some(uid.into()),
             ..Default::default()
         };
-        Occurrence { object, severity: Severity::Warning, reason: "Unhealthy", message: message.into() }
+        Occurrence {
+            object,
+            severity: Severity::Warning,
+            reason: "Unhealthy".into(),
+            message: message.into(),
+        }
     }
 
     fn line(write: Option<Write>) -> String {

@@ -2,8 +2,6 @@
 
 use std::{fs, path::Path};
 
-use crate::edged::downward::Allocatable;
-
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
@@ -20,12 +18,26 @@ pub(crate) struct Machine {
     pub(super) system_uuid: String,
     /// As Go names it.
     pub(super) architecture: &'static str,
+    /// Smallest first.
+    pub(super) huge_pages: Vec<HugePages>,
+    /// Whether the kernel enforces AppArmor.
+    pub(crate) apparmor: bool,
+}
+
+/// Memory that is set aside in large pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HugePages {
+    /// Bytes of one.
+    pub(super) size: i64,
+    pub(super) count: i64,
 }
 
 impl Machine {
     /// Reads it; `root` is on the disk that holds the pods.
     pub(crate) fn read(root: &Path) -> Self {
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let first = |paths: &[&str]| paths.iter().map(|path| line(path)).find(|text| !text.is_empty());
+        let machine_id = first(&["/etc/machine-id", "/var/lib/dbus/machine-id"]).unwrap_or_default();
         let storage = nix::sys::statvfs::statvfs(root).ok().and_then(|disk| {
             // These types differ between platforms.
             let (blocks, size) = (i128::from(disk.blocks()), i128::from(disk.fragment_size()));
@@ -37,17 +49,35 @@ impl Machine {
             storage: storage.unwrap_or(0),
             kernel: line("/proc/sys/kernel/osrelease"),
             os_image: os_name(&line("/etc/os-release")).unwrap_or_else(|| "Linux".into()),
-            machine_id: line("/etc/machine-id"),
+            machine_id: machine_id.clone(),
             boot_id: line("/proc/sys/kernel/random/boot_id"),
-            system_uuid: line("/sys/class/dmi/id/product_uuid"),
+            // Boards without a firmware of that kind are known by their system's own.
+            system_uuid: first(&["/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid"])
+                .unwrap_or(machine_id),
             architecture: architecture(std::env::consts::ARCH),
+            huge_pages: huge_pages(Path::new("/sys/kernel/mm/hugepages")),
+            apparmor: line("/sys/module/apparmor/parameters/enabled") == "Y",
         }
     }
 
-    /// What pods may use.
-    pub(crate) fn allocatable(&self) -> Allocatable {
-        Allocatable { cpu_millis: self.cpus * 1000, memory: self.memory, storage: self.storage }
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> i64 {
+        self.memory
     }
+}
+
+/// From the kernel's folder of huge pages, which has one of its own for each size.
+pub(super) fn huge_pages(folder: &Path) -> Vec<HugePages> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let pages = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let kib: i64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let count = fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
+        Some(HugePages { size: kib.checked_mul(1024)?, count })
+    });
+    let mut pages: Vec<_> = pages.collect();
+    pages.sort_by_key(|pages| pages.size);
+    pages
 }
 
 /// Bytes, from the text of `/proc/meminfo`.

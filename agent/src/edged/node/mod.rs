@@ -1,8 +1,10 @@
 //! The node object and its lease: how the cloud knows that this node is there, and what it can do.
 
+mod images;
 mod lease;
 mod machine;
 mod object;
+pub(super) mod resources;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -18,11 +20,11 @@ use kube::{
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 
+use self::status::RuntimeHealth;
 pub(super) use self::{
     machine::Machine,
-    object::{addresses, internal_ips},
+    object::{Description, addresses, internal_ips},
 };
-use self::{object::Description, status::RuntimeHealth};
 use super::{Config, Progress, api_message, runtime::Runtime, status::difference};
 use crate::rt::Backoff;
 
@@ -168,8 +170,12 @@ impl Reporter<'_> {
     }
 
     async fn health(&self) -> RuntimeHealth {
-        match tokio::try_join!(self.runtime.version(), self.runtime.status()) {
-            Ok((version, status)) => RuntimeHealth::of(&version, &status),
+        let most = self.description.config.max_images;
+        let images = async { if most == Some(0) { Ok(Vec::new()) } else { self.runtime.images().await } };
+        match tokio::try_join!(self.runtime.version(), self.runtime.status(), images) {
+            Ok((version, status, images)) => {
+                RuntimeHealth { images: images::named(images, most), ..RuntimeHealth::of(&version, &status) }
+            }
             Err(error) => RuntimeHealth::down(&error.to_string()),
         }
     }

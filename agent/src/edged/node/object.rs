@@ -12,11 +12,11 @@ use super::machine::Machine;
 use crate::edged::NodeConfig;
 
 /// All that the node object is made from.
-pub(super) struct Description<'a> {
-    pub(super) name: &'a str,
-    pub(super) config: &'a NodeConfig,
-    pub(super) addresses: Vec<NodeAddress>,
-    pub(super) machine: Machine,
+pub(crate) struct Description<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) config: &'a NodeConfig,
+    pub(crate) addresses: Vec<NodeAddress>,
+    pub(crate) machine: Machine,
 }
 
 /// The configured addresses, and the node's name as its host name.
@@ -57,7 +57,7 @@ impl Description<'_> {
     }
 
     /// The node to register.
-    pub(super) fn node(&self, status: NodeStatus) -> Node {
+    pub(crate) fn node(&self, status: NodeStatus) -> Node {
         let mut taints = self.config.taints.clone();
         let cordoned = !self.config.register_schedulable;
         if cordoned {

@@ -4,26 +4,35 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{DaemonEndpoint, NodeCondition, NodeDaemonEndpoints, NodeStatus, NodeSystemInfo},
+    api::core::v1::{
+        ContainerImage, DaemonEndpoint, NodeCondition, NodeDaemonEndpoints, NodeFeatures, NodeRuntimeHandler,
+        NodeRuntimeHandlerFeatures, NodeStatus, NodeSystemInfo,
+    },
     apimachinery::pkg::api::resource::Quantity,
 };
 use wire::cri;
 
-use super::object::Description;
+use super::{object::Description, resources};
 use crate::edged::moment;
 
 /// What the container runtime says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct RuntimeHealth {
     /// `containerd://1.7.0`.
     pub(super) version: String,
     /// Why no pods can run.
     pub(super) problem: Option<String>,
+    /// Those to name, if any are.
+    pub(super) images: Option<Vec<ContainerImage>>,
+    /// How containers can be run.
+    pub(super) handlers: Option<Vec<NodeRuntimeHandler>>,
+    pub(super) features: Option<NodeFeatures>,
 }
 
 impl RuntimeHealth {
     /// From its answers.
-    pub(super) fn of(version: &cri::VersionResponse, status: &cri::RuntimeStatus) -> Self {
+    pub(super) fn of(version: &cri::VersionResponse, answer: &cri::StatusResponse) -> Self {
+        let status = answer.status.clone().unwrap_or_default();
         let problem = ["RuntimeReady", "NetworkReady"].into_iter().find_map(|kind| {
             let condition = status.conditions.iter().find(|condition| condition.r#type == kind);
             match condition {
@@ -35,12 +44,38 @@ impl RuntimeHealth {
                 None => Some(format!("container runtime not ready: {kind} is not reported")),
             }
         });
-        Self { version: format!("{}://{}", version.runtime_name, version.runtime_version), problem }
+        let handlers: Vec<_> = answer.runtime_handlers.iter().map(handler).collect();
+        let features = answer
+            .features
+            .map(|has| NodeFeatures { supplemental_groups_policy: Some(has.supplemental_groups_policy) });
+        Self {
+            version: format!("{}://{}", version.runtime_name, version.runtime_version),
+            problem,
+            images: None,
+            handlers: (!handlers.is_empty()).then_some(handlers),
+            features,
+        }
     }
 
     /// It does not answer.
     pub(super) fn down(error: &str) -> Self {
-        Self { version: String::new(), problem: Some(format!("container runtime is down: {error}")) }
+        Self {
+            version: String::new(),
+            problem: Some(format!("container runtime is down: {error}")),
+            images: None,
+            handlers: None,
+            features: None,
+        }
+    }
+}
+
+fn handler(handler: &cri::RuntimeHandler) -> NodeRuntimeHandler {
+    NodeRuntimeHandler {
+        name: Some(handler.name.clone()),
+        features: handler.features.map(|has| NodeRuntimeHandlerFeatures {
+            recursive_read_only_mounts: Some(has.recursive_read_only_mounts),
+            user_namespaces: Some(has.user_namespaces),
+        }),
     }
 }
 
@@ -48,26 +83,26 @@ impl Description<'_> {
     /// The status to report; what this agent does not own in the last one is kept.
     pub(super) fn status(&self, old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> NodeStatus {
         let port = i32::from(self.config.kubelet_port);
+        // A runtime that is down for a moment has not become another one.
+        let down = health.version.is_empty();
         NodeStatus {
             addresses: Some(self.addresses.clone()),
-            capacity: Some(self.capacity()),
-            allocatable: Some(self.capacity()),
+            capacity: Some(with_others(
+                old.capacity.as_ref(),
+                resources::capacity(&self.machine, self.config),
+            )),
+            allocatable: Some(with_others(
+                old.allocatable.as_ref(),
+                resources::allocatable(&self.machine, self.config),
+            )),
             conditions: Some(conditions(old, health, now)),
             daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port }) }),
             node_info: Some(self.info(old, health)),
+            images: if down { old.images.clone() } else { health.images.clone() },
+            runtime_handlers: if down { old.runtime_handlers.clone() } else { health.handlers.clone() },
+            features: if down { old.features.clone() } else { health.features.clone() },
             ..old.clone()
         }
-    }
-
-    fn capacity(&self) -> BTreeMap<String, Quantity> {
-        [
-            ("cpu", self.machine.cpus.to_string()),
-            ("memory", format!("{}Ki", self.machine.memory / 1024)),
-            ("ephemeral-storage", format!("{}Ki", self.machine.storage / 1024)),
-            ("pods", self.config.max_pods.to_string()),
-        ]
-        .map(|(name, value)| (name.to_owned(), Quantity(value)))
-        .into()
     }
 
     fn info(&self, old: &NodeStatus, health: &RuntimeHealth) -> NodeSystemInfo {
@@ -76,7 +111,6 @@ impl Description<'_> {
         NodeSystemInfo {
             architecture: machine.architecture.to_owned(),
             boot_id: machine.boot_id.clone(),
-            // A runtime that is down for a moment has not become another one.
             container_runtime_version: if health.version.is_empty() {
                 known.unwrap_or_default()
             } else {
@@ -91,6 +125,15 @@ impl Description<'_> {
             ..Default::default()
         }
     }
+}
+
+/// Resources that others have made known stay: their names have a domain.
+fn with_others(
+    old: Option<&BTreeMap<String, Quantity>>,
+    own: BTreeMap<String, Quantity>,
+) -> BTreeMap<String, Quantity> {
+    let others = old.into_iter().flatten().filter(|(name, _)| name.contains('/'));
+    others.map(|(name, quantity)| (name.clone(), quantity.clone())).chain(own).collect()
 }
 
 fn conditions(old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> Vec<NodeCondition> {

@@ -16,6 +16,7 @@ fn machine() -> Machine {
         boot_id: "b".into(),
         system_uuid: "s".into(),
         architecture: "arm64",
+        ..Machine::default()
     }
 }
 
@@ -37,7 +38,14 @@ fn health(network: bool) -> RuntimeHealth {
         runtime_version: "1.7.0".into(),
         ..Default::default()
     };
-    RuntimeHealth::of(&version, &cri::RuntimeStatus { conditions })
+    let features = cri::RuntimeHandlerFeatures { recursive_read_only_mounts: true, user_namespaces: false };
+    let handler = cri::RuntimeHandler { name: "runc".into(), features: Some(features) };
+    let status = cri::StatusResponse {
+        status: Some(cri::RuntimeStatus { conditions }),
+        runtime_handlers: vec![handler],
+        ..Default::default()
+    };
+    RuntimeHealth::of(&version, &status)
 }
 
 fn at(second: i64) -> Timestamp {

@@ -45,6 +45,7 @@ fn container(sandbox: &str, name: &str, attempt: u32, state: State) -> Container
         image_id: String::new(),
         created_at: at(NOW - 4000),
         state,
+        recursive_read_only: Vec::new(),
         words: None,
         health: Health::default(),
     }

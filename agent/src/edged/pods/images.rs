@@ -156,6 +156,11 @@ async fn pull(
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
         let secrets = fetch::objects(&task.client, &namespace, references::of_pulls(&pod)).await;
         let auth = registry::credentials(&secrets, &pod, &image);
+        // In turn, if so many are pulled already; a closed semaphore would be one that lets everybody through.
+        let _permit = match &task.pulls {
+            Some(pulls) => pulls.clone().acquire_owned().await.ok(),
+            None => None,
+        };
         let tell = |severity, reason, text| task.events.container(&pod, &name, severity, reason, text);
         tell(Severity::Normal, reason::PULLING, format!("Pulling image {image:?}"));
         let since = std::time::Instant::now();

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
 
-use super::hooks::PostStart;
+use super::{admission::Decision, hooks::PostStart};
 use crate::edged::{moment, status::Waiting};
 
 /// What failed is tried again after this, doubled with each failure …
@@ -29,6 +29,10 @@ pub(crate) struct Memory {
     pub(super) seen: Option<Instant>,
     /// Looks in a row that failed.
     pub(super) failures: u32,
+    /// Whether it was let in.
+    pub(super) decision: Option<Decision>,
+    /// Why it has to end and fail, whatever its containers do.
+    pub(super) failed: Option<Waiting>,
     /// Containers that cannot be started, and why.
     pub(super) blocked: BTreeMap<String, Blocked>,
     /// Why the pod as a whole is held up.

@@ -7,6 +7,7 @@
 //! ```
 
 mod act;
+mod admission;
 mod fetch;
 mod hooks;
 mod image_name;
@@ -22,7 +23,7 @@ mod terminate;
 mod tokens;
 mod triggers;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -34,11 +35,11 @@ use kube::{
         reflector::{ObjectRef, Store, store::Writer},
     },
 };
-use tokio::sync::{Notify, OnceCell, mpsc, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::cri;
 
-pub(crate) use self::memory::Book;
+pub(crate) use self::{admission::Door, memory::Book};
 use super::{
     Progress,
     convert::{self, NodeDns},
@@ -56,8 +57,6 @@ use crate::metamanager::PodsWhole;
 /// Triggers that wait to be taken. The controller takes them at once and merges those of one pod, so that a full channel is
 /// only a short wait for whoever triggers.
 pub(crate) const MAX_TRIGGERS: usize = 1024;
-/// How the node itself resolves names.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// A pod that cannot be looked at is looked at again after this, doubled with each failure …
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// … up to this.
@@ -75,10 +74,20 @@ pub(crate) struct Context {
     pub(crate) node_name: String,
     /// How pods resolve names.
     pub(crate) dns: NodeDns,
+    /// How the node itself does.
+    pub(crate) resolv_conf: PathBuf,
+    /// Permits to pull images, where only so many are pulled at the same time.
+    pub(crate) pulls: Option<Arc<Semaphore>>,
     /// This node's addresses.
     pub(crate) host_ips: Vec<String>,
     /// What a container may use that sets no limit.
     pub(crate) allocatable: Allocatable,
+    /// Bytes of memory that the node has.
+    pub(crate) memory: i64,
+    /// Lets pods in.
+    pub(crate) door: Door,
+    /// This node's pods.
+    pub(crate) pods: Store<Pod>,
     /// What the runtime calls itself, once it has said so.
     pub(crate) runtime_name: OnceCell<String>,
     /// What is remembered of pods between two looks.
@@ -153,8 +162,8 @@ impl Context {
     /// The configuration of the pod's `attempt`th sandbox.
     async fn sandbox_config(&self, pod: &Pod, attempt: u32) -> cri::PodSandboxConfig {
         // Only what a pod says of its own needs the node's: otherwise the runtime has it already.
-        let merged = pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
-        let nodes = if merged { tokio::fs::read_to_string(RESOLV_CONF).await.ok() } else { None };
+        let merged = self.dns.own || pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
+        let nodes = if merged { tokio::fs::read_to_string(&self.resolv_conf).await.ok() } else { None };
         let nodes = convert::parse_resolv_conf(&nodes.unwrap_or_default());
         convert::sandbox(pod, attempt, &self.dirs, &NodeDns { nodes, ..self.dns.clone() })
     }

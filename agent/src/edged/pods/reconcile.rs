@@ -11,7 +11,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::controller::Action;
 
 use super::{
-    Context, Error, Identity, act, fetch,
+    Context, Error, Identity, act,
+    admission::{self, Decision},
+    fetch,
     memory::{Blocked, Memory},
     report::{self, Situation},
     requeue, tell, terminate, tokens,
@@ -48,8 +50,19 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
 }
 
 async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
-    let desired = Desired::of(pod, Timestamp::now());
+    let mut desired = Desired::of(pod, Timestamp::now());
+    desired.over |= context.book.with(identity.uid, |memory| memory.failed.is_some());
     let mut observed = context.observe(pod).await?;
+    if !desired.is_finished(&observed) {
+        match admission::decide(context, pod, &observed).await {
+            Some(Decision::Admitted) => {}
+            Some(Decision::Rejected(why)) => {
+                report::rejected(context, pod, identity, &why).await?;
+                return Ok(Action::await_change());
+            }
+            None => return Ok(Action::requeue(admission::AGAIN)),
+        }
+    }
     let mut next;
     if desired.is_finished(&observed) {
         next = None;

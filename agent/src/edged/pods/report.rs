@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{Context, Error, Identity, tell};
 use crate::edged::{
+    moment,
     observed::Observed,
     status::{self, View, Waiting},
 };
@@ -56,7 +57,8 @@ pub(super) async fn report(
         }
         None => pod,
     };
-    let failed = tell::deadline(context, pod, Timestamp::now());
+    let failed = context.book.with(identity.uid, |memory| memory.failed.clone());
+    let failed = failed.or_else(|| tell::deadline(context, pod, Timestamp::now()));
     let status = status::of(&View {
         pod,
         observed: situation.observed,
@@ -68,6 +70,35 @@ pub(super) async fn report(
         failed: failed.as_ref(),
         now: Timestamp::now(),
     });
+    store(context, pod, identity, status).await
+}
+
+/// Stores that a pod was not let in: none of its containers is ever mentioned.
+pub(super) async fn rejected(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+    why: &Waiting,
+) -> Result<(), Error> {
+    let old = pod.status.clone().unwrap_or_default();
+    let status = PodStatus {
+        phase: Some("Failed".into()),
+        reason: Some(why.reason.clone()),
+        message: Some(format!("Pod was rejected: {}", why.message)),
+        qos_class: old.qos_class.clone().or_else(|| Some(status::qos(pod).to_owned())),
+        start_time: old.start_time.clone().or_else(|| Some(moment::to_api(Timestamp::now()))),
+        ..old
+    };
+    store(context, pod, identity, status).await
+}
+
+async fn store(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+    status: PodStatus,
+) -> Result<(), Error> {
+    let version = pod.metadata.resource_version.clone().unwrap_or_default();
     let old = pod.status.clone().unwrap_or_default();
     let Some(difference) = status::difference(&old, &status)? else { return Ok(()) };
     let patch = Patch::Merge(json!({"metadata": {"uid": identity.uid}, "status": difference}));

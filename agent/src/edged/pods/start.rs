@@ -118,7 +118,7 @@ async fn start(
         image_ref: image.id,
         attempt: what.attempt,
         step: what.step,
-        memory: context.allocatable.memory,
+        memory: context.memory,
         target_id,
     };
     let wanted = convert::container(pod, container, made);

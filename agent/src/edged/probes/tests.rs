@@ -49,7 +49,7 @@ fn page(address: &Address, tls: bool, headers: &[(&str, &str)]) -> Target {
 }
 
 async fn outcome(target: Target, timeout: Duration) -> Outcome {
-    let runtime = Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy());
+    let runtime = Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None);
     check(&runtime, "c", &target, timeout).await
 }
 

@@ -23,14 +23,9 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Counts what goes over `channel`.
-    pub(super) fn new(channel: Channel) -> Self {
-        Self { channel, operations: Operations::default() }
-    }
-
-    /// What has been counted.
-    pub(super) fn operations(&self) -> Operations {
-        self.operations.clone()
+    /// Counts what goes over `channel` in `operations`.
+    pub(super) fn new(channel: Channel, operations: Operations) -> Self {
+        Self { channel, operations }
     }
 }
 

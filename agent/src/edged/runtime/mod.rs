@@ -89,13 +89,15 @@ fn pod_selector(uid: &str) -> std::collections::BTreeMap<String, String> {
 }
 
 impl Runtime {
-    /// A client over `channel`, which connects when it is first used.
-    pub(crate) fn new(channel: Channel) -> Self {
-        let channel = Counted::new(channel);
+    /// A client over `channel`, which connects when it is first used; images may be elsewhere.
+    pub(crate) fn new(channel: Channel, images: Option<Channel>) -> Self {
+        let operations = Operations::default();
+        let images = Counted::new(images.unwrap_or_else(|| channel.clone()), operations.clone());
+        let channel = Counted::new(channel, operations.clone());
         Self {
-            operations: channel.operations(),
-            runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MAX_ANSWER),
-            images: ImageServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
+            operations,
+            runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
+            images: ImageServiceClient::new(images).max_decoding_message_size(MAX_ANSWER),
         }
     }
 
@@ -110,11 +112,15 @@ impl Runtime {
         limited("Version", CALL, self.runtime.clone().version(request)).await
     }
 
-    /// Whether it can run pods.
-    pub(crate) async fn status(&self) -> Result<cri::RuntimeStatus> {
-        let answer =
-            limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await?;
-        Ok(answer.status.unwrap_or_default())
+    /// Whether it can run pods, and how.
+    pub(crate) async fn status(&self) -> Result<cri::StatusResponse> {
+        limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await
+    }
+
+    /// All images.
+    pub(crate) async fn images(&self) -> Result<Vec<cri::Image>> {
+        let request = cri::ListImagesRequest::default();
+        Ok(limited("ListImages", CALL, self.images.clone().list_images(request)).await?.images)
     }
 
     /// All that there is of the pod with this uid.

@@ -59,7 +59,8 @@ fn container(status: cri::ContainerStatus, sandbox_id: String) -> Option<Contain
         hash: status.annotations.get(names::HASH).cloned(),
         // A container of another agent, without a step: as many as it counts in all.
         step: number(names::RESTART_STEP).or_else(|| number(names::RESTART_COUNT)).unwrap_or(0),
-        image: if image.user_specified_image.is_empty() { image.image } else { image.user_specified_image },
+        recursive_read_only: recursive_read_only(&status.mounts),
+        image: image_name(image),
         image_id: if status.image_ref.is_empty() { status.image_id } else { status.image_ref },
         created_at: moment::from_nanos(status.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
         id: status.id,
@@ -67,6 +68,18 @@ fn container(status: cri::ContainerStatus, sandbox_id: String) -> Option<Contain
         words,
         health: Health::default(),
     })
+}
+
+/// The image by the runtime's own name for it, `docker.io/library/busybox:1`; by the pod's where that is only a digest.
+fn image_name(image: cri::ImageSpec) -> String {
+    let named = !image.image.is_empty() && !image.image.starts_with("sha256:");
+    if named || image.user_specified_image.is_empty() { image.image } else { image.user_specified_image }
+}
+
+/// Where in the container nothing can be written, in no mount below either.
+fn recursive_read_only(mounts: &[cri::Mount]) -> Vec<String> {
+    let all = mounts.iter().filter(|mount| mount.recursive_read_only);
+    all.map(|mount| mount.container_path.clone()).collect()
 }
 
 /// Where the container's last words are: the annotation says which of its mounts is the file, so that those of containers

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{
     Container as Spec, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, PodStatus,
+    ContainerStateWaiting, ContainerStatus, PodStatus, VolumeMount, VolumeMountStatus,
 };
 
 use super::View;
@@ -72,6 +72,7 @@ fn one(
         container_id: Some(id(view, newest)),
         restart_count: i32::try_from(newest.attempt).unwrap_or(i32::MAX),
         started: Some(false),
+        volume_mounts: mounts(spec, newest),
         ..Default::default()
     };
     let before = all.find_map(|container| terminated(view, container));
@@ -119,6 +120,22 @@ fn image(spec: &Spec, newest: &Container) -> String {
         return spec.image.clone().unwrap_or_default();
     }
     newest.image.clone()
+}
+
+/// The volumes as they are mounted.
+fn mounts(spec: &Spec, newest: &Container) -> Option<Vec<VolumeMountStatus>> {
+    let mounts = spec.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty())?;
+    let status = |mount: &VolumeMount| {
+        let read_only = mount.read_only == Some(true);
+        let recursive = newest.recursive_read_only.contains(&mount.mount_path);
+        VolumeMountStatus {
+            name: mount.name.clone(),
+            mount_path: mount.mount_path.clone(),
+            read_only: read_only.then_some(true),
+            recursive_read_only: read_only.then(|| if recursive { "Enabled" } else { "Disabled" }.to_owned()),
+        }
+    };
+    Some(mounts.iter().map(status).collect())
 }
 
 /// The status of a container that the runtime does not have.

@@ -30,6 +30,7 @@ fn container(name: &str, attempt: u32, state: State) -> Container {
         image_id: "sha256:1".into(),
         created_at: at(0),
         state,
+        recursive_read_only: Vec::new(),
         words: None,
         health: Health::default(),
     }
@@ -299,4 +300,24 @@ fn ephemeral_containers_have_a_list_of_their_own() {
     let debug = status.ephemeral_container_statuses.unwrap().remove(0);
     assert!(debug.state.unwrap().running.is_some() && !debug.ready && debug.started.is_none());
     assert_eq!(status.container_statuses.unwrap().len(), 1);
+}
+
+#[test]
+fn mounts_say_whether_what_is_below_them_can_be_written() {
+    let mut newest = container("web", 0, running());
+    newest.recursive_read_only = vec!["/b".into()];
+    let mut case = Case::new("Always", vec![init_done(), newest]);
+    let mounts = json!([
+        {"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b", "readOnly": true},
+        {"name": "v", "mountPath": "/c", "readOnly": true},
+    ]);
+    case.pod.spec.as_mut().unwrap().containers[0].volume_mounts = serde_json::from_value(mounts).unwrap();
+    assert_eq!(
+        case.json()["containerStatuses"][0]["volumeMounts"],
+        json!([
+            {"name": "v", "mountPath": "/a"},
+            {"name": "v", "mountPath": "/b", "readOnly": true, "recursiveReadOnly": "Enabled"},
+            {"name": "v", "mountPath": "/c", "readOnly": true, "recursiveReadOnly": "Disabled"},
+        ])
+    );
 }

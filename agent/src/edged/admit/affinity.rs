@@ -1,0 +1,45 @@
+//! Node selectors and required node affinity.
+//!
+//! Source: Kubernetes, "Assigning Pods to Nodes".
+
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod};
+
+use super::labels;
+
+/// Whether the node is one of those that the pod wants.
+pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
+    let (Some(spec), labels) = (&pod.spec, labels(node)) else { return true };
+    let selected = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required =
+        affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    selected && required.is_none_or(|any| any.node_selector_terms.iter().any(|term| term_holds(term, node)))
+}
+
+/// A term without any requirement is one that no node meets.
+fn term_holds(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let labels = labels(node);
+    let (expressions, fields) = (term.match_expressions.iter().flatten(), term.match_fields.iter().flatten());
+    let name = node.metadata.name.as_deref();
+    let mut count = 0;
+    let of_labels = expressions.map(|one| holds(one, labels.get(&one.key).map(String::as_str)));
+    let of_fields = fields.map(|one| one.key == "metadata.name" && holds(one, name));
+    let all = of_labels.chain(of_fields).inspect(|_| count += 1).fold(true, |all, one| all && one);
+    all && count > 0
+}
+
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_one = || value.is_some_and(|value| values.iter().any(|one| one == value));
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+    let numbers = || Some((number(value)?, number(values.first().map(String::as_str))?));
+    match requirement.operator.as_str() {
+        "In" => is_one(),
+        "NotIn" => !is_one(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers().is_some_and(|(has, than)| has > than),
+        "Lt" => numbers().is_some_and(|(has, than)| has < than),
+        _ => false,
+    }
+}

@@ -1,0 +1,205 @@
+//! Whether a pod that was sent to this node may run on it, as the kubelet decides. Pure.
+//!
+//! The checks, in the kubelet's order: what no room on the node helps against (sysctls, operating system), what it has room
+//! for, where the pod wants to be, and last AppArmor. A pod that runs already is never asked again.
+//!
+//! Source: the kubelet's admission handlers, and the scheduler's filters that they call: `NodeResourcesFit`, `NodeAffinity`,
+//! `NodeName`, `NodePorts`, `TaintToleration`.
+
+mod affinity;
+mod ports;
+mod preempt;
+mod requests;
+mod sysctl;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Node, Pod, Taint, Toleration};
+
+pub(crate) use self::requests::{Amounts, amounts};
+use super::status::Waiting;
+use crate::metamanager::mirror::SOURCE;
+
+/// The priority from which a pod is critical.
+const CRITICAL: i32 = 2_000_000_000;
+
+/// The node, as far as admission goes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    /// Labels, taints and name.
+    pub(crate) node: Node,
+    /// What pods may use in all.
+    pub(crate) allocatable: Amounts,
+    /// Sysctls beside the safe ones that pods may set; a `*` at the end stands for anything.
+    pub(crate) unsafe_sysctls: Vec<String>,
+    /// Whether the kernel enforces AppArmor.
+    pub(crate) apparmor: bool,
+}
+
+/// The decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It may run.
+    Admitted,
+    /// It may run as soon as these, given by uid, have ended.
+    Preempts(Vec<String>),
+    /// It never runs: the pod's reason and message.
+    Rejected(Waiting),
+}
+
+/// Something that stands against a pod.
+#[derive(Debug)]
+enum Obstacle {
+    /// More is needed of a resource than there is.
+    Short { name: String, requested: i64, used: i64, capacity: i64 },
+    /// One of the scheduler's filters: its name, and why.
+    Filter(&'static str, &'static str),
+}
+
+impl Obstacle {
+    fn waiting(&self) -> Waiting {
+        match self {
+            Self::Short { name, requested, used, capacity } => Waiting {
+                reason: format!("OutOf{name}"),
+                message: format!(
+                    "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+                ),
+            },
+            Self::Filter(name, why) => Waiting::new(name, format!("Predicate {name} failed: {why}")),
+        }
+    }
+}
+
+/// Decides about `pod` beside the `others` that have been admitted and have not ended.
+pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &Place) -> Verdict {
+    if let Some(waiting) = sysctl::forbidden(pod, &place.unsafe_sysctls).or_else(|| foreign_system(pod)) {
+        return Verdict::Rejected(waiting);
+    }
+    let obstacles = obstacles(pod, others, place);
+    if let Some(first) = obstacles.first() {
+        if !is_critical(pod) {
+            return Verdict::Rejected(first.waiting());
+        }
+        // A critical pod never fails for lack of room alone.
+        if let Some(other) = obstacles.iter().find(|obstacle| matches!(obstacle, Obstacle::Filter(..))) {
+            return Verdict::Rejected(other.waiting());
+        }
+        let short = obstacles.iter().filter_map(|obstacle| match obstacle {
+            Obstacle::Short { name, requested, used, capacity } => {
+                Some((name.clone(), requested - (capacity - used)))
+            }
+            Obstacle::Filter(..) => None,
+        });
+        return match preempt::victims(pod, others, short.collect()) {
+            Ok(victims) => Verdict::Preempts(victims),
+            Err(why) => Verdict::Rejected(Waiting::new(
+                "UnexpectedAdmissionError",
+                format!("Unexpected error while attempting to recover from admission failure: {why}"),
+            )),
+        };
+    }
+    if !place.apparmor && wants_apparmor(pod) {
+        return Verdict::Rejected(Waiting::new(
+            "AppArmor",
+            "Cannot enforce AppArmor: AppArmor is not enabled on the host",
+        ));
+    }
+    Verdict::Admitted
+}
+
+fn obstacles(pod: &Pod, others: &[&Pod], place: &Place) -> Vec<Obstacle> {
+    let mut all = requests::short(pod, others, &place.allocatable);
+    let (node, spec) = (&place.node, pod.spec.as_ref());
+    let mut filter = |passes: bool, name, why| {
+        if !passes {
+            all.push(Obstacle::Filter(name, why));
+        }
+    };
+    filter(affinity::matches(pod, node), "NodeAffinity", "node(s) didn't match Pod's node affinity/selector");
+    let wanted = spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+    filter(
+        wanted.is_empty() || Some(wanted) == node.metadata.name.as_deref(),
+        "NodeName",
+        "node(s) didn't match the requested node name",
+    );
+    filter(
+        ports::are_free(pod, others),
+        "NodePorts",
+        "node(s) didn't have free ports for the requested pod ports",
+    );
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let mut evicting = taints.filter(|taint| taint.effect == "NoExecute");
+    filter(
+        is_static(pod) || evicting.all(|taint| tolerations.iter().any(|one| tolerates(one, taint))),
+        "TaintToleration",
+        "node(s) had taints that the pod didn't tolerate",
+    );
+    all
+}
+
+/// An operating system that this is not.
+fn foreign_system(pod: &Pod) -> Option<Waiting> {
+    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get("kubernetes.io/os"));
+    if label.is_some_and(|label| label != "linux") {
+        return Some(Waiting::new(
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+        ));
+    }
+    let os = pod.spec.as_ref().and_then(|spec| spec.os.as_ref());
+    os.filter(|os| os.name != "linux").map(|_| {
+        Waiting::new("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    })
+}
+
+/// Whether the pod comes from a file of this node.
+fn is_static(pod: &Pod) -> bool {
+    let source = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE));
+    source.is_some_and(|source| source != "api")
+}
+
+/// Whether the pod goes before all that are not.
+pub(crate) fn is_critical(pod: &Pod) -> bool {
+    is_static(pod) || priority(pod).is_some_and(|priority| priority >= CRITICAL)
+}
+
+fn priority(pod: &Pod) -> Option<i32> {
+    pod.spec.as_ref().and_then(|spec| spec.priority)
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    (effect.is_empty() || effect == taint.effect)
+        && (key == taint.key || (key.is_empty() && exists))
+        && (exists || text(&toleration.value) == text(&taint.value))
+}
+
+fn wants_apparmor(pod: &Pod) -> bool {
+    let confines = |kind: Option<&str>| kind.is_some_and(|kind| kind != "Unconfined");
+    let annotations = pod.metadata.annotations.iter().flatten();
+    let mut annotated =
+        annotations.filter(|(name, _)| name.starts_with("container.apparmor.security.beta.kubernetes.io/"));
+    let spec = pod.spec.as_ref();
+    let own = spec.and_then(|spec| spec.security_context.as_ref()?.app_armor_profile.as_ref());
+    let mut of_containers = containers(pod)
+        .filter_map(|container| container.security_context.as_ref()?.app_armor_profile.as_ref());
+    confines(own.map(|profile| profile.type_.as_str()))
+        || of_containers.any(|profile| confines(Some(&profile.type_)))
+        || annotated.any(|(_, profile)| !matches!(profile.as_str(), "" | "unconfined"))
+}
+
+/// Init containers, then the others.
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    inits.chain(pod.spec.iter().flat_map(|spec| spec.containers.iter()))
+}
+
+/// Labels of a node, none where it has none.
+fn labels(node: &Node) -> BTreeMap<String, String> {
+    node.metadata.labels.clone().unwrap_or_default()
+}

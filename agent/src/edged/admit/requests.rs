@@ -1,0 +1,97 @@
+//! What pods ask for, and what is missing of it. CPU counts in thousandths, all else in whole units.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{Container, Pod},
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::Obstacle;
+use crate::edged::{
+    plan::{Role, role_of_init},
+    quantity,
+};
+
+/// Amounts by resource.
+pub(crate) type Amounts = BTreeMap<String, i64>;
+
+/// Quantities as amounts; what is no quantity is none.
+pub(crate) fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
+    let amount = |name: &str, quantity: &Quantity| {
+        if name == "cpu" { quantity::milli(quantity) } else { quantity::whole(quantity) }
+    };
+    let all = quantities.iter().filter_map(|(name, quantity)| Some((name.clone(), amount(name, quantity)?)));
+    all.collect()
+}
+
+/// What the pod asks for: all containers that run side by side, or one init container where that asks for more.
+///
+/// Source: Kubernetes, "Resource sharing within containers" (init containers and sidecars).
+pub(super) fn of_pod(pod: &Pod) -> Amounts {
+    let Some(spec) = &pod.spec else { return Amounts::new() };
+    let own = |container: &Container| {
+        let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        requests.map(amounts).unwrap_or_default()
+    };
+    let mut total = Amounts::new();
+    spec.containers.iter().for_each(|container| add(&mut total, &own(container)));
+    let (mut sidecars, mut highest) = (Amounts::new(), Amounts::new());
+    for init in spec.init_containers.iter().flatten() {
+        let mut at_once = own(init);
+        if role_of_init(init) == Role::Sidecar {
+            add(&mut total, &at_once);
+            add(&mut sidecars, &at_once);
+            at_once.clone_from(&sidecars);
+        } else {
+            add(&mut at_once, &sidecars);
+        }
+        raise(&mut highest, &at_once);
+    }
+    raise(&mut total, &highest);
+    add(&mut total, &spec.overhead.as_ref().map(amounts).unwrap_or_default());
+    total
+}
+
+fn add(into: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        let sum = into.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+}
+
+fn raise(into: &mut Amounts, to: &Amounts) {
+    for (name, amount) in to {
+        let highest = into.entry(name.clone()).or_default();
+        *highest = (*highest).max(*amount);
+    }
+}
+
+/// What the pod asks for and the node has not, the number of pods first.
+pub(super) fn short(pod: &Pod, others: &[&Pod], allocatable: &Amounts) -> Vec<Obstacle> {
+    let mut short = Vec::new();
+    let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
+    let most = allocatable.get("pods").copied().unwrap_or(i64::MAX);
+    if count.saturating_add(1) > most {
+        short.push(Obstacle::Short { name: "pods".into(), requested: 1, used: count, capacity: most });
+    }
+    let mut used = Amounts::new();
+    others.iter().for_each(|other| add(&mut used, &of_pod(other)));
+    let wanted = of_pod(pod);
+    let native = ["cpu", "memory", "ephemeral-storage"];
+    let first = native.iter().filter_map(|name| wanted.get_key_value(*name));
+    let rest = wanted.iter().filter(|(name, _)| !native.contains(&name.as_str()));
+    for (name, requested) in first.chain(rest).filter(|(_, requested)| **requested > 0) {
+        let capacity = match allocatable.get(name) {
+            Some(capacity) => *capacity,
+            // a resource of the cluster, of which a node knows nothing
+            None if name.contains('/') => continue,
+            None => 0,
+        };
+        let used = used.get(name).copied().unwrap_or(0);
+        if *requested > capacity.saturating_sub(used) {
+            short.push(Obstacle::Short { name: name.clone(), requested: *requested, used, capacity });
+        }
+    }
+    short
+}
