@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::{
-    api::apps::v1::ControllerRevision,
+    api::{
+        apps::v1::ControllerRevision,
+        core::v1::{Pod, PodTemplateSpec},
+    },
     apimachinery::pkg::{apis::meta::v1::LabelSelector, runtime::RawExtension},
 };
 use kube::{ResourceExt, api::ObjectMeta};
@@ -20,19 +23,40 @@ use crate::controllers::informers::Failure;
 pub(super) struct Owner<'a, O> {
     pub(super) object: &'a O,
     pub(super) selector: &'a LabelSelector,
-    /// The template as JSON.
-    pub(super) template: Value,
+    pub(super) template: &'a PodTemplateSpec,
     pub(super) collisions: Option<i32>,
 }
 
+/// What a workload has.
+pub(super) struct Observed {
+    pub(super) pods: Vec<Arc<Pod>>,
+    /// The oldest first.
+    pub(super) revisions: Vec<Arc<ControllerRevision>>,
+    /// That of the present template.
+    pub(super) present: Arc<ControllerRevision>,
+}
+
+/// The pods and revisions of a workload, those that it has just taken to itself included; nothing where it is being deleted.
+pub(super) async fn observe<O: Namespaced>(
+    owner: &Owner<'_, O>,
+    cluster: &Cluster,
+) -> Result<Option<Observed>, Failure> {
+    let pods = cluster.claimed(&cluster.pods, owner.object, owner.selector).await?;
+    if owner.object.meta().deletion_timestamp.is_some() {
+        return Ok(None);
+    }
+    let (revisions, present) = revisions(owner, cluster).await?;
+    Ok(Some(Observed { pods, revisions, present }))
+}
+
 /// All revisions, the oldest first, and the one of the present template, which is made or made the newest where needed.
-pub(super) async fn revisions<O: Namespaced>(
+async fn revisions<O: Namespaced>(
     owner: &Owner<'_, O>,
     cluster: &Cluster,
 ) -> Result<(Vec<Arc<ControllerRevision>>, Arc<ControllerRevision>), Failure> {
     let mut all = cluster.claimed(&cluster.revisions, owner.object, owner.selector).await?;
     all.sort_by_key(|revision| (revision.revision, revision.name_any()));
-    let data = data(&owner.template);
+    let data = data(owner.template);
     let newest = all.last().map(|revision| revision.revision).unwrap_or_default();
     let known = all.iter().find(|revision| revision.data.as_ref().is_some_and(|own| own.0 == data)).cloned();
     let present = match known {
@@ -55,8 +79,8 @@ pub(super) fn label(revision: &ControllerRevision) -> String {
 }
 
 /// A patch that brings the template back: what `kubectl rollout undo` applies.
-fn data(template: &Value) -> Value {
-    let mut template = template.clone();
+fn data(template: &PodTemplateSpec) -> Value {
+    let mut template = json!(template);
     if let Value::Object(template) = &mut template {
         template.insert("$patch".into(), "replace".into());
     }
@@ -69,7 +93,7 @@ async fn create<O: Namespaced>(
     revision: i64,
     cluster: &Cluster,
 ) -> Result<Arc<ControllerRevision>, Failure> {
-    let hash = hash::hash(&owner.template, owner.collisions);
+    let hash = hash::hash(&json!(owner.template), owner.collisions);
     let mut labels = owner.selector.match_labels.clone().unwrap_or_default();
     labels.insert(hash::REVISION.into(), hash.clone());
     let new = ControllerRevision {

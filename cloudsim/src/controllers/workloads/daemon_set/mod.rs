@@ -18,7 +18,7 @@ mod plan;
 use super::{
     cluster::Cluster,
     hash,
-    history::{self, Owner},
+    history::{self, Observed, Owner},
     pods::{is_available, is_ready},
     triggers::adopters,
 };
@@ -43,14 +43,11 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
 
 async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
     let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
-    let template = serde_json::to_value(&spec.template).unwrap_or_default();
     let collisions = set.status.as_ref().and_then(|status| status.collision_count);
-    let owner = Owner { object: &*set, selector: &spec.selector, template, collisions };
-    let pods = cluster.claimed(&cluster.pods, &*set, &spec.selector).await?;
-    if set.metadata.deletion_timestamp.is_some() {
+    let owner = Owner { object: &*set, selector: &spec.selector, template: &spec.template, collisions };
+    let Some(Observed { pods, revisions, present }) = history::observe(&owner, &cluster).await? else {
         return Ok(Action::await_change());
-    }
-    let (revisions, present) = history::revisions(&owner, &cluster).await?;
+    };
     let revision = history::label(&present);
     let nodes = cluster.nodes.all();
     let now = Timestamp::now();

@@ -16,7 +16,7 @@ use self::plan::{Set, Step};
 use super::{
     cluster::Cluster,
     hash,
-    history::{self, Owner},
+    history::{self, Observed, Owner},
     pods::{is_available, is_ready},
     replica_set::count,
     triggers::adopters,
@@ -37,14 +37,12 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
 
 async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
     let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
-    let template = serde_json::to_value(&spec.template).unwrap_or_default();
     let collisions = set.status.as_ref().and_then(|status| status.collision_count);
-    let owner = Owner { object: &*set, selector: &spec.selector, template, collisions };
-    let pods = cluster.claimed(&cluster.pods, &*set, &spec.selector).await?;
-    if set.metadata.deletion_timestamp.is_some() {
+    let owner = Owner { object: &*set, selector: &spec.selector, template: &spec.template, collisions };
+    let Some(Observed { pods, revisions, present: update }) = history::observe(&owner, &cluster).await?
+    else {
         return Ok(Action::await_change());
-    }
-    let (revisions, update) = history::revisions(&owner, &cluster).await?;
+    };
     let current = current(&set, &revisions, &update);
     let now = Timestamp::now();
     let view = Set { object: &set, current: current.name_any(), update: update.name_any() };

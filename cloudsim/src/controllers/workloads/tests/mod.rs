@@ -16,6 +16,7 @@ use crate::controllers::{
 };
 
 mod garbage;
+mod kubectl;
 mod world;
 
 use world::{NODES, World};

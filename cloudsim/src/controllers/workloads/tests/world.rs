@@ -169,7 +169,7 @@ impl World {
 }
 
 /// Binds pods, runs them, and ends those that are deleted. What a pod's annotation `exit` says is how it ends by itself.
-async fn kubelet(client: Client, stop: CancellationToken) {
+pub(super) async fn kubelet(client: Client, stop: CancellationToken) {
     let events = watcher::watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
         .default_backoff()
         .applied_objects()

@@ -1,0 +1,141 @@
+//! kubectl itself, against a cloud whose controllers run.
+
+use std::{path::Path, process::Command};
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
+use kube::{Api, api::PostParams, runtime::wait::await_condition};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::world::{NODES, kubelet};
+use crate::{Cloud, Options};
+
+/// Runs kubectl until it ends well, and answers what it printed.
+async fn kubectl(kubeconfig: &Path, line: &str) -> String {
+    let mut command = Command::new("kubectl");
+    command
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(line.split(' '))
+        .env("HOME", kubeconfig.with_file_name("home"));
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "kubectl {line}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// The same again and again until it prints all of this.
+async fn until(kubeconfig: &Path, line: &str, wanted: &[&str]) -> String {
+    let mut last = String::new();
+    let told = async {
+        loop {
+            last = kubectl(kubeconfig, line).await;
+            if wanted.iter().all(|wanted| last.contains(wanted)) {
+                return last.clone();
+            }
+        }
+    };
+    match tokio::time::timeout(std::time::Duration::from_secs(60), told).await {
+        Ok(text) => text,
+        Err(_) => panic!("kubectl {line} does not print all of {wanted:?}:\n{last}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_is_rolled_out_and_back_and_told_of() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("kubeconfig");
+    let cloud = Cloud::start(Options { kubeconfig: Some(config.clone()), ..Options::default().any_ports() })
+        .await
+        .unwrap();
+    let client = cloud.client();
+    for name in NODES {
+        let conditions = json!([{"type": "Ready", "status": "True"}]);
+        let node = json!({"metadata": {"name": name}, "status": {"conditions": conditions}});
+        Api::<Node>::all(client.clone())
+            .create(&PostParams::default(), &serde_json::from_value(node).unwrap())
+            .await
+            .unwrap();
+    }
+    let stop = CancellationToken::new();
+    tokio::spawn(kubelet(client.clone(), stop.clone()));
+    const STATUS: &str = "rollout status deployment/web --timeout=60s";
+
+    kubectl(&config, "create deployment web --image=one --replicas=2").await;
+    assert!(kubectl(&config, STATUS).await.contains("successfully rolled out"));
+    kubectl(&config, "set image deployment/web one=two").await;
+    kubectl(&config, STATUS).await;
+    let history = kubectl(&config, "rollout history deployment/web").await;
+    assert!(history.contains("\n1 ") && history.contains("\n2 "), "{history}");
+    assert!(kubectl(&config, "rollout history deployment/web --revision=1").await.contains("one"));
+    kubectl(&config, "rollout undo deployment/web").await;
+    kubectl(&config, STATUS).await;
+    let image = "get deployment web -o jsonpath={.spec.template.spec.containers[0].image}";
+    assert_eq!(kubectl(&config, image).await, "one");
+    let history = kubectl(&config, "rollout history deployment/web").await;
+    assert!(!history.contains("\n1 ") && history.contains("\n3 "), "{history}");
+    kubectl(&config, "rollout restart deployment/web").await;
+    kubectl(&config, STATUS).await;
+    kubectl(&config, "rollout pause deployment/web").await;
+    kubectl(&config, "set image deployment/web one=three").await;
+    let observed = |deployment: Option<&Deployment>| {
+        deployment.is_some_and(|deployment| {
+            let status = deployment.status.clone().unwrap_or_default();
+            status.observed_generation == deployment.metadata.generation && status.updated_replicas.is_none()
+        })
+    };
+    await_condition(Api::<Deployment>::default_namespaced(client.clone()), "web", observed).await.unwrap();
+    kubectl(&config, "rollout resume deployment/web").await;
+    kubectl(&config, STATUS).await;
+
+    let told = ["ScalingReplicaSet", "Scaled up replica set web-", "from 0 to 2", "deployment-controller"];
+    until(&config, "describe deployment web", &told).await;
+    until(&config, "events --for deployment/web", &["ScalingReplicaSet"]).await;
+    until(&config, "get events", &["SuccessfulCreate", "Created pod: web-", "RegisteredNode"]).await;
+    until(&config, "get events.events.k8s.io", &["SuccessfulCreate", "Created pod: web-"]).await;
+    stop.cancel();
+    cloud.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_is_told_where_it_goes_and_why_it_does_not() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("kubeconfig");
+    let cloud = Cloud::start(Options { kubeconfig: Some(config.clone()), ..Options::default().any_ports() })
+        .await
+        .unwrap();
+    kubectl(&config, "run p --image=one").await;
+    let why = [
+        "FailedScheduling",
+        "default-scheduler",
+        "0/0 nodes are available: no nodes available to schedule pods",
+    ];
+    until(&config, "describe pod p", &why).await;
+    let labels = json!({"node-role.kubernetes.io/edge": ""});
+    let conditions = json!([{"type": "Ready", "status": "True"}]);
+    let node =
+        json!({"metadata": {"name": "edge-1", "labels": labels}, "status": {"conditions": conditions}});
+    Api::<Node>::all(cloud.client())
+        .create(&PostParams::default(), &serde_json::from_value(node).unwrap())
+        .await
+        .unwrap();
+    until(&config, "describe pod p", &["Scheduled", "Successfully assigned default/p to edge-1"]).await;
+    let taint = "node.kubernetes.io/not-ready:NoExecute";
+    let patch = r#"patch node edge-1 --subresource=status -p {"status":{"conditions":[{"type":"Ready","status":"False"}]}}"#;
+    kubectl(&config, patch).await;
+    until(
+        &config,
+        "describe node edge-1",
+        &[taint, "NodeNotReady", "Node edge-1 status is now: NodeNotReady"],
+    )
+    .await;
+    kubectl(&config, &patch.replace("False", "True")).await;
+    until(&config, "describe node edge-1", &["Taints:             <none>"]).await;
+    kubectl(&config, "cordon edge-1").await;
+    until(&config, "describe node edge-1", &["node.kubernetes.io/unschedulable:NoSchedule"]).await;
+    let kubernetes = kubectl(&config, "get service kubernetes").await;
+    assert!(kubernetes.contains("10.96.0.1"), "{kubernetes}");
+    cloud.stop().await;
+}
