@@ -273,7 +273,12 @@ fn spawn_controllers(
         tasks.spawn(namespaces::run(client.clone(), given, shutdown.child_token()));
     }
     if is_on("node-lifecycle") {
-        tasks.spawn(node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, shutdown.child_token()));
+        tasks.spawn(node_lifecycle::run(
+            client.clone(),
+            events.clone(),
+            options.lease_grace,
+            shutdown.child_token(),
+        ));
     }
     manager::spawn(tasks, client, events, &options.controllers, shutdown);
 }
