@@ -124,7 +124,7 @@ pub struct Up {
     pub node_grace: Duration,
 
     /// Controllers of a cluster to run, separated by commas: `*` all, `NAME` that one, `*,-NAME` all but that one.
-    /// Names are those of kube-controller-manager
+    /// Names are those of kube-controller-manager, and `scheduler`. An empty list leaves the work to the real ones
     #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Switches,
 

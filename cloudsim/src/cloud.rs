@@ -160,6 +160,7 @@ impl Cloud {
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);
         let pki = Pki::ensure(&client, &options.names).await?;
+        pki::publish_client_ca(&client, &pki.ca_pem()).await?;
         let token = JoinToken::renew(&client, pki.ca()).await?;
 
         let at = |port| SocketAddr::new(options.address, port);
@@ -201,10 +202,7 @@ impl Cloud {
         tasks.spawn(https.run(stop()));
         tasks.spawn(hub.run(stop()));
         tasks.spawn(edge.run(stop()));
-        tasks.spawn(binder::run(client.clone(), events.clone(), stop()));
-        tasks.spawn(namespaces::run(client.clone(), pki.ca_pem(), stop()));
-        tasks.spawn(node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, stop()));
-        manager::spawn(&tasks, &client, &events, &options.controllers, &shutdown);
+        spawn_controllers(&options, &client, &events, &pki, &tasks, &shutdown);
         tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.close();
         Ok(Self { client, store, addresses, kubeconfig, token, shutdown, tasks })
@@ -252,6 +250,37 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
+}
+
+/// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.
+fn spawn_controllers(
+    options: &Options,
+    client: &Client,
+    events: &Recorder,
+    pki: &Pki,
+    tasks: &TaskTracker,
+    shutdown: &CancellationToken,
+) {
+    let is_on = |name| options.controllers.is_on(name);
+    let given = namespaces::Given {
+        account: is_on("serviceaccount"),
+        root_ca: is_on("root-ca-certificate-publisher").then(|| pki.ca_pem()),
+    };
+    if is_on("scheduler") {
+        tasks.spawn(binder::run(client.clone(), events.clone(), shutdown.child_token()));
+    }
+    if given.account || given.root_ca.is_some() {
+        tasks.spawn(namespaces::run(client.clone(), given, shutdown.child_token()));
+    }
+    if is_on("node-lifecycle") {
+        tasks.spawn(node_lifecycle::run(
+            client.clone(),
+            events.clone(),
+            options.lease_grace,
+            shutdown.child_token(),
+        ));
+    }
+    manager::spawn(tasks, client, events, &options.controllers, shutdown);
 }
 
 async fn open_store(options: &Options) -> Result<Arc<dyn Store>, StartError> {

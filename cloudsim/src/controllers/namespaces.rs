@@ -31,8 +31,17 @@ pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// Runs until `shutdown`. `ca_pem`: the cluster's CA certificate.
-pub async fn run(client: Client, ca_pem: String, shutdown: CancellationToken) {
+/// What a namespace gets.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The service account `default`.
+    pub account: bool,
+    /// The cluster's CA certificate, PEM, as [`ROOT_CA`].
+    pub root_ca: Option<String>,
+}
+
+/// Runs until `shutdown`.
+pub async fn run(client: Client, given: Given, shutdown: CancellationToken) {
     Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
         .run(
             reconcile,
@@ -40,7 +49,7 @@ pub async fn run(client: Client, ca_pem: String, shutdown: CancellationToken) {
                 warn!(error = error as &dyn std::error::Error, "a namespace could not be completed");
                 Action::requeue(AFTER_ERROR)
             },
-            Arc::new((client, ca_pem)),
+            Arc::new((client, given)),
         )
         // not kube's own graceful shutdown: begun before the first list has come, that one never ends
         .take_until(shutdown.cancelled_owned())
@@ -48,18 +57,22 @@ pub async fn run(client: Client, ca_pem: String, shutdown: CancellationToken) {
         .await;
 }
 
-async fn reconcile(namespace: Arc<Namespace>, context: Arc<(Client, String)>) -> Result<Action, kube::Error> {
+async fn reconcile(namespace: Arc<Namespace>, context: Arc<(Client, Given)>) -> Result<Action, kube::Error> {
     if namespace.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let (client, ca_pem) = &*context;
+    let (client, given) = &*context;
     let name = namespace.name_any();
     let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let account = ServiceAccount { metadata: named("default"), ..ServiceAccount::default() };
-    ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await)?;
-    let data = Some([("ca.crt".to_owned(), ca_pem.clone())].into());
-    let map = ConfigMap { metadata: named(ROOT_CA), data, ..ConfigMap::default() };
-    ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &map).await)?;
+    if given.account {
+        let account = ServiceAccount { metadata: named("default"), ..ServiceAccount::default() };
+        ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await)?;
+    }
+    if let Some(pem) = &given.root_ca {
+        let data = Some([("ca.crt".to_owned(), pem.clone())].into());
+        let map = ConfigMap { metadata: named(ROOT_CA), data, ..ConfigMap::default() };
+        ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &map).await)?;
+    }
     Ok(Action::await_change())
 }
 

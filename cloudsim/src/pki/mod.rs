@@ -3,6 +3,7 @@
 //!
 //! Source: KubeEdge's CloudHub (preparation of CA, server certificate and token).
 
+mod client_ca;
 mod join_token;
 mod secrets;
 mod service_accounts;
@@ -16,6 +17,7 @@ use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
 
 use self::secrets::Secrets;
 pub use self::{
+    client_ca::publish as publish_client_ca,
     join_token::JoinToken,
     service_accounts::ServiceAccountTokens,
     tls::{api_tls, enrolment_tls, hub_tls},
@@ -32,6 +34,11 @@ pub enum PkiError {
     /// The API refused or failed.
     #[error("the Secrets with the cloud's keys cannot be read or written in namespace kubeedge")]
     Api(#[from] kube::Error),
+    /// The API refused or failed.
+    #[error(
+        "the clients' authority cannot be written to ConfigMap kube-system/extension-apiserver-authentication"
+    )]
+    ClientCa(#[source] kube::Error),
     /// A Secret holds something else.
     #[error(
         "Secret kubeedge/{secret} is unusable: {why}; delete it, and a new one is made (nodes must then enrol anew)"

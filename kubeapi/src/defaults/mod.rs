@@ -62,7 +62,11 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
         | B::Role
         | B::ClusterRole
         | B::VolumeAttachment
-        | B::CsiNode => {}
+        | B::CsiNode
+        | B::CsiStorageCapacity
+        | B::ServiceCidr
+        | B::IpAddress
+        | B::RuntimeClass => {}
     }
 }
 

@@ -35,6 +35,7 @@ const TABLES: &[Table] = &[
     ("discovery", "discovery.k8s.io/v1", include_str!("tables/discovery.txt")),
     ("events", "events.k8s.io/v1", include_str!("tables/events.txt")),
     ("networking", "networking.k8s.io/v1", include_str!("tables/networking.txt")),
+    ("node", "node.k8s.io/v1", include_str!("tables/node.txt")),
     ("policy", "policy/v1", include_str!("tables/policy.txt")),
     ("rbac", "rbac.authorization.k8s.io/v1", include_str!("tables/rbac.txt")),
     ("scheduling", "scheduling.k8s.io/v1", include_str!("tables/scheduling.txt")),

@@ -6,8 +6,8 @@ use k8s_openapi::{
     api::{
         apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch,
         certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
-        discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, policy::v1 as policy,
-        rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
+        discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, node::v1 as node,
+        policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     schemars::{JsonSchema, Schema, SchemaGenerator},
@@ -61,11 +61,15 @@ pub(crate) enum Builtin {
     VolumeAttachment,
     CsiDriver,
     CsiNode,
+    CsiStorageCapacity,
+    ServiceCidr,
+    IpAddress,
+    RuntimeClass,
     CustomResourceDefinition,
 }
 
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
-    of_core().into_iter().chain(of_workloads()).chain(of_the_rest())
+    of_core().into_iter().chain(of_workloads()).chain(of_the_rest()).chain(of_hosts())
 }
 
 fn of_core() -> [Kind; 15] {
@@ -203,6 +207,30 @@ fn of_the_rest() -> [Kind; 17] {
         .category("api-extensions")
         .cluster()
         .with_status(),
+    ]
+}
+
+/// What a cluster's parts know of its machines, storage and addresses; only stored here.
+fn of_hosts() -> [Kind; 4] {
+    use Builtin as B;
+    [
+        kind::<storage::CSIStorageCapacity>(
+            B::CsiStorageCapacity,
+            "CSIStorageCapacity",
+            "csistoragecapacities",
+        )
+        .in_group("storage.k8s.io"),
+        kind::<networking::ServiceCIDR>(B::ServiceCidr, "ServiceCIDR", "servicecidrs")
+            .in_group("networking.k8s.io")
+            .cluster()
+            .with_status(),
+        kind::<networking::IPAddress>(B::IpAddress, "IPAddress", "ipaddresses")
+            .in_group("networking.k8s.io")
+            .short("ip")
+            .cluster(),
+        kind::<node::RuntimeClass>(B::RuntimeClass, "RuntimeClass", "runtimeclasses")
+            .in_group("node.k8s.io")
+            .cluster(),
     ]
 }
 

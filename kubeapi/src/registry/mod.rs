@@ -165,6 +165,8 @@ impl Kind {
                     | B::VolumeAttachment
                     | B::CsiDriver
                     | B::CsiNode
+                    | B::CsiStorageCapacity
+                    | B::RuntimeClass
             )
         };
         self.builtin.is_some_and(|builtin| !needs_version(builtin))
@@ -186,6 +188,7 @@ impl Kind {
                     | B::RoleBinding
                     | B::ClusterRole
                     | B::ClusterRoleBinding
+                    | B::RuntimeClass
             )
         })
     }

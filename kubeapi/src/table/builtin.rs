@@ -36,6 +36,13 @@ pub(super) const SERVICE_ACCOUNT: Printer = Printer {
     },
 };
 
+pub(super) const RUNTIME_CLASS: Printer = Printer {
+    columns: &[NAME, shown("Handler"), AGE],
+    cells: |object, now| {
+        vec![name(object), text_or_empty(object, "/handler").into(), since_creation(object, now)]
+    },
+};
+
 pub(super) const LEASE: Printer = Printer {
     columns: &[NAME, shown("Holder"), AGE],
     cells: |object, now| {

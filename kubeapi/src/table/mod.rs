@@ -145,6 +145,10 @@ fn printer(builtin: Builtin) -> &'static Printer {
         B::VolumeAttachment => &storage::ATTACHMENT,
         B::CsiDriver => &storage::DRIVER,
         B::CsiNode => &storage::NODE,
+        B::CsiStorageCapacity => &storage::CAPACITY,
+        B::ServiceCidr => &network::SERVICE_CIDR,
+        B::IpAddress => &network::IP_ADDRESS,
+        B::RuntimeClass => &builtin::RUNTIME_CLASS,
         B::CustomResourceDefinition => &builtin::DEFINITION,
     }
 }

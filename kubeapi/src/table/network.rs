@@ -65,6 +65,28 @@ pub(super) const INGRESS: Printer = Printer {
     },
 };
 
+pub(super) const SERVICE_CIDR: Printer = Printer {
+    columns: &[NAME, shown("CIDRs"), AGE],
+    cells: |object, now| {
+        let ranges: Vec<_> = items(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();
+        vec![name(object), ranges.join(",").into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const IP_ADDRESS: Printer = Printer {
+    columns: &[NAME, shown("ParentRef")],
+    cells: |object, _| {
+        let of = |field: &str| text_or_empty(object, &format!("/spec/parentRef/{field}"));
+        let holder = match of("group") {
+            "" => of("resource").to_owned(),
+            group => format!("{}.{group}", of("resource")),
+        };
+        let place = [holder.as_str(), of("namespace"), of("name")];
+        let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
+        vec![name(object), if place.is_empty() { "<none>".into() } else { place.join("/").into() }]
+    },
+};
+
 pub(super) const INGRESS_CLASS: Printer = Printer {
     columns: &[NAME, shown("Controller"), shown("Parameters"), AGE],
     cells: |object, now| {

@@ -150,6 +150,17 @@ pub(super) const NODE: Printer = Printer {
     },
 };
 
+pub(super) const CAPACITY: Printer = Printer {
+    columns: &[NAME, shown("StorageClassName"), shown("Capacity")],
+    cells: |object, _| {
+        vec![
+            name(object),
+            text_or_empty(object, "/storageClassName").into(),
+            text_or(object, "/capacity", "<unset>").into(),
+        ]
+    },
+};
+
 pub(super) const QUOTA: Printer = Printer {
     columns: &[NAME, shown("Request"), shown("Limit"), AGE],
     cells: |object, now| {

@@ -29,7 +29,15 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     causes.extend(images(&new));
     causes.extend(deadline(&old, &new));
     causes.extend(tolerations(&old, &new));
-    if fixed(&old) != fixed(&new) {
+    causes.extend(gates(&old, &new));
+    let (mut before, mut after) = (fixed(&old), fixed(&new));
+    if !items(&old, "/schedulingGates").is_empty() {
+        // not yet looked at by a scheduler: where it may go can still be narrowed
+        causes.extend(node_selector(&old, &new));
+        before.remove("nodeSelector");
+        after.remove("nodeSelector");
+    }
+    if before != after {
         causes.push(Cause::forbidden("spec", FIXED));
     }
     causes
@@ -83,6 +91,25 @@ fn tolerations(old: &Value, new: &Value) -> Option<Cause> {
     gone.then(|| Cause::forbidden("spec.tolerations", why))
 }
 
+/// Gates of scheduling only go.
+fn gates(old: &Value, new: &Value) -> Vec<Cause> {
+    let before = items(old, "/schedulingGates");
+    let added = items(new, "/schedulingGates").iter().filter(|gate| !before.contains(gate));
+    let why = |gate| {
+        format!("only deletion is allowed, but found new scheduling gate '{}'", text_or_empty(gate, "/name"))
+    };
+    added.map(|gate| Cause::forbidden("spec.schedulingGates", &why(gate))).collect()
+}
+
+/// A gated pod's selector of nodes may get more labels, and none goes or changes.
+fn node_selector(old: &Value, new: &Value) -> Option<Cause> {
+    let of = |spec: &Value| spec.get("nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (before, after) = (of(old), of(new));
+    let kept = before.iter().all(|(label, value)| after.get(label) == Some(value));
+    let why = "additions only to spec.nodeSelector are allowed (no mutations or deletions)";
+    (!kept).then(|| Cause::invalid("spec.nodeSelector", &Value::Object(after), why))
+}
+
 /// What must stay as it was; an empty list reads as none, as in Go.
 fn fixed(spec: &Value) -> Map<String, Value> {
     let mut spec = spec.as_object().cloned().unwrap_or_default();
@@ -95,6 +122,7 @@ fn fixed(spec: &Value) -> Map<String, Value> {
     }
     spec.remove("activeDeadlineSeconds");
     spec.remove("tolerations");
+    spec.remove("schedulingGates");
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         spec.insert("terminationGracePeriodSeconds".into(), 1.into());
     }

@@ -294,6 +294,27 @@ fn little_of_a_pod_may_change() {
 }
 
 #[test]
+fn gates_of_scheduling_only_go_and_the_selector_of_a_gated_pod_only_grows() {
+    let gated = |gates: &[&str], selector: Value| {
+        let gates: Vec<_> = gates.iter().map(|gate| json!({"name": gate})).collect();
+        let containers = json!([{"name": "a", "image": "i"}]);
+        pod(json!({"containers": containers, "schedulingGates": gates, "nodeSelector": selector}))
+    };
+    let changed = |new: Value| updated("pods", gated(&["x/a", "x/b"], json!({"disk": "fast"})), new);
+    let none = Vec::<String>::new();
+    assert_eq!(changed(gated(&["x/b"], json!({"disk": "fast"}))), none);
+    assert_eq!(changed(gated(&[], json!({"disk": "fast", "zone": "a"}))), none);
+    let new =
+        "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'x/c'";
+    assert_eq!(changed(gated(&["x/a", "x/c"], json!({"disk": "fast"}))), [new]);
+    let why = "additions only to spec.nodeSelector are allowed (no mutations or deletions)";
+    let slow = changed(gated(&["x/a"], json!({"disk": "slow"})));
+    assert_eq!(slow, [format!("spec.nodeSelector: Invalid value: {{\"disk\":\"slow\"}}: {why}")]);
+    let free = updated("pods", gated(&[], json!({})), gated(&[], json!({"disk": "fast"})));
+    assert!(free.iter().any(|cause| cause.starts_with("spec: Forbidden")), "{free:?}");
+}
+
+#[test]
 fn an_object_that_goes_takes_no_new_finalizers() {
     let old =
         json!({"metadata": {"name": "a", "deletionTimestamp": "2025-01-01T00:00:00Z", "finalizers": ["a"]}});

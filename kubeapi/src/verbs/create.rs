@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{
     get::{self, Outcome, answer, key},
+    priority,
     write::{Admitted, accept, admit, check_namespace, now, store, target, writer},
 };
 use crate::{
@@ -91,6 +92,9 @@ async fn create_object(
     target.name = text_or_empty(&object, "/metadata/name").to_owned();
     let generates = target.name.is_empty() && !generate.is_empty();
     check_namespace(api, &target).await?;
+    if api.is_full() && target.kind.is(Builtin::Pod) {
+        priority::admit(api, &target, &mut object).await?;
+    }
     let mut attempts = if generates { ATTEMPTS } else { 1 };
     loop {
         attempts -= 1;

@@ -10,6 +10,7 @@ mod list;
 mod merge;
 mod options;
 mod patch;
+mod priority;
 mod remote;
 mod scale;
 mod token;

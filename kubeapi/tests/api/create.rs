@@ -224,3 +224,41 @@ async fn a_dry_run_leaves_nothing() {
         .await;
     assert_eq!((world.api.store().revision(), world.get(&format!("{MAPS}/b")).await), (before, made));
 }
+
+#[tokio::test]
+async fn a_pod_has_the_priority_of_its_class() {
+    const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let world = World::new().await;
+    let with = |name: &str, given: Value| {
+        let mut pod = pod(name);
+        for (field, value) in given.as_object().unwrap() {
+            pod["spec"][field] = value.clone();
+        }
+        pod
+    };
+    let plain = world.create(PODS, pod("plain")).await;
+    assert_eq!(plain["spec"]["priority"], 0);
+    let class = json!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"});
+    world.create(CLASSES, class).await;
+    let high = world.create(PODS, with("high", json!({"priorityClassName": "high"}))).await;
+    assert_eq!(
+        (&high["spec"]["priority"], &high["spec"]["preemptionPolicy"]),
+        (&json!(1000), &json!("Never"))
+    );
+    let critical =
+        world.create(PODS, with("critical", json!({"priorityClassName": "system-node-critical"}))).await;
+    assert_eq!(critical["spec"]["priority"], 2_000_001_000);
+    let why = "pods \"lost\" is forbidden: no PriorityClass with name none was found";
+    let lost = with("lost", json!({"priorityClassName": "none"}));
+    world.expect(&format!("POST {PODS}"), lost, 403, refusal("Forbidden", why)).await;
+    let why = "pods \"wrong\" is forbidden: the integer value of priority (5) must not be provided in pod spec; priority \
+               admission controller computed 1000 from the given PriorityClass name";
+    let wrong = with("wrong", json!({"priorityClassName": "high", "priority": 5}));
+    world.expect(&format!("POST {PODS}"), wrong, 403, refusal("Forbidden", why)).await;
+    world.create(CLASSES, json!({"metadata": {"name": "usual"}, "value": 7, "globalDefault": true})).await;
+    let usual = world.create(PODS, pod("usual")).await;
+    assert_eq!(
+        (&usual["spec"]["priority"], &usual["spec"]["priorityClassName"]),
+        (&json!(7), &json!("usual"))
+    );
+}

@@ -24,4 +24,5 @@ mod pods;
 mod raw;
 mod restarts;
 mod server;
+mod stand_ins;
 mod static_pods;

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-/// The controllers that can be switched off, by the names of kube-controller-manager.
-const NAMES: [&str; 11] = [
+/// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods.
+const NAMES: [&str; 15] = [
     "cronjob",
     "daemonset",
     "deployment",
@@ -11,8 +11,12 @@ const NAMES: [&str; 11] = [
     "garbage-collector",
     "job",
     "namespace",
+    "node-lifecycle",
     "pod-garbage-collector",
     "replicaset",
+    "root-ca-certificate-publisher",
+    "scheduler",
+    "serviceaccount",
     "statefulset",
     "taint-eviction",
 ];

@@ -1,0 +1,47 @@
+//! Says which certificates the API takes: ConfigMap `kube-system/extension-apiserver-authentication`.
+//!
+//! kube-scheduler, kube-controller-manager, metrics-server and every other server built on Kubernetes' apiserver library
+//! read it to let the API's clients in. Source: Kubernetes' cluster authentication trust controller.
+
+use std::time::SystemTime;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+use wire::enroll::{Ca, pem_certificate};
+
+use super::PkiError;
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "extension-apiserver-authentication";
+/// The key of the authority that signs clients, PEM.
+const CLIENTS: &str = "client-ca-file";
+
+/// Writes the ConfigMap, or sets the authority in the one that stands. `ca_pem`: the authority that signs clients.
+///
+/// These servers also wait for the authority of a front proxy, which this API is not: they get one whose key nobody has, so
+/// that no request passes for a proxied one.
+pub async fn publish(client: &Client, ca_pem: &str) -> Result<(), PkiError> {
+    let api = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
+    let nobody = Ca::generate(SystemTime::now())?;
+    let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let data = [
+        entry(CLIENTS, ca_pem),
+        entry("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+        entry("requestheader-client-ca-file", &pem_certificate(nobody.cert_der())),
+        entry("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+        entry("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+        entry("requestheader-username-headers", r#"["X-Remote-User"]"#),
+    ];
+    let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
+    let map = ConfigMap { metadata, data: Some(data.into()), ..ConfigMap::default() };
+    match api.create(&PostParams::default(), &map).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        result => return result.map(drop).map_err(PkiError::ClientCa),
+    }
+    let newest = serde_json::json!({"data": {CLIENTS: ca_pem}});
+    let patched = api.patch(NAME, &PatchParams::default(), &Patch::Merge(newest)).await;
+    patched.map(drop).map_err(PkiError::ClientCa)
+}
