@@ -93,9 +93,9 @@ async fn a_bad_pod_does_not_stop_the_others() {
     world.run(&pod("good", Some("edge-1"))).await;
     let reason =
         |pod: &serde_json::Value| pod.pointer("/status/containerStatuses/0/state/waiting/reason").cloned();
-    let told = |pod: &serde_json::Value| reason(pod).is_some();
-    let waiting = world.pod("worse").until("told why", told).await;
-    assert_eq!(reason(&waiting).unwrap(), "CreateContainerError", "{waiting:#}");
+    // on a busy machine it is told before that that the container is being made
+    let told = |pod: &serde_json::Value| reason(pod).is_some_and(|reason| reason == "CreateContainerError");
+    world.pod("worse").until("told why", told).await;
     let bad =
         |pod: &serde_json::Value| pod["status"]["containerStatuses"].to_string().contains("no such file");
     world.pod("bad").until("told why", bad).await;

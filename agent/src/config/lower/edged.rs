@@ -126,7 +126,6 @@ pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
     for (path, is_default) in [
         ("modules.edged.podSandboxImage".to_owned(), edged.pod_sandbox_image == "kubeedge/pause:3.6"),
         ("modules.edged.registerNodeNamespace".to_owned(), edged.register_node_namespace == "default"),
-        (at("address"), kubelet.address == "127.0.0.1"),
         (at("cgroupDriver"), kubelet.cgroup_driver == "cgroupfs"),
         (at("containerLogMaxFiles"), kubelet.container_log_max_files == 5),
         (at("containerLogMaxSize"), kubelet.container_log_max_size == "10Mi"),

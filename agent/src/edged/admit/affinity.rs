@@ -21,11 +21,10 @@ fn term_holds(term: &NodeSelectorTerm, node: &Node) -> bool {
     let labels = labels(node);
     let (expressions, fields) = (term.match_expressions.iter().flatten(), term.match_fields.iter().flatten());
     let name = node.metadata.name.as_deref();
-    let mut count = 0;
-    let of_labels = expressions.map(|one| holds(one, labels.get(&one.key).map(String::as_str)));
-    let of_fields = fields.map(|one| one.key == "metadata.name" && holds(one, name));
-    let all = of_labels.chain(of_fields).inspect(|_| count += 1).fold(true, |all, one| all && one);
-    all && count > 0
+    let mut of_labels = expressions.clone().map(|one| holds(one, labels.get(&one.key).map(String::as_str)));
+    let mut of_fields = fields.clone().map(|one| one.key == "metadata.name" && holds(one, name));
+    let is_empty = expressions.count() + fields.count() == 0;
+    !is_empty && of_labels.all(|one| one) && of_fields.all(|one| one)
 }
 
 fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {

@@ -50,7 +50,7 @@ fn without<'a>(missing: &Missing, gone: impl Iterator<Item = &'a &'a Pod> + Clon
 }
 
 /// The pods that come nearest to what is missing, one after the other.
-fn nearest<'a>(mut pods: Vec<&'a Pod>, mut missing: Missing) -> Result<Vec<&'a Pod>, String> {
+fn nearest(mut pods: Vec<&Pod>, mut missing: Missing) -> Result<Vec<&Pod>, String> {
     let mut chosen = Vec::new();
     while !missing.is_empty() {
         let best = pods.iter().enumerate().min_by(|(_, one), (_, other)| {
