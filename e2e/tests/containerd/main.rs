@@ -8,6 +8,6 @@ mod lifecycle;
 mod network;
 mod resources;
 mod security;
-mod stats;
 mod static_pods;
+mod stats;
 mod volumes;
