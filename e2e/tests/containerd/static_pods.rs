@@ -92,7 +92,7 @@ fn a_static_pod_starts_on_a_node_that_has_never_met_a_cloud() -> anyhow::Result<
         let running =
             |one: &&wire::cri::Container| one.state() == wire::cri::ContainerState::ContainerRunning;
         let found = all.iter().find(running).context("no container runs")?;
-        Ok(found.id.clone())
+        anyhow::Ok(found.id.clone())
     })?;
     cloud.process.start_again()?;
     cloud.process.wait_for("is ready")?;

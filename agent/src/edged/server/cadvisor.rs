@@ -13,6 +13,9 @@ use crate::edged::{
     stats::summary::{ContainerStats, FsStats, InterfaceStats, MemoryStats, PodStats, Summary},
 };
 
+/// A metric: its name, what it is, and how it is read.
+type Metric<T> = (&'static str, &'static str, fn(&T) -> Option<u64>);
+
 /// The page; `pods` have the limits of their containers.
 pub(super) fn page(summary: &Summary, pods: &[Arc<Pod>]) -> String {
     let mut text = Text::default();
@@ -85,7 +88,7 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
 }
 
 fn memory(text: &mut Text, pods: &[PodStats]) {
-    let figures: [(&'static str, &'static str, fn(&MemoryStats) -> Option<u64>); 3] = [
+    let figures: [Metric<MemoryStats>; 3] = [
         ("container_memory_working_set_bytes", "Current working set in bytes.", |used| {
             used.working_set_bytes
         }),
@@ -170,7 +173,7 @@ fn specified(text: &mut Text, stats: &[PodStats], pods: &[Arc<Pod>]) {
 const PERIOD: f64 = 100_000.0;
 
 fn networks(text: &mut Text, pods: &[PodStats]) {
-    let figures: [(&'static str, &'static str, fn(&InterfaceStats) -> Option<u64>); 4] = [
+    let figures: [Metric<InterfaceStats>; 4] = [
         ("container_network_receive_bytes_total", "Cumulative count of bytes received", |one| one.rx_bytes),
         (
             "container_network_receive_errors_total",

@@ -13,6 +13,9 @@ use crate::edged::stats::{
     summary::{ContainerStats, CpuStats, MemoryStats, PodStats, SwapStats},
 };
 
+/// A figure that may not be known, and its time where it has one.
+type Figure = Option<(f64, Option<Timestamp>)>;
+
 /// The page; `None`: the runtime does not say what is used.
 pub(super) fn page(usage: Option<&Usage>) -> String {
     let mut text = Text::default();
@@ -41,7 +44,7 @@ fn node(text: &mut Text, usage: &Usage) {
 }
 
 fn containers(text: &mut Text, pods: &[PodStats]) {
-    let each = |mut family: Family<'_>, figure: fn(&ContainerStats) -> Option<(f64, Option<Timestamp>)>| {
+    let each = |mut family: Family<'_>, figure: fn(&ContainerStats) -> Figure| {
         for pod in pods {
             for container in &pod.containers {
                 let (pod, namespace) = (&pod.pod_ref.name, &pod.pod_ref.namespace);
@@ -77,7 +80,7 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
 }
 
 fn pods(text: &mut Text, pods: &[PodStats]) {
-    let each = |mut family: Family<'_>, figure: fn(&PodStats) -> Option<(f64, Option<Timestamp>)>| {
+    let each = |mut family: Family<'_>, figure: fn(&PodStats) -> Figure| {
         for pod in pods {
             family.figure(&[("namespace", &pod.pod_ref.namespace), ("pod", &pod.pod_ref.name)], figure(pod));
         }
@@ -98,8 +101,8 @@ fn pods(text: &mut Text, pods: &[PodStats]) {
 }
 
 impl Family<'_> {
-    /// A figure that may not be known, and its time where it has one.
-    fn figure(&mut self, labels: &[Label<'_>], figure: Option<(f64, Option<Timestamp>)>) {
+    /// Writes a figure, where it is known.
+    fn figure(&mut self, labels: &[Label<'_>], figure: Figure) {
         match figure {
             Some((value, Some(at))) => self.sample_at(labels, value, at),
             Some((value, None)) => self.sample(labels, value),
@@ -108,19 +111,19 @@ impl Family<'_> {
     }
 }
 
-fn cpu(cpu: &CpuStats) -> Option<(f64, Option<Timestamp>)> {
+fn cpu(cpu: &CpuStats) -> Figure {
     Some((seconds(cpu.usage_core_nano_seconds?), Some(cpu.time)))
 }
 
-fn working_set(memory: &MemoryStats) -> Option<(f64, Option<Timestamp>)> {
+fn working_set(memory: &MemoryStats) -> Figure {
     Some((number(memory.working_set_bytes?), Some(memory.time)))
 }
 
-fn swap(swap: &SwapStats) -> Option<(f64, Option<Timestamp>)> {
+fn swap(swap: &SwapStats) -> Figure {
     Some((number(swap.swap_usage_bytes?), Some(swap.time)))
 }
 
-fn swap_limit(swap: &SwapStats) -> Option<(f64, Option<Timestamp>)> {
+fn swap_limit(swap: &SwapStats) -> Figure {
     let limit = swap.swap_available_bytes?.checked_add(swap.swap_usage_bytes.unwrap_or(0))?;
     Some((number(limit), Some(swap.time)))
 }
