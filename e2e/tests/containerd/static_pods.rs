@@ -27,7 +27,7 @@ fn folder(rig: &RealRig) -> PathBuf {
 /// Waits for a ready mirror that is not the one with `old` UID: its UID and the id of its container.
 fn mirror(rig: &RealRig, old: &str) -> anyhow::Result<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mirror = until("a mirror of the static pod", || {
+    let mirror = until("a mirror of the static pod", || -> anyhow::Result<Value> {
         let mirror = rig.pod("web-edge-1")?.context("there is none")?;
         let meta = &mirror["metadata"];
         ensure!(meta["annotations"]["kubernetes.io/config.mirror"].is_string(), "it is no mirror: {meta}");
@@ -61,7 +61,7 @@ fn static_pods() -> anyhow::Result<()> {
     ensure!(other != container && third != first, "the changed file has the old pod");
     ensure!(rig.inside("web-edge-1", "echo $COLOUR")?.trim_end() == "red", "the new pod is as the old one");
     fs::remove_file(&file)?;
-    until("no mirror and nothing on the machine", || {
+    until("no mirror and nothing on the machine", || -> anyhow::Result<()> {
         ensure!(rig.pod("web-edge-1")?.is_none(), "the mirror is there");
         let traces = rig.containerd.traces()?;
         ensure!(traces == Traces::default(), "{traces:#?}");
@@ -87,7 +87,7 @@ fn a_static_pod_starts_on_a_node_that_has_never_met_a_cloud() -> anyhow::Result<
     fs::create_dir_all(&manifests)?;
     fs::write(manifests.join("web.yaml"), manifest("blue"))?;
     let node = Node::start(directory.path(), &cloud, &token)?;
-    let running = until("the pod's container", || {
+    let running = until("the pod's container", || -> anyhow::Result<String> {
         let all = containerd.bare.list(None).map_err(|status| anyhow::anyhow!("{status}"))?;
         let running =
             |one: &&wire::cri::Container| one.state() == wire::cri::ContainerState::ContainerRunning;
@@ -103,7 +103,7 @@ fn a_static_pod_starts_on_a_node_that_has_never_met_a_cloud() -> anyhow::Result<
         "the container was restarted when the cloud came: {container}, not {running}"
     );
     fs::remove_file(manifests.join("web.yaml"))?;
-    until("nothing on the machine", || {
+    until("nothing on the machine", || -> anyhow::Result<()> {
         let traces = rig.containerd.traces()?;
         ensure!(traces == Traces::default(), "{traces:#?}");
         Ok(())
