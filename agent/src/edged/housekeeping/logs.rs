@@ -8,10 +8,13 @@ use std::{
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
+
+use crate::edged::moment;
 
 /// Of a file that is compressed.
 const GZ: &str = ".gz";
@@ -145,12 +148,12 @@ fn write_compressed(path: &Path, temporary: &Path) -> io::Result<()> {
 
 /// Moves the current file aside, and says where it is now.
 pub(super) fn set_aside(log: &Path, now: Timestamp) -> Result<PathBuf, RotateError> {
-    let mut aside = with(log, &format!(".{}", now.strftime("%Y%m%d-%H%M%S")));
-    // Twice in a second: what is there already is not to be written over.
-    let mut number = 0_u32;
+    let named = |at: Timestamp| with(log, &format!(".{}", at.strftime("%Y%m%d-%H%M%S")));
+    let (mut at, mut aside) = (now, named(now));
+    // Twice in a second: what is there already is not written over, and the order stays that of the names.
     while aside.exists() || with(&aside, GZ).exists() {
-        number += 1;
-        aside = with(log, &format!(".{}.{number}", now.strftime("%Y%m%d-%H%M%S")));
+        at = moment::after(at, Duration::from_secs(1));
+        aside = named(at);
     }
     fs::rename(log, &aside).map_err(failed("cannot rename", log))?;
     Ok(aside)
@@ -242,7 +245,7 @@ mod tests {
         take_back(&aside, &log).unwrap();
         assert_eq!(fs::read_to_string(&log).unwrap(), "second", "the runtime was there first");
         let other = set_aside(&log, at(0)).unwrap();
-        assert_ne!(other, aside, "twice in a second");
+        assert!(other > aside, "twice in a second: {}", other.display());
     }
 
     #[test]

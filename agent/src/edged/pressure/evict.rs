@@ -20,6 +20,7 @@ use crate::{
     edged::{
         events::{Severity, reason},
         housekeeping::Keeper,
+        names,
         pods::{Condemned, Context, Trigger},
         status::Waiting,
     },
@@ -180,11 +181,13 @@ impl<S: Signals> Evictor<S> {
         true
     }
 
-    /// Waits until all of these have ended.
+    /// Waits until all of these have ended, and what they kept in volumes is free.
     async fn gone(&self, evicted: &[Arc<Pod>]) {
         let there = |pod: &Arc<Pod>| {
             let now = self.pods.get(&ObjectRef::from_obj(pod.as_ref()));
-            now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_over(&now))
+            let runs = now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_over(&now));
+            let uid = pod.metadata.uid.as_deref().filter(|uid| names::is_component(uid));
+            runs || uid.is_some_and(|uid| self.context.dirs.volumes(uid).exists())
         };
         while evicted.iter().any(there) {
             tokio::time::sleep(POLL).await;

@@ -206,7 +206,7 @@ pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
 /// Removes the pod's volumes, not its containers' last words. Blocks on the disk.
 pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
     unmount(dirs, uid)?;
-    remove_all(dirs.pod(uid).join("volumes"))
+    remove_all(dirs.volumes(uid))
 }
 
 fn unmount(dirs: &Dirs, uid: &str) -> Result<(), Error> {
