@@ -104,6 +104,10 @@ fn images_that_nobody_uses_go_when_the_disk_fills() -> anyhow::Result<()> {
     })?;
     ensure!(images(&rig)? == [IMAGE.to_owned(), PAUSE.to_owned()].into(), "one that is used was removed");
     leaves_nothing(&rig)?;
+    until("the end of the pod", || {
+        ensure!(rig.pod("user")?.is_none(), "it is there");
+        Ok(())
+    })?;
     rig.node.process.start_again()?;
     until("only the image of sandboxes", || {
         let left = images(&rig)?;
@@ -130,21 +134,24 @@ fn a_busy_log_is_rotated_and_no_line_is_lost() -> anyhow::Result<()> {
     apply(&rig, &[pod("busy", &json!({"containers": [{"command": ["sh", "-c", words]}]}))])?;
     rig.wait_ready("busy")?;
     let directory = logs(&rig, "busy")?;
-    until("the last line", || {
+    let all = until("the last line", || {
+        // fails, and is tried again, where a file gets another name meanwhile
         let all = read(&directory)?;
         ensure!(all.last().is_some_and(|line| line == "end"), "{} lines", all.len());
-        Ok(())
+        Ok(all)
     })?;
-    let all = read(&directory)?;
     let expected = (0..LINES).map(|number| format!("line {number}")).chain(["end".to_owned()]);
     ensure!(
         all.len() == LINES + 1 && all.iter().eq(expected.collect::<Vec<_>>().iter()),
         "{} lines",
         all.len()
     );
-    let names = files(&directory)?;
-    ensure!(names.len() > 3 && names.iter().any(|name| name.ends_with(".gz")), "{names:?}");
-    ensure!(names.iter().all(|name| !name.ends_with(".tmp")), "{names:?}");
+    until("a log that is at rest", || {
+        let names = files(&directory)?;
+        ensure!(names.len() > 3 && names.iter().any(|name| name.ends_with(".gz")), "{names:?}");
+        ensure!(names.iter().all(|name| !name.ends_with(".tmp")), "{names:?}");
+        Ok(())
+    })?;
     leaves_nothing(&rig)
 }
 

@@ -117,10 +117,12 @@ impl Keeper {
         let Some(pod) = pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(uid)) else {
             return Owner::Unknown;
         };
-        match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
-            Some("Succeeded" | "Failed") => Owner::Over,
-            _ => Owner::Alive,
-        }
+        if Self::is_over(pod) { Owner::Over } else { Owner::Alive }
+    }
+
+    fn is_over(pod: &Pod) -> bool {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
     }
 
     /// Forgets containers and sandboxes that have ended. `all`: none of a pod that is over is kept.
@@ -212,7 +214,8 @@ impl Keeper {
             used.insert(container.image_ref);
             used.extend(container.image.map(|image| image.image));
         }
-        for pod in self.pods.state() {
+        let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !Self::is_over(pod);
+        for pod in self.pods.state().iter().filter(runs) {
             let spec = pod.spec.as_ref();
             let all = spec
                 .iter()
