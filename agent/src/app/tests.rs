@@ -85,6 +85,13 @@ async fn every_setting_of_pods_and_node_is_used_or_warned_of() {
         .filter(|(place, value)| !others(value).iter().any(|other| noticed(place, other)))
         .map(|(place, _)| place.join("."))
         .collect();
+    // a soft threshold and its grace period mean something together only
+    let soft = ["evictionSoft", "evictionSoftGracePeriod"];
+    let silent: Vec<_> =
+        silent.into_iter().filter(|path| !soft.iter().any(|key| path.ends_with(key))).collect();
+    let pair = json!({"evictionSoft": {"memory.available": "1Gi"}, "evictionSoftGracePeriod": {"memory.available": "7s"}});
+    let place = ["modules", "edged", "tailoredKubeletConfig"].map(str::to_owned);
+    assert!(noticed(&place, &pair), "a soft threshold is ignored");
     assert!(silent.is_empty(), "ignored in silence:\n{}", silent.join("\n"));
 }
 

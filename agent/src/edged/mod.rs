@@ -117,6 +117,9 @@ impl fmt::Debug for Config {
             .field("node", &self.node)
             .field("sync", &self.sync)
             .field("server", &self.server)
+            .field("housekeeping", &self.housekeeping)
+            .field("eviction", &self.eviction)
+            .field("sandbox_image", &self.sandbox_image)
             .finish_non_exhaustive()
     }
 }

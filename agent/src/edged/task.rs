@@ -72,12 +72,7 @@ impl Task {
             runtime: runtime.clone(),
             dirs,
             node_name: config.node_name.clone(),
-            dns: NodeDns {
-                servers: config.node.cluster_dns.clone(),
-                domain: config.node.cluster_domain.clone(),
-                own: config.resolv_conf != Path::new(NODES_RESOLV_CONF),
-                ..NodeDns::default()
-            },
+            dns: dns(&config),
             resolv_conf: config.resolv_conf.clone(),
             pulls: config
                 .sync
@@ -126,6 +121,16 @@ impl Task {
         background.close();
         background.wait().await;
         Ok(())
+    }
+}
+
+/// How pods resolve names.
+fn dns(config: &Config) -> NodeDns {
+    NodeDns {
+        servers: config.node.cluster_dns.clone(),
+        domain: config.node.cluster_domain.clone(),
+        own: config.resolv_conf != Path::new(NODES_RESOLV_CONF),
+        ..NodeDns::default()
     }
 }
 
