@@ -43,8 +43,18 @@ fn leaves(value: &Value, place: &mut Vec<String>, all: &mut Vec<(Vec<String>, Va
 
 /// Other values of the same type, of which at least one should be a good one.
 fn others(value: &Value) -> Vec<Value> {
-    let texts =
-        ["7s", "/other/place", "unix:///other.sock", "systemd", "127.0.0.9", "other", "20Mi", "None", "lo"];
+    let texts = [
+        "7s",
+        "7h",
+        "/other/place",
+        "unix:///other.sock",
+        "systemd",
+        "127.0.0.9",
+        "other",
+        "20Mi",
+        "None",
+        "lo",
+    ];
     match value {
         Value::Bool(value) => vec![json!(!value)],
         Value::Number(number) => vec![json!(number.as_i64().unwrap_or(1) + 3), json!(7)],
