@@ -225,6 +225,9 @@ fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> Result
             pulls: pods.parallel_image_pulls,
             ..SyncConfig::default()
         },
+        housekeeping: pods.housekeeping.clone(),
+        eviction: pods.eviction.clone(),
+        sandbox_image: pods.sandbox_image.clone(),
         server: Some(pods.server).filter(|address| address.port() != 0),
     })
 }

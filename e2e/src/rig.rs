@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
 use crate::{AGENT, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, run, until};
@@ -161,9 +161,40 @@ impl Node {
             text = with_setting(&text, key, &value)?;
         }
         let path = directory.join("edgecore.yaml");
-        fs::write(&path, text)?;
+        fs::write(&path, with_kubelet_settings(&text, &UNMOVED)?)?;
         Ok(path)
     }
+
+    /// Changes settings of the kubelet, each a key and its value in one line; the agent reads them at its next start.
+    pub fn set_kubelet(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+        let text = fs::read_to_string(&self.config)?;
+        Ok(fs::write(&self.config, with_kubelet_settings(&text, settings)?)?)
+    }
+}
+
+/// A node that does not mind how full the machine of the test is.
+const UNMOVED: [(&str, &str); 2] = [
+    ("imageGCHighThresholdPercent", "100"),
+    (
+        "evictionHard",
+        "{memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}",
+    ),
+];
+
+/// The text with these settings first in its `tailoredKubeletConfig`, where they replace the lines that are there.
+fn with_kubelet_settings(text: &str, settings: &[(&str, &str)]) -> anyhow::Result<String> {
+    let key =
+        |line: &str| line.trim_start().split_once(':').map(|(key, _)| key.to_owned()).unwrap_or_default();
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| !settings.iter().any(|(name, _)| key(line) == *name))
+        .map(str::to_owned)
+        .collect();
+    let section = lines.iter().position(|line| key(line) == "tailoredKubeletConfig");
+    let section = section.context("no tailoredKubeletConfig in the configuration")?;
+    let new = settings.iter().map(|(name, value)| format!("      {name}: {value}"));
+    lines.splice(section + 1..section + 1, new);
+    Ok(lines.join("\n") + "\n")
 }
 
 /// The text with the value of its one line `key: …` replaced.

@@ -43,8 +43,18 @@ fn leaves(value: &Value, place: &mut Vec<String>, all: &mut Vec<(Vec<String>, Va
 
 /// Other values of the same type, of which at least one should be a good one.
 fn others(value: &Value) -> Vec<Value> {
-    let texts =
-        ["7s", "/other/place", "unix:///other.sock", "systemd", "127.0.0.9", "other", "20Mi", "None", "lo"];
+    let texts = [
+        "7s",
+        "7h",
+        "/other/place",
+        "unix:///other.sock",
+        "systemd",
+        "127.0.0.9",
+        "other",
+        "20Mi",
+        "None",
+        "lo",
+    ];
     match value {
         Value::Bool(value) => vec![json!(!value)],
         Value::Number(number) => vec![json!(number.as_i64().unwrap_or(1) + 3), json!(7)],
@@ -85,6 +95,13 @@ async fn every_setting_of_pods_and_node_is_used_or_warned_of() {
         .filter(|(place, value)| !others(value).iter().any(|other| noticed(place, other)))
         .map(|(place, _)| place.join("."))
         .collect();
+    // a soft threshold and its grace period mean something together only
+    let soft = ["evictionSoft", "evictionSoftGracePeriod"];
+    let silent: Vec<_> =
+        silent.into_iter().filter(|path| !soft.iter().any(|key| path.ends_with(key))).collect();
+    let pair = json!({"evictionSoft": {"memory.available": "1Gi"}, "evictionSoftGracePeriod": {"memory.available": "7s"}});
+    let place = ["modules", "edged", "tailoredKubeletConfig"].map(str::to_owned);
+    assert!(noticed(&place, &pair), "a soft threshold is ignored");
     assert!(silent.is_empty(), "ignored in silence:\n{}", silent.join("\n"));
 }
 

@@ -4,6 +4,8 @@ use super::{file::File, report::Report, typed::Config};
 
 mod edge_hub;
 mod edged;
+mod eviction;
+mod housekeeping;
 mod services;
 mod values;
 

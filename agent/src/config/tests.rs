@@ -104,6 +104,10 @@ fn faults() {
             "many values",
             "database: {dataSource: edgecore.db}\nmodules:\n  edgeHub: {heartbeat: 0, messageQPS: -1, messageBurst: 99999999999}\n  edged:\n    nodeIP: here\n    podSandboxImage: ''\n    tailoredKubeletConfig:\n      syncFrequency: 10\n      nodeStatusUpdateFrequency: 0s\n      nodeStatusReportFrequency: -1m\n      containerRuntimeEndpoint: tcp://1.2.3.4\n      cgroupDriver: none\n      clusterDNS: [dns]\n",
         ),
+        (
+            "upkeep",
+            "modules:\n  edged:\n    minimumGCAge: soon\n    tailoredKubeletConfig:\n      imageGCHighThresholdPercent: 101\n      containerLogMaxSize: big\n      containerLogMaxFiles: 1\n      evictionHard: {memory.available: lots, nodefs.avail: 1%, containerfs.available: 1%}\n      evictionSoft: {memory.available: 110%, nodefs.available: 20%}\n      evictionSoftGracePeriod: {memory.available: 1m}\n",
+        ),
     ];
     let answers: String =
         table.iter().map(|(name, text)| format!("# {name}\n{}\n\n", refused(text))).collect();
@@ -126,6 +130,7 @@ modules:
       maxPod: 5
       evictionHard: {memory.available: 50Mi}
       evictionSoft: {memory.available: 200Mi}
+      evictionSoftGracePeriod: {memory.available: 30s}
       oomScoreAdj: -999
       imageGCHighThresholdPercent: 90
       crashLoopBackOff: {maxContainerRestartPeriod: 10s, typo: 1}

@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+mod resources;
 mod services;
 
+pub use self::resources::{Amount, Eviction, Housekeeping, Signal, Threshold};
 pub use self::services::{DeviceTwin, EdgeStream, EventBus, MetaManager, MetaServer, MqttMode, ServiceBus};
 
 /// The whole configuration.
@@ -227,6 +229,12 @@ pub struct Edged {
     pub image_endpoint: String,
     /// Most images pulled at the same time; `None` for no limit.
     pub parallel_image_pulls: Option<u32>,
+    /// What is kept of what has ended, and of logs and images.
+    pub housekeeping: Housekeeping,
+    /// When pods are evicted.
+    pub eviction: Eviction,
+    /// The image of sandboxes, as configured: it is never removed.
+    pub sandbox_image: String,
     /// Name servers for pods; empty: the node's own.
     pub cluster_dns: Vec<IpAddr>,
     /// Domain that pods search first.

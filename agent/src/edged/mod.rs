@@ -15,6 +15,8 @@
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
 //! | `node` | registration, status, lease |
 //! | `static_pods` | pods from files of this node |
+//! | `pressure` | what the node is short of: conditions, refusal, eviction |
+//! | `housekeeping` | containers, images and logs that nobody needs |
 //! | `orphans` | what pods that are gone left behind |
 //! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
 //! | `server` | both of them, over HTTP, to read |
@@ -24,6 +26,7 @@ mod convert;
 mod downward;
 mod env;
 mod events;
+mod housekeeping;
 mod metrics;
 mod moment;
 mod names;
@@ -33,6 +36,7 @@ mod orphans;
 mod plan;
 mod pleg;
 mod pods;
+mod pressure;
 mod probes;
 pub(crate) mod quantity;
 mod references;
@@ -54,7 +58,10 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 
 pub use self::{static_pods::StaticPods, task::Task};
-use crate::metamanager::PodsWhole;
+use crate::{
+    config::{Eviction, Housekeeping},
+    metamanager::PodsWhole,
+};
 
 /// What EdgeD needs.
 #[derive(Clone)]
@@ -87,6 +94,12 @@ pub struct Config {
     pub sync: SyncConfig,
     /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
     pub server: Option<SocketAddr>,
+    /// What is kept of what has ended, and of logs and images.
+    pub housekeeping: Housekeeping,
+    /// When pods are evicted.
+    pub eviction: Eviction,
+    /// The image of sandboxes, which is never removed.
+    pub sandbox_image: String,
 }
 
 impl fmt::Debug for Config {
@@ -104,6 +117,9 @@ impl fmt::Debug for Config {
             .field("node", &self.node)
             .field("sync", &self.sync)
             .field("server", &self.server)
+            .field("housekeeping", &self.housekeeping)
+            .field("eviction", &self.eviction)
+            .field("sandbox_image", &self.sandbox_image)
             .finish_non_exhaustive()
     }
 }

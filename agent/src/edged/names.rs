@@ -45,9 +45,14 @@ impl Dirs {
         self.pods().join(uid)
     }
 
+    /// All of one pod's volumes. `uid` must be [`is_component`].
+    pub(crate) fn volumes(&self, uid: &str) -> PathBuf {
+        self.pod(uid).join("volumes")
+    }
+
     /// One volume's directory, in kubelet's layout.
     pub(crate) fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
-        self.pod(uid).join("volumes").join(format!("kubernetes.io~{plugin}")).join(name)
+        self.volumes(uid).join(format!("kubernetes.io~{plugin}")).join(name)
     }
 
     /// The pod's own `/etc/hosts`.

@@ -16,7 +16,12 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Progress, names, pods::Context, runtime::CallError, volumes};
+use crate::rt::Backoff;
 
+/// What could not be removed is tried again after this, doubled with each failure …
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// … up to this.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Seconds that a container without a pod has, when it does not say how long it needs.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -32,16 +37,32 @@ pub(super) async fn run(
     }
     let ending = Ending::default();
     let mut kept = None;
+    let mut backoff = Backoff::new(FIRST_WAIT, every);
     loop {
-        if let Err(error) = sweep(&context, &pods, &ending, &mut kept).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "orphans are looked for later");
-        }
+        let wait = match sweep(&context, &pods, &ending, &mut kept).await {
+            Ok(Left::Nothing) => {
+                backoff.reset();
+                every
+            }
+            Ok(Left::Files) => backoff.next(1.0),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "orphans are looked for later");
+                backoff.next(1.0)
+            }
+        };
         // Cancel-safe: a wake that is not taken here is taken the next time.
         tokio::select! {
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep(wait) => {}
             () = context.orphaned.notified() => {}
         }
     }
+}
+
+/// What a look could not remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Files,
 }
 
 /// Pods whose containers are being stopped.
@@ -83,7 +104,7 @@ async fn sweep(
     pods: &Store<Pod>,
     ending: &Ending,
     kept: &mut Option<BTreeSet<String>>,
-) -> Result<(), CallError> {
+) -> Result<Left, CallError> {
     // The runtime first: a pod is in the store before anything of it is in the runtime.
     let mut found = found(context).await?;
     let dirs = context.dirs.clone();
@@ -110,14 +131,14 @@ async fn sweep(
         let shutdown = context.shutdown.clone();
         context.background.spawn(shutdown.run_until_cancelled_owned(async move {
             tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
-            match end(&task, &sandboxes, &containers).await {
-                // Its files are next.
-                Ok(()) => task.orphaned.notify_one(),
-                Err(error) => {
-                    tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again later");
-                }
+            let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+            while let Err(error) = end(&task, &sandboxes, &containers).await {
+                tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again");
+                tokio::time::sleep(backoff.next(1.0)).await;
             }
             ending.lock().remove(&uid);
+            // Its files are next.
+            task.orphaned.notify_one();
         }));
     }
     // Files go after those who may have them open.
@@ -129,15 +150,18 @@ async fn sweep(
         // Other programs may keep other things here: only what has our form.
         let logs = log_dirs.iter().filter(|name| uid_of_log(name).is_some_and(is_gone));
         let logs = logs.map(|name| volumes::remove_all(dirs.logs.join(name)));
+        let mut left = Left::Nothing;
         for error in volumes.chain(logs).filter_map(Result::err) {
+            left = Left::Files;
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "a pod that is gone leaves files behind"
             );
         }
+        left
     });
-    let _ = cleaned.await;
-    Ok(())
+    // A task that cannot be waited for is one of a program that ends.
+    Ok(cleaned.await.unwrap_or(Left::Nothing))
 }
 
 async fn found(context: &Context) -> Result<Found, CallError> {

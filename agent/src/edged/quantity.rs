@@ -17,6 +17,26 @@ pub(crate) fn milli(quantity: &Quantity) -> Option<i64> {
     scaled(quantity, NANOS / 1000)
 }
 
+/// Whole units of a quantity in text, as configuration has it.
+pub(crate) fn bytes(text: &str) -> Option<i64> {
+    i64::try_from(ceil_div(nanos(text)?, NANOS)).ok()
+}
+
+/// A number of bytes as Kubernetes writes it: with the largest binary suffix that divides it.
+pub(crate) fn binary(bytes: i64) -> String {
+    if bytes.unsigned_abs() < 1024 {
+        return bytes.to_string();
+    }
+    let (mut value, mut suffix) = (bytes, "");
+    for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+        if value % 1024 != 0 {
+            break;
+        }
+        (value, suffix) = (value / 1024, next);
+    }
+    format!("{value}{suffix}")
+}
+
 /// `quantity / divisor`, rounded up: what `resourceFieldRef` asks for.
 pub(crate) fn divided(quantity: &Quantity, divisor: &Quantity) -> Option<i64> {
     match nanos(&divisor.0)? {
@@ -118,6 +138,11 @@ mod tests {
         assert_eq!(divided(&q("250m"), &q("1m")), Some(250));
         assert_eq!(divided(&q("1Gi"), &q("1Mi")), Some(1024));
         assert_eq!(divided(&q("1500m"), &q("0")), Some(2));
+        for (bytes, wanted) in
+            [(0, "0"), (1000, "1000"), (1025, "1025"), (1024, "1Ki"), (100 << 20, "100Mi"), (1 << 60, "1Ei")]
+        {
+            assert_eq!(binary(bytes), wanted);
+        }
     }
 
     proptest! {

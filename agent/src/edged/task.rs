@@ -15,11 +15,13 @@ use super::{
     admit::{self, Place},
     convert::NodeDns,
     events::{self, Recorder},
+    housekeeping::{self, Keeper},
     metrics::Metrics,
     names::Dirs,
     node::{self, Description, Machine, resources},
     orphans, pleg,
     pods::{self, Context, Door, MAX_TRIGGERS},
+    pressure::{self, Evictor, Pressure},
     probes::{self, Probes},
     runtime::Runtime,
     server::{self, Pages},
@@ -63,17 +65,14 @@ impl Task {
         let told = events::run(config.client.clone(), config.node_name.clone(), occurrences);
         let (reader, writer) = reflector::store::<Pod>();
         let allocatable = resources::allocatable(&machine, &config.node);
+        let pressure = Pressure::none();
+        let signals = pressure::Machine::new(runtime.clone(), dirs.root.clone());
         let context = Arc::new(Context {
             client: config.client.clone(),
             runtime: runtime.clone(),
             dirs,
             node_name: config.node_name.clone(),
-            dns: NodeDns {
-                servers: config.node.cluster_dns.clone(),
-                domain: config.node.cluster_domain.clone(),
-                own: config.resolv_conf != Path::new(NODES_RESOLV_CONF),
-                ..NodeDns::default()
-            },
+            dns: dns(&config),
             resolv_conf: config.resolv_conf.clone(),
             pulls: config
                 .sync
@@ -95,6 +94,7 @@ impl Task {
             }),
             events,
             metrics: Metrics::default(),
+            pressure: pressure.clone(),
             orphaned: Notify::new(),
             gone: Notify::new(),
             pods_whole: config.pods_whole.clone(),
@@ -107,7 +107,8 @@ impl Task {
         let server = serve(&config, &context, &reader);
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
-        let node = node::run(&config, addresses, machine, runtime, &progress);
+        let upkeep = upkeep(&config, context.clone(), reader.clone(), signals, progress.subscribe());
+        let node = node::run(&config, addresses, machine, runtime, pressure, &progress);
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
         tokio::select! {
@@ -115,11 +116,21 @@ impl Task {
             () = shutdown.cancelled() => {}
             // Whoever is told of an error cancels `shutdown`, and so ends what runs in the background.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep)); } => {}
         }
         background.close();
         background.wait().await;
         Ok(())
+    }
+}
+
+/// How pods resolve names.
+fn dns(config: &Config) -> NodeDns {
+    NodeDns {
+        servers: config.node.cluster_dns.clone(),
+        domain: config.node.cluster_domain.clone(),
+        own: config.resolv_conf != Path::new(NODES_RESOLV_CONF),
+        ..NodeDns::default()
     }
 }
 
@@ -152,7 +163,8 @@ fn serve(
 /// The node as pods find it before the API knows it.
 fn place(config: &Config, machine: &Machine, allocatable: &BTreeMap<String, Quantity>) -> Place {
     let (name, addresses) = (&config.node_name, Vec::new());
-    let description = Description { name, config: &config.node, addresses, machine: machine.clone() };
+    let (of, pressure) = (machine.clone(), Pressure::none());
+    let description = Description { name, config: &config.node, addresses, machine: of, pressure };
     Place {
         node: description.node(NodeStatus::default()),
         allocatable: admit::amounts(allocatable),
@@ -165,4 +177,19 @@ async fn static_pods(context: Arc<Context>, source: Option<StaticPods>) {
     if let Some(source) = source {
         static_pods::run(context, source).await;
     }
+}
+
+/// What keeps the node from running full.
+async fn upkeep(
+    config: &Config,
+    context: Arc<Context>,
+    pods: Store<Pod>,
+    signals: pressure::Machine,
+    progress: watch::Receiver<Progress>,
+) {
+    let (limits, sandbox_image) = (config.housekeeping.clone(), config.sandbox_image.clone());
+    let keeper = Arc::new(Keeper::new(context.clone(), pods.clone(), limits, sandbox_image));
+    let config = config.eviction.clone();
+    let evictor = Evictor { context, pods, keeper: keeper.clone(), signals, config };
+    tokio::join!(housekeeping::run(keeper, progress), pressure::run(evictor));
 }

@@ -191,6 +191,15 @@ pub fn edgecore_yaml(
                     "nodeLeaseDurationSeconds": options.lease.as_secs(),
                     "address": server.ip().to_string(),
                     "readOnlyPort": server.port(),
+                    // Pods that are simulated take nothing: how full this machine is, is not their doing.
+                    "imageGCHighThresholdPercent": 100,
+                    "evictionHard": {
+                        "memory.available": "0%",
+                        "nodefs.available": "0%",
+                        "nodefs.inodesFree": "0%",
+                        "imagefs.available": "0%",
+                        "imagefs.inodesFree": "0%",
+                    },
                 },
             },
         },

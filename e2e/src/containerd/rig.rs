@@ -1,8 +1,9 @@
 //! A cloud, a node and a containerd.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use anyhow::Context;
+use nix::mount::{MsFlags, mount};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -25,7 +26,29 @@ pub struct RealRig {
 impl RealRig {
     /// Starts all three and waits until the node is Ready.
     pub fn start() -> anyhow::Result<Self> {
+        Self::start_in(tempfile::tempdir()?)
+    }
+
+    /// The same with a small disk, in memory, for all that the agent keeps: `bytes` of it.
+    pub fn start_on_small_disk(bytes: u64) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
+        let place = directory.path().join("node");
+        fs::create_dir(&place)?;
+        let options = format!("size={bytes}");
+        mount(Some("tmpfs"), &place, Some("tmpfs"), MsFlags::empty(), Some(options.as_str()))
+            .context("a small disk needs root")?;
+        // taken away with all other mounts below the directory, when the runtime is dropped
+        Self::start_in(directory)
+    }
+
+    /// Starts the agent again, with other settings of the kubelet.
+    pub fn restart_with(&mut self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+        self.node.set_kubelet(settings)?;
+        self.node.process.start_again()?;
+        self.node.process.wait_for("edge-agent runs")
+    }
+
+    fn start_in(directory: TempDir) -> anyhow::Result<Self> {
         let cloud = Cloud::start(directory.path())?;
         let containerd = Containerd::start(directory.path())?;
         let node = Node::start(directory.path(), &cloud, &cloud.token()?)?;

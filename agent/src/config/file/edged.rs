@@ -17,6 +17,10 @@ pub(in crate::config) struct Edged {
     pub(in crate::config) node_labels: BTreeMap<String, String>,
     pub(in crate::config) pod_sandbox_image: String,
     pub(in crate::config) register_node_namespace: String,
+    #[serde(rename = "minimumGCAge")]
+    pub(in crate::config) minimum_gc_age: String,
+    pub(in crate::config) max_per_pod_container_count: i64,
+    pub(in crate::config) max_container_count: i64,
     pub(in crate::config) register_schedulable: bool,
     pub(in crate::config) report_event: bool,
     pub(in crate::config) root_directory: String,
@@ -62,6 +66,25 @@ pub(in crate::config) struct Kubelet {
     #[serde(default)]
     pub(in crate::config) system_reserved: BTreeMap<String, String>,
     pub(in crate::config) eviction_hard: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(in crate::config) eviction_soft: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(in crate::config) eviction_soft_grace_period: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(in crate::config) eviction_minimum_reclaim: BTreeMap<String, String>,
+    pub(in crate::config) eviction_pressure_transition_period: String,
+    #[serde(default)]
+    pub(in crate::config) eviction_max_pod_grace_period: i64,
+    #[serde(rename = "imageGCHighThresholdPercent")]
+    pub(in crate::config) image_gc_high_threshold_percent: i64,
+    #[serde(rename = "imageGCLowThresholdPercent")]
+    pub(in crate::config) image_gc_low_threshold_percent: i64,
+    #[serde(rename = "imageMinimumGCAge")]
+    pub(in crate::config) image_minimum_gc_age: String,
+    #[serde(rename = "imageMaximumGCAge")]
+    pub(in crate::config) image_maximum_gc_age: String,
+    pub(in crate::config) container_log_monitor_interval: String,
+    pub(in crate::config) local_storage_capacity_isolation: bool,
     pub(in crate::config) register_node: bool,
     #[serde(default)]
     pub(in crate::config) register_with_taints: Vec<Taint>,

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, net::SocketAddr};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::values::{Values, optional};
+use super::{
+    eviction, housekeeping,
+    values::{Values, optional},
+};
 use crate::config::{
     file,
     names::is_node_name,
@@ -14,7 +17,7 @@ use crate::edged::quantity;
 
 /// EdgeCore's default for both sockets.
 const CONTAINERD: &str = "unix:///run/containerd/containerd.sock";
-const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
+pub(super) const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
 
 pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
     let kubelet = &edged.tailored_kubelet_config;
@@ -37,6 +40,9 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
                 values.number(&at("maxParallelImagePulls"), kubelet.max_parallel_image_pulls, 0, 1000);
             (most > 0).then_some(most)
         },
+        housekeeping: housekeeping::lower(edged, values),
+        eviction: eviction::lower(kubelet, values),
+        sandbox_image: values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone()),
         cluster_dns: kubelet.cluster_dns.iter().map(|text| values.address(&at("clusterDNS"), text)).collect(),
         cluster_domain: kubelet.cluster_domain.clone(),
         resolv_conf: values.optional_path(&at("resolvConf"), kubelet.resolv_conf.clone()),
@@ -111,10 +117,7 @@ fn reserved(
 pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
     let kubelet = &edged.tailored_kubelet_config;
     let at = |key: &str| format!("{KUBELET}.{key}");
-    values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone());
     values.text("modules.edged.registerNodeNamespace", edged.register_node_namespace.clone());
-    values.text(&at("containerLogMaxSize"), kubelet.container_log_max_size.clone());
-    values.number::<u32>(&at("containerLogMaxFiles"), kubelet.container_log_max_files, 2, 1000);
     let timeout = values.duration(&at("runtimeRequestTimeout"), &kubelet.runtime_request_timeout);
     if !matches!(kubelet.cgroup_driver.as_str(), "cgroupfs" | "systemd") {
         let found = &kubelet.cgroup_driver;
@@ -124,11 +127,8 @@ pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
         );
     }
     for (path, is_default) in [
-        ("modules.edged.podSandboxImage".to_owned(), edged.pod_sandbox_image == "kubeedge/pause:3.6"),
         ("modules.edged.registerNodeNamespace".to_owned(), edged.register_node_namespace == "default"),
         (at("cgroupDriver"), kubelet.cgroup_driver == "cgroupfs"),
-        (at("containerLogMaxFiles"), kubelet.container_log_max_files == 5),
-        (at("containerLogMaxSize"), kubelet.container_log_max_size == "10Mi"),
         (
             at("maxParallelImagePulls"),
             !kubelet.serialize_image_pulls || kubelet.max_parallel_image_pulls <= 1,
@@ -153,7 +153,7 @@ fn node_name(text: &str, values: &mut Values<'_>) -> String {
 }
 
 /// A duration that is waited for again and again: 0 would not wait.
-fn frequency(path: &str, text: &str, values: &mut Values<'_>) -> std::time::Duration {
+pub(super) fn frequency(path: &str, text: &str, values: &mut Values<'_>) -> std::time::Duration {
     let found = values.duration(path, text);
     if found.is_zero() && text.starts_with('0') {
         values.fault(path, "is 0, but must be longer");

@@ -28,6 +28,14 @@ pub(crate) const INVALID_STATIC_POD: &str = "InvalidStaticPod";
 pub(crate) const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
 /// A sandbox died and is replaced.
 pub(crate) const SANDBOX_CHANGED: &str = "SandboxChanged";
+/// The node is short of something, and tries to get more of it.
+pub(crate) const EVICTION_THRESHOLD_MET: &str = "EvictionThresholdMet";
+/// Removing images does not free enough.
+pub(crate) const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
+/// Images were not cleaned up.
+pub(crate) const IMAGE_GC_FAILED: &str = "ImageGCFailed";
+/// The disk of images has no size.
+pub(crate) const INVALID_DISK_CAPACITY: &str = "InvalidDiskCapacity";
 /// A probe failed.
 pub(crate) const UNHEALTHY: &str = "Unhealthy";
 /// A probe succeeded, but.

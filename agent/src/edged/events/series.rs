@@ -131,7 +131,8 @@ impl Series {
             metadata: ObjectMeta {
                 // The form that everyone knows: the object's name and the nanosecond.
                 name: Some(format!("{name}.{:x}", now.as_nanosecond())),
-                namespace: object.namespace.clone(),
+                // Of what has none, as a node, the event has to have one all the same.
+                namespace: object.namespace.clone().or_else(|| Some("default".into())),
                 ..Default::default()
             },
             involved_object: object,

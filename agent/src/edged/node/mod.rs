@@ -25,7 +25,7 @@ pub(super) use self::{
     machine::Machine,
     object::{Description, addresses, internal_ips},
 };
-use super::{Config, Progress, api_message, runtime::Runtime, status::difference};
+use super::{Config, Progress, api_message, pressure::Pressure, runtime::Runtime, status::difference};
 use crate::rt::Backoff;
 
 /// Waits between tries to register, as the kubelet's.
@@ -40,6 +40,7 @@ pub(super) async fn run(
     addresses: Vec<NodeAddress>,
     machine: Machine,
     runtime: Runtime,
+    pressure: Pressure,
     progress: &watch::Sender<Progress>,
 ) {
     let back_online = Arc::new(Notify::new());
@@ -48,7 +49,7 @@ pub(super) async fn run(
     let lease = lease::run(&config.client, name, config.node.lease_duration, registered, &back_online);
     let reporter = Reporter {
         api: Api::all(config.client.clone()),
-        description: Description { name, config: &config.node, addresses, machine },
+        description: Description { name, config: &config.node, addresses, machine, pressure },
         runtime,
         last: None,
         reported_at: None,
@@ -74,6 +75,7 @@ impl Reporter<'_> {
         back_online: &Notify,
     ) {
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+        let mut pressure = self.description.pressure.subscribe();
         loop {
             let wait = match self.once().await {
                 Ok(ready) => {
@@ -92,6 +94,8 @@ impl Reporter<'_> {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                // Cancel-safe: a change that is not taken here is there still.
+                _ = pressure.changed() => {}
                 // The cloud may have given the node up meanwhile.
                 () = back_online.notified() => self.reported_at = None,
             }

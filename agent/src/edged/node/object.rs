@@ -9,7 +9,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 
 use super::machine::Machine;
-use crate::edged::NodeConfig;
+use crate::edged::{NodeConfig, pressure::Pressure};
 
 /// All that the node object is made from.
 pub(crate) struct Description<'a> {
@@ -17,6 +17,7 @@ pub(crate) struct Description<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) addresses: Vec<NodeAddress>,
     pub(crate) machine: Machine,
+    pub(crate) pressure: Pressure,
 }
 
 /// The configured addresses, and the node's name as its host name.

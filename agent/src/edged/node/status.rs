@@ -1,6 +1,6 @@
 //! The node's status. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -13,7 +13,7 @@ use k8s_openapi::{
 use wire::cri;
 
 use super::{object::Description, resources};
-use crate::edged::moment;
+use crate::edged::{moment, pressure::Condition};
 
 /// What the container runtime says of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +95,7 @@ impl Description<'_> {
                 old.allocatable.as_ref(),
                 resources::allocatable(&self.machine, self.config),
             )),
-            conditions: Some(conditions(old, health, now)),
+            conditions: Some(conditions(old, health, &self.pressure.conditions(), now)),
             daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port }) }),
             node_info: Some(self.info(old, health)),
             images: if down { old.images.clone() } else { health.images.clone() },
@@ -136,17 +136,22 @@ fn with_others(
     others.map(|(name, quantity)| (name.clone(), quantity.clone())).chain(own).collect()
 }
 
-fn conditions(old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> Vec<NodeCondition> {
+fn conditions(
+    old: &NodeStatus,
+    health: &RuntimeHealth,
+    pressure: &BTreeSet<Condition>,
+    now: Timestamp,
+) -> Vec<NodeCondition> {
     let ready = match &health.problem {
         None => ("Ready", "True", "EdgeReady", "edge is posting ready status"),
         Some(problem) => ("Ready", "False", "EdgeNotReady", problem.as_str()),
     };
-    let own = [
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        ready,
-    ];
+    let pressures = Condition::ALL.map(|condition| {
+        let holds = pressure.contains(&condition);
+        let words = condition.words(holds);
+        (words.kind, if holds { "True" } else { "False" }, words.reason, words.message)
+    });
+    let own = pressures.into_iter().chain([ready]);
     let mut all = old.conditions.clone().unwrap_or_default();
     for (kind, status, reason, message) in own {
         let last = all.iter_mut().find(|condition| condition.type_ == kind);

@@ -22,7 +22,13 @@ fn machine() -> Machine {
 
 fn description(config: &NodeConfig) -> Description<'_> {
     let internal = NodeAddress { type_: "InternalIP".into(), address: "192.168.1.5".into() };
-    Description { name: "edge-1", config, addresses: addresses(&[internal], "edge-1"), machine: machine() }
+    Description {
+        name: "edge-1",
+        config,
+        addresses: addresses(&[internal], "edge-1"),
+        machine: machine(),
+        pressure: Pressure::none(),
+    }
 }
 
 fn health(network: bool) -> RuntimeHealth {

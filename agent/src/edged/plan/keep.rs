@@ -1,5 +1,5 @@
-//! What of the past is kept: of each container the newest, and the last that ended before it; of the sandboxes those
-//! that hold such a container.
+//! What has no place in the pod any more: containers that are none of its own or stand in for a newer one, and sandboxes
+//! that hold nothing. Those that have ended by themselves are its past, and stay.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,16 @@ use crate::edged::observed::{Observed, State};
 
 /// Adds the removal of everything else to the plan.
 pub(super) fn tidy(desired: &Desired, observed: &Observed, plan: &mut Plan) {
-    let mut kept = BTreeSet::new();
-    for wanted in &desired.containers {
-        let mut all = observed.named(&wanted.name);
-        let newest = all.next();
-        kept.extend(newest.map(|container| container.id.as_str()));
-        if newest.is_some_and(|newest| newest.exit_code().is_none()) {
-            kept.extend(all.find(|container| container.exit_code().is_some()).map(|c| c.id.as_str()));
-        }
-    }
+    let newest = desired.containers.iter().filter_map(|wanted| observed.latest(&wanted.name));
+    let kept: BTreeSet<&str> = newest.map(|container| container.id.as_str()).collect();
     let taken: BTreeSet<String> = plan.actions.iter().map(|action| action.id().to_owned()).collect();
     let surplus =
         observed.containers.iter().filter(|c| !kept.contains(c.id.as_str()) && !taken.contains(&c.id));
-    plan.actions.extend(surplus.map(|container| match container.state {
-        State::Running { .. } | State::Unknown => super::stop(container, super::Why::Ending),
-        State::Created | State::Exited { .. } => Action::RemoveContainer { id: container.id.clone() },
+    plan.actions.extend(surplus.filter_map(|container| match container.state {
+        State::Running { .. } | State::Unknown => Some(super::stop(container, super::Why::Ending)),
+        State::Created => Some(Action::RemoveContainer { id: container.id.clone() }),
+        // How much of the past is kept is the node's to say: see `housekeeping`.
+        State::Exited { .. } => None,
     }));
     let empty = observed.sandboxes.iter().skip(1).filter(|sandbox| {
         !sandbox.ready && !observed.containers.iter().any(|container| container.sandbox_id == sandbox.id)

@@ -56,7 +56,7 @@ pub(super) async fn all(
                 Done::default()
             }
             Action::RemoveContainer { id } => {
-                runtime.remove_container(id).await?;
+                context.remove_container(id).await?;
                 Done::progress()
             }
             Action::StopSandbox { id } => {

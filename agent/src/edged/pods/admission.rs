@@ -12,6 +12,7 @@ use crate::edged::{
     admit::{self, Place, Verdict},
     events::{Severity, reason},
     observed::Observed,
+    pressure::EVICTED,
     status::Waiting,
 };
 
@@ -86,7 +87,8 @@ fn decide_all(context: &Context, pods: &[Arc<Pod>], place: &Place) {
         (pod.metadata.creation_timestamp.as_ref().map(|at| at.0), pod.metadata.name.clone())
     });
     for pod in new {
-        match admit::admit(pod, &inside, place) {
+        let refused = context.pressure.refuses(pod).map(|why| Verdict::Rejected(Waiting::new(EVICTED, why)));
+        match refused.unwrap_or_else(|| admit::admit(pod, &inside, place)) {
             Verdict::Admitted => {
                 remember(context, uid(pod), Decision::Admitted);
                 inside.push(pod);

@@ -49,6 +49,10 @@ pub(crate) struct Memory {
     pub(super) hooks: HashMap<String, PostStart>,
     /// The last container of each name whose back-off was told.
     pub(super) told_back_off: HashMap<String, String>,
+    /// Why it has to end, or may not even start.
+    pub(super) condemned: Option<Condemned>,
+    /// Its volumes were removed, since it is over.
+    pub(super) volumes_removed: bool,
     /// Its time is up, and that was told.
     pub(super) told_deadline: bool,
     /// It has been ended in order.
@@ -57,6 +61,17 @@ pub(crate) struct Memory {
     pub(super) stops: HashMap<String, Timestamp>,
     /// Images being pulled, or that could not be.
     pub(super) pulls: HashMap<String, Pull>,
+}
+
+/// A pod that has to end although nobody deleted it, or that may not start.
+#[derive(Clone, Debug)]
+pub(crate) struct Condemned {
+    /// Reason and message of its status.
+    pub(crate) why: Waiting,
+    /// How long its containers have.
+    pub(crate) grace: Duration,
+    /// Whether it is not its own fault: its status says that it was disrupted.
+    pub(crate) disrupted: bool,
 }
 
 /// Something that could not be done.
@@ -98,6 +113,21 @@ impl Book {
             return act(memory);
         }
         act(book.entry(uid.to_owned()).or_default())
+    }
+
+    /// The pod has to end.
+    pub(crate) fn condemn(&self, uid: &str, condemned: Condemned) {
+        self.with(uid, |memory| memory.condemned = Some(condemned));
+    }
+
+    /// Whether the pod has to end.
+    pub(crate) fn is_condemned(&self, uid: &str) -> bool {
+        self.0.lock().get(uid).is_some_and(|memory| memory.condemned.is_some())
+    }
+
+    /// Why, if it has to.
+    pub(super) fn condemned(&self, uid: &str) -> Option<Condemned> {
+        self.0.lock().get(uid).and_then(|memory| memory.condemned.clone())
     }
 
     /// Whether the pod has been ended in order, so that nothing of it is left.

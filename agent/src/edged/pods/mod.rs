@@ -8,6 +8,7 @@
 
 mod act;
 mod admission;
+mod clear;
 mod fetch;
 mod hooks;
 mod image_name;
@@ -39,15 +40,20 @@ use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::cri;
 
-pub(crate) use self::{admission::Door, memory::Book};
+pub(crate) use self::{
+    admission::Door,
+    memory::{Book, Condemned},
+};
 use super::{
     Progress,
     convert::{self, NodeDns},
     downward::Allocatable,
     events::Recorder,
+    housekeeping,
     metrics::Metrics,
     names::Dirs,
     observed::Observed,
+    pressure::Pressure,
     probes::Probes,
     runtime::{CallError, Runtime},
     words,
@@ -98,6 +104,8 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
     /// The probes of all pods.
     pub(crate) probes: Arc<Probes>,
+    /// What the node is short of.
+    pub(crate) pressure: Pressure,
     /// Wakes whoever looks for what pods left behind.
     pub(crate) orphaned: Notify,
     /// Wakes whoever waits for a pod to go.
@@ -157,6 +165,18 @@ impl Context {
         self.probes.judge(pod, &mut observed);
         self.book.with(uid, |memory| hooks::judge(&mut memory.hooks, &mut observed));
         Ok(observed)
+    }
+
+    /// Forgets a container that has ended, and its log.
+    pub(crate) async fn remove_container(&self, id: &str) -> Result<(), CallError> {
+        let log = self.runtime.log_path(id).await?;
+        self.runtime.remove_container(id).await?;
+        // Only what is where logs of pods are: the path is the runtime's word.
+        let log = log.map(std::path::PathBuf::from).filter(|log| log.starts_with(&self.dirs.logs));
+        if let Some(log) = log {
+            housekeeping::remove_log(log).await;
+        }
+        Ok(())
     }
 
     /// The configuration of the pod's `attempt`th sandbox.

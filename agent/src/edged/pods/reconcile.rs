@@ -13,7 +13,7 @@ use kube::runtime::controller::Action;
 use super::{
     Context, Error, Identity, act,
     admission::{self, Decision},
-    fetch,
+    clear, fetch,
     memory::{Blocked, Memory},
     report::{self, Situation},
     requeue, tell, terminate, tokens,
@@ -52,6 +52,7 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
 async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
     let mut desired = Desired::of(pod, Timestamp::now());
     desired.over |= context.book.with(identity.uid, |memory| memory.failed.is_some());
+    desired.over |= context.book.is_condemned(identity.uid);
     let mut observed = context.observe(pod).await?;
     if !desired.is_finished(&observed) {
         match admission::decide(context, pod, &observed).await {
@@ -88,6 +89,9 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
         };
         if !done.progress {
             say(context, pod, identity, &observed, &plan).await?;
+            if desired.over && observed.containers.iter().all(|container| !container.is_alive()) {
+                clear::volumes(context, identity).await;
+            }
             return Ok(requeue(context, moment::earlier(next, done.retry_at)));
         }
         observed = context.observe(pod).await?;

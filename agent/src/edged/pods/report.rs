@@ -57,7 +57,10 @@ pub(super) async fn report(
         }
         None => pod,
     };
+    let condemned = context.book.condemned(identity.uid);
+    let disrupted = condemned.as_ref().filter(|c| c.disrupted).map(|c| c.why.message.clone());
     let failed = context.book.with(identity.uid, |memory| memory.failed.clone());
+    let failed = failed.or(condemned.map(|condemned| condemned.why));
     let failed = failed.or_else(|| tell::deadline(context, pod, Timestamp::now()));
     let status = status::of(&View {
         pod,
@@ -68,6 +71,7 @@ pub(super) async fn report(
         runtime_name: context.runtime_name().await?,
         ended: situation.ended,
         failed: failed.as_ref(),
+        disrupted: disrupted.as_deref(),
         now: Timestamp::now(),
     });
     store(context, pod, identity, status).await

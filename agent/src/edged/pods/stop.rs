@@ -60,6 +60,9 @@ pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Obser
     let deleted = pod.metadata.deletion_timestamp.is_some();
     let asked = context.book.with(&uid, |memory| {
         let mut deadline = deadline_for(pod, spec.as_ref(), why, now);
+        if let Some(condemned) = &memory.condemned {
+            deadline = deadline.min(moment::after(now, condemned.grace));
+        }
         if deleted {
             // Those whose turn comes later have what is left of the same time.
             let end_by = memory.end_by.map_or(deadline, |end_by| end_by.min(deadline));

@@ -3,6 +3,7 @@
 mod counted;
 mod observe;
 mod stats;
+mod upkeep;
 
 use std::time::Duration;
 

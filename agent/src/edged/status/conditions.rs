@@ -52,7 +52,29 @@ pub(super) fn all(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Stat
             None => all.push(condition),
         }
     }
+    if let Some(message) = view.disrupted {
+        disrupted(&mut all, message, view);
+    }
     all
+}
+
+/// The condition by which controllers know that the pod did not fail by itself.
+///
+/// Source: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions>.
+fn disrupted(all: &mut Vec<PodCondition>, message: &str, view: &View<'_>) {
+    let kind = "DisruptionTarget";
+    if all.iter().any(|condition| condition.type_ == kind && condition.status == "True") {
+        return;
+    }
+    all.retain(|condition| condition.type_ != kind);
+    all.push(PodCondition {
+        type_: kind.to_owned(),
+        status: "True".to_owned(),
+        reason: Some("TerminationByKubelet".to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(moment::to_api(view.now)),
+        ..PodCondition::default()
+    });
 }
 
 fn has_sandbox(view: &View<'_>) -> Value {

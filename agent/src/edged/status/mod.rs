@@ -50,6 +50,8 @@ pub(crate) struct View<'a> {
     pub(crate) ended: bool,
     /// Why it fails although its containers may not have: as soon as they have ended, it has.
     pub(crate) failed: Option<&'a Waiting>,
+    /// What its status says of its being evicted by the node.
+    pub(crate) disrupted: Option<&'a str>,
     /// The instant.
     pub(crate) now: Timestamp,
 }

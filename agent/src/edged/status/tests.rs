@@ -62,6 +62,7 @@ struct Case {
     waiting: Vec<(&'static str, Waiting)>,
     held_up: Option<Waiting>,
     failed: Option<Waiting>,
+    disrupted: Option<&'static str>,
     ended: bool,
     now: i64,
 }
@@ -75,6 +76,7 @@ impl Case {
             waiting: vec![],
             held_up: None,
             failed: None,
+            disrupted: None,
             ended: false,
             now: 10,
         }
@@ -94,6 +96,7 @@ impl Case {
             runtime_name: "containerd",
             ended: self.ended,
             failed: self.failed.as_ref(),
+            disrupted: self.disrupted,
             now: at(self.now),
         })
     }

@@ -199,6 +199,17 @@ pub(crate) fn make_last_words(path: &Path, attempt: u32) -> Result<(), Error> {
 
 /// Removes all that is of the pod on disk. Blocks on the disk.
 pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
+    unmount(dirs, uid)?;
+    remove_all(dirs.pod(uid))
+}
+
+/// Removes the pod's volumes, not its containers' last words. Blocks on the disk.
+pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
+    unmount(dirs, uid)?;
+    remove_all(dirs.volumes(uid))
+}
+
+fn unmount(dirs: &Dirs, uid: &str) -> Result<(), Error> {
     if !names::is_component(uid) {
         return Err(Error::Escape(uid.chars().take(256).collect()));
     }
@@ -207,7 +218,7 @@ pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
         // Not mounted is the usual case; one that stays mounted makes the removal below fail, and it is tried again.
         let _ = nix::mount::umount2(&entry.path(), nix::mount::MntFlags::MNT_DETACH);
     }
-    remove_all(dirs.pod(uid))
+    Ok(())
 }
 
 /// Removes a directory that may be gone already.

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
+use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -85,11 +85,36 @@ impl Writer {
     }
 
     /// One transaction for the whole group; when it returns outcomes, they are on the disk.
+    ///
+    /// Not sqlx's own `Transaction`: it counts how deep it is, and a full disk, at which SQLite ends the transaction by itself,
+    /// would leave that count wrong for ever.
     async fn transact(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
-        let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
-        let mut head = revision(&mut transaction).await?;
-        let known = self.log.head();
-        if head != known {
+        self.execute("BEGIN IMMEDIATE").await?;
+        let done = match self.carry_out(group).await {
+            Ok(carried) if carried.end != carried.start => {
+                self.log.announce(carried.end);
+                let committed = self.execute("COMMIT").await;
+                committed.inspect_err(|_| self.log.announce(carried.start)).map(|()| carried.outcomes)
+            }
+            Ok(carried) => self.execute("ROLLBACK").await.map(|()| carried.outcomes),
+            Err(error) => Err(error),
+        };
+        if done.is_err() {
+            // Where SQLite has ended it already, there is nothing to end.
+            let _ = self.execute("ROLLBACK").await;
+        }
+        done
+    }
+
+    async fn execute(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
+        sqlx::query(statement).execute(&mut self.connection).await.map(drop)
+    }
+
+    /// All of the group but its end.
+    async fn carry_out(&mut self, group: &mut [Job]) -> Result<Carried, sqlx::Error> {
+        let connection = &mut self.connection;
+        let mut head = revision(connection).await?;
+        if head != self.log.head() {
             // Another process wrote here, or a commit went through although the disk said otherwise.
             self.log.reset(head);
         }
@@ -97,35 +122,40 @@ impl Writer {
         let mut standing = Standing::new();
         let mut outcomes = Vec::with_capacity(group.len());
         for job in group {
-            load(&mut transaction, &job.writes, &mut standing).await?;
+            load(connection, &job.writes, &mut standing).await?;
             let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());
             if let Ok(events) = &outcome {
-                write(&mut transaction, events, &mut standing).await?;
+                write(connection, events, &mut standing).await?;
                 head = events.last().map_or(head, |event| event.object.revision);
             }
             outcomes.push(outcome);
         }
-        if head == start {
-            transaction.rollback().await?;
-            return Ok(outcomes);
+        if head != start {
+            let counter = sqlx::query("UPDATE counter SET revision = ?1").bind(head.cast_signed());
+            counter.execute(connection).await?;
         }
-        let counter = sqlx::query("UPDATE counter SET revision = ?1").bind(head.cast_signed());
-        counter.execute(&mut *transaction).await?;
-        self.log.announce(head);
-        transaction.commit().await.inspect_err(|_| self.log.announce(start))?;
-        Ok(outcomes)
+        Ok(Carried { start, end: head, outcomes })
     }
+}
+
+/// What a group has done before it is committed.
+struct Carried {
+    /// The revision before it.
+    start: u64,
+    /// The revision after it.
+    end: u64,
+    outcomes: Vec<Outcome>,
 }
 
 /// Reads what the writes will find, so that they can be planned without waiting.
 async fn load(
-    transaction: &mut Transaction<'_, Sqlite>,
+    connection: &mut SqliteConnection,
     writes: &[Write],
     standing: &mut Standing,
 ) -> Result<(), sqlx::Error> {
     for Write { key, .. } in writes {
         if !standing.contains_key(key) {
-            let object = read::get(&mut **transaction, key).await?;
+            let object = read::get(&mut *connection, key).await?;
             standing.insert(key.clone(), object);
         }
     }
@@ -133,7 +163,7 @@ async fn load(
 }
 
 async fn write(
-    transaction: &mut Transaction<'_, Sqlite>,
+    connection: &mut SqliteConnection,
     events: &[Event],
     standing: &mut Standing,
 ) -> Result<(), sqlx::Error> {
@@ -150,7 +180,7 @@ async fn write(
         };
         let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
         let query = if left { query.bind(revision.cast_signed()).bind(&json[..]) } else { query };
-        query.execute(&mut **transaction).await?;
+        query.execute(&mut *connection).await?;
         standing.insert(key.clone(), left.then(|| object.clone()));
     }
     Ok(())

@@ -1,0 +1,142 @@
+//! Eviction thresholds: five mappings by signal become one list.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{edged::KUBELET, values::Values};
+use crate::{
+    config::{
+        file,
+        typed::{Amount, Eviction, Signal, Threshold},
+    },
+    edged::quantity,
+};
+
+pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Eviction {
+    let at = |key: &str| format!("{KUBELET}.{key}");
+    let reclaim = amounts(&at("evictionMinimumReclaim"), &kubelet.eviction_minimum_reclaim, values);
+    let hard = amounts(&at("evictionHard"), &kubelet.eviction_hard, values);
+    let soft = amounts(&at("evictionSoft"), &kubelet.eviction_soft, values);
+    let graces = graces(&at("evictionSoftGracePeriod"), &kubelet.eviction_soft_grace_period, values);
+    let mut thresholds = Vec::new();
+    for (signal, least) in hard {
+        let reclaim = reclaim.get(&signal).copied();
+        thresholds.push(Threshold { signal, least, grace: Duration::ZERO, reclaim });
+    }
+    for (signal, least) in soft {
+        let name = signal.name();
+        match graces.get(&signal) {
+            Some(grace) if !grace.is_zero() => {
+                let reclaim = reclaim.get(&signal).copied();
+                thresholds.push(Threshold { signal, least, grace: *grace, reclaim });
+            }
+            _ => values.fault(
+                &at(&format!("evictionSoft.{name}")),
+                format!("has no grace period; set evictionSoftGracePeriod.{name}, such as 1m30s"),
+            ),
+        }
+    }
+    // a threshold of nothing is how one is switched off
+    thresholds
+        .retain(|threshold| !matches!(threshold.least, Amount::Part(part) if part <= 0.0 || part >= 1.0));
+    Eviction {
+        thresholds,
+        transition_period: values
+            .duration(&at("evictionPressureTransitionPeriod"), &kubelet.eviction_pressure_transition_period),
+        max_pod_grace: values.seconds(
+            &at("evictionMaxPodGracePeriod"),
+            kubelet.eviction_max_pod_grace_period,
+            0,
+        ),
+        storage_limits: kubelet.local_storage_capacity_isolation,
+    }
+}
+
+fn amounts(
+    path: &str,
+    written: &BTreeMap<String, String>,
+    values: &mut Values<'_>,
+) -> BTreeMap<Signal, Amount> {
+    let mut read = BTreeMap::new();
+    for (name, text) in written {
+        let place = format!("{path}.{name}");
+        let Some(signal) = signal(&place, name, values) else { continue };
+        match amount(text) {
+            Some(amount) => drop(read.insert(signal, amount)),
+            None => values.fault(
+                &place,
+                format!("is {text:?}, but must be a quantity such as 100Mi, or a percentage such as 10%"),
+            ),
+        }
+    }
+    read
+}
+
+fn graces(
+    path: &str,
+    written: &BTreeMap<String, String>,
+    values: &mut Values<'_>,
+) -> BTreeMap<Signal, Duration> {
+    let mut read = BTreeMap::new();
+    for (name, text) in written {
+        let place = format!("{path}.{name}");
+        if let Some(signal) = signal(&place, name, values) {
+            read.insert(signal, values.duration(&place, text));
+        }
+    }
+    read
+}
+
+fn signal(place: &str, name: &str, values: &mut Values<'_>) -> Option<Signal> {
+    let known = Signal::ALL.into_iter().find(|signal| signal.name() == name);
+    if known.is_none() {
+        let all = Signal::ALL.map(Signal::name).join(", ");
+        let cure = match name {
+            // the kubelet derives these as well
+            "containerfs.available" | "containerfs.inodesFree" => {
+                "is not set by itself: containers' layers are on the disk of images; set imagefs instead"
+                    .to_owned()
+            }
+            _ => format!("is no eviction signal; there are {all}"),
+        };
+        values.fault(place, cure);
+    }
+    known
+}
+
+fn amount(text: &str) -> Option<Amount> {
+    match text.strip_suffix('%') {
+        Some(number) if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+            let percent: f64 = number.parse().ok()?;
+            (0.0..=100.0).contains(&percent).then_some(Amount::Part(percent / 100.0))
+        }
+        Some(_) => None,
+        None => quantity::bytes(text).filter(|amount| *amount >= 0).map(Amount::Absolute),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_quantities_or_percentages() {
+        for (text, wanted) in [
+            ("100Mi", Some(Amount::Absolute(100 << 20))),
+            ("0", Some(Amount::Absolute(0))),
+            ("10%", Some(Amount::Part(0.1))),
+            ("0%", Some(Amount::Part(0.0))),
+            ("100%", Some(Amount::Part(1.0))),
+            ("-1Mi", None),
+            ("101%", None),
+            ("-1%", None),
+            ("NaN%", None),
+            ("%", None),
+            ("", None),
+            ("much", None),
+        ] {
+            assert_eq!(amount(text), wanted, "{text}");
+        }
+        assert_eq!(Amount::Part(0.1).of(1000), 100);
+        assert_eq!(Amount::Absolute(7).of(1000), 7);
+    }
+}

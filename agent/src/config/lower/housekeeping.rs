@@ -1,0 +1,64 @@
+//! Garbage collection of containers and images, and log rotation.
+
+use super::{
+    edged::{KUBELET, frequency},
+    values::Values,
+};
+use crate::{
+    config::{file, typed::Housekeeping},
+    edged::quantity,
+};
+
+pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeeping {
+    let kubelet = &edged.tailored_kubelet_config;
+    let at = |key: &str| format!("{KUBELET}.{key}");
+    let high =
+        values.number(&at("imageGCHighThresholdPercent"), kubelet.image_gc_high_threshold_percent, 0, 100);
+    let low =
+        values.number(&at("imageGCLowThresholdPercent"), kubelet.image_gc_low_threshold_percent, 0, 100);
+    if low >= high && high > 0 {
+        let rule = "must be less than imageGCHighThresholdPercent";
+        values.fault(&at("imageGCLowThresholdPercent"), format!("is {low}, but {rule} ({high})"));
+    }
+    let max_age = values.duration(&at("imageMaximumGCAge"), &kubelet.image_maximum_gc_age);
+    let min_age = values.duration(&at("imageMinimumGCAge"), &kubelet.image_minimum_gc_age);
+    if !max_age.is_zero() && max_age <= min_age {
+        values.fault(&at("imageMaximumGCAge"), "must be longer than imageMinimumGCAge, or 0s for no limit");
+    }
+    Housekeeping {
+        container_min_age: values.duration("modules.edged.minimumGCAge", &edged.minimum_gc_age),
+        containers_per_name: count(
+            "modules.edged.maxPerPodContainerCount",
+            edged.max_per_pod_container_count,
+            values,
+        ),
+        containers_in_all: count("modules.edged.maxContainerCount", edged.max_container_count, values),
+        image_high_percent: high,
+        image_low_percent: low,
+        image_min_age: min_age,
+        image_max_age: (!max_age.is_zero()).then_some(max_age),
+        log_max_size: log_size(&at("containerLogMaxSize"), &kubelet.container_log_max_size, values),
+        log_max_files: values.number(&at("containerLogMaxFiles"), kubelet.container_log_max_files, 2, 1000),
+        log_interval: frequency(
+            &at("containerLogMonitorInterval"),
+            &kubelet.container_log_monitor_interval,
+            values,
+        ),
+    }
+}
+
+/// A negative number is no limit.
+fn count(path: &str, written: i64, values: &mut Values<'_>) -> Option<u32> {
+    (written >= 0).then(|| values.number(path, written, 0, i64::from(i32::MAX)))
+}
+
+/// A negative size is no limit.
+fn log_size(path: &str, text: &str, values: &mut Values<'_>) -> Option<u64> {
+    match quantity::bytes(text) {
+        Some(0) | None => {
+            values.fault(path, format!("is {text:?}, but must be a size such as 10Mi"));
+            None
+        }
+        Some(size) => u64::try_from(size).ok(),
+    }
+}

@@ -1,0 +1,277 @@
+//! What is done, and when.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::Store;
+use tokio::sync::{Mutex, watch};
+
+use super::{
+    containers::{self, Owner},
+    images::{Candidate, Fullness, Ledger},
+    links,
+};
+use crate::{
+    config::Housekeeping,
+    edged::{
+        Progress,
+        events::{Severity, reason},
+        pods::Context,
+        pressure,
+        runtime::CallError,
+    },
+};
+
+/// Time between two looks at containers; the kubelet's.
+const CONTAINERS: Duration = Duration::from_secs(60);
+/// Time between two looks at images; the kubelet's.
+const IMAGES: Duration = Duration::from_secs(300);
+
+/// Why images were not cleaned up.
+#[derive(Debug, thiserror::Error)]
+enum ImagesError {
+    #[error(transparent)]
+    Runtime(#[from] CallError),
+    #[error("invalid capacity 0 on image filesystem")]
+    Capacity,
+    #[error(
+        "Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only found {freed} bytes eligible to free."
+    )]
+    TooFew { wanted: u64, freed: u64 },
+}
+
+/// Keeps the node tidy.
+pub(crate) struct Keeper {
+    /// The pods' controller.
+    pub(super) context: Arc<Context>,
+    /// What is kept.
+    pub(super) limits: Housekeeping,
+    pods: Store<Pod>,
+    /// The image of sandboxes, as configured.
+    sandbox_image: String,
+    /// Held while images are removed, so that two never free the same room.
+    ledger: Mutex<Ledger>,
+}
+
+/// Works for ever, once all pods are known: before that, everything looks unused.
+pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progress>) {
+    if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
+        return;
+    }
+    let containers = async {
+        loop {
+            warn(keeper.clean_containers(false).await, "containers that have ended are removed later");
+            tokio::time::sleep(CONTAINERS).await;
+        }
+    };
+    let logs = async {
+        loop {
+            warn(keeper.rotate().await, "logs are rotated later");
+            tokio::time::sleep(keeper.limits.log_interval).await;
+        }
+    };
+    let images = async {
+        let mut failed_before = false;
+        loop {
+            failed_before = keeper.clean_images(failed_before).await;
+            tokio::time::sleep(IMAGES).await;
+        }
+    };
+    tokio::join!(containers, logs, images);
+}
+
+fn warn(result: Result<(), CallError>, what: &str) {
+    if let Err(error) = result {
+        tracing::warn!(error = &error as &dyn std::error::Error, "{what}");
+    }
+}
+
+impl Keeper {
+    /// A keeper that has seen no image yet.
+    pub(crate) fn new(
+        context: Arc<Context>,
+        pods: Store<Pod>,
+        limits: Housekeeping,
+        sandbox_image: String,
+    ) -> Self {
+        Self { context, limits, pods, sandbox_image, ledger: Mutex::default() }
+    }
+
+    /// Frees all that no pod needs: the disk is full.
+    pub(crate) async fn free_all(&self) {
+        warn(self.clean_containers(true).await, "containers that have ended stay on a full disk");
+        let mut ledger = self.ledger.lock().await;
+        let freed = async {
+            self.note(&mut ledger).await?;
+            let candidates = ledger.candidates(&self.limits, Timestamp::now());
+            Ok(self.remove(candidates, u64::MAX).await)
+        };
+        match freed.await {
+            Ok(freed) => tracing::info!(bytes = freed, "images that nobody uses are removed"),
+            Err(error) => warn(Err(error), "images stay on a full disk"),
+        }
+    }
+
+    fn owner(pods: &[Arc<Pod>], uid: &str) -> Owner {
+        let Some(pod) = pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(uid)) else {
+            return Owner::Unknown;
+        };
+        if Self::is_over(pod) { Owner::Over } else { Owner::Alive }
+    }
+
+    fn is_over(pod: &Pod) -> bool {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
+    }
+
+    /// Forgets containers and sandboxes that have ended. `all`: none of a pod that is over is kept.
+    async fn clean_containers(&self, all: bool) -> Result<(), CallError> {
+        let runtime = &self.context.runtime;
+        let listed = runtime.containers(None).await?;
+        let pods = self.pods.state();
+        let (owner, now) = (|uid: &str| Self::owner(&pods, uid), Timestamp::now());
+        let gone = containers::surplus(containers::dead(&listed), owner, &self.limits, all, now);
+        for id in &gone {
+            self.context.remove_container(id).await?;
+        }
+        let (sandboxes, listed) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+        for id in containers::empty(&sandboxes, &listed, owner, &self.limits, now) {
+            runtime.remove_sandbox(&id).await?;
+        }
+        let logs = self.context.dirs.logs.clone();
+        let _ = tokio::task::spawn_blocking(move || links::remove_dead(&logs)).await;
+        Ok(())
+    }
+
+    /// Removes images when the disk fills, and those that are too old; whether it failed. One failure may be of the moment
+    /// only: people are told of the second.
+    async fn clean_images(&self, failed_before: bool) -> bool {
+        let Err(error) = self.try_clean_images().await else { return false };
+        tracing::warn!(error = &error as &dyn std::error::Error, "images are not cleaned up");
+        if failed_before {
+            self.context.events.node(
+                &self.context.node_name,
+                Severity::Warning,
+                reason::IMAGE_GC_FAILED,
+                error.to_string(),
+            );
+        }
+        true
+    }
+
+    async fn try_clean_images(&self) -> Result<(), ImagesError> {
+        let mut ledger = self.ledger.lock().await;
+        self.note(&mut ledger).await?;
+        let now = Timestamp::now();
+        let old = ledger.too_old(&self.limits, now);
+        if !old.is_empty() {
+            self.remove(old, u64::MAX).await;
+            self.note(&mut ledger).await?;
+        }
+        let Some(root) = pressure::image_root(&self.context.runtime).await else { return Ok(()) };
+        let seen = tokio::task::spawn_blocking(move || pressure::disk(&root)).await.ok().flatten();
+        let Some((bytes, _)) = seen else { return Ok(()) };
+        if bytes.capacity == 0 {
+            let error = ImagesError::Capacity;
+            self.context.events.node(
+                &self.context.node_name,
+                Severity::Warning,
+                reason::INVALID_DISK_CAPACITY,
+                error.to_string(),
+            );
+            return Err(error);
+        }
+        let disk = Fullness { capacity: bytes.capacity, available: bytes.available };
+        let Some(wanted) = disk.excess(&self.limits) else { return Ok(()) };
+        let percent = disk.percent();
+        tracing::info!(percent, wanted, "the disk of images is filling up");
+        let freed = self.remove(ledger.candidates(&self.limits, now), wanted).await;
+        if freed >= wanted {
+            return Ok(());
+        }
+        let text = format!(
+            "Insufficient free disk space on the node's image filesystem ({percent}% of {} used). Failed to free sufficient space by deleting unused images (freed {freed} bytes). Consider resizing the disk or deleting unused files.",
+            size(disk.capacity)
+        );
+        self.context.events.node(
+            &self.context.node_name,
+            Severity::Warning,
+            reason::FREE_DISK_SPACE_FAILED,
+            text,
+        );
+        Err(ImagesError::TooFew { wanted, freed })
+    }
+
+    /// Takes note of what there is and who uses it. Images of pods that are to run are in use, whether or not they are here
+    /// yet: a node that is offline could not get them again.
+    async fn note(&self, ledger: &mut Ledger) -> Result<(), CallError> {
+        let runtime = &self.context.runtime;
+        let (images, containers) = tokio::try_join!(runtime.list_images(), runtime.containers(None))?;
+        let mut used: BTreeSet<String> = [self.sandbox_image.clone()].into();
+        used.extend(runtime.sandbox_image().await?);
+        for container in containers {
+            used.insert(container.image_ref);
+            used.extend(container.image.map(|image| image.image));
+        }
+        let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !Self::is_over(pod);
+        for pod in self.pods.state().iter().filter(runs) {
+            let spec = pod.spec.as_ref();
+            let all = spec
+                .iter()
+                .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+            used.extend(all.filter_map(|container| container.image.clone()));
+        }
+        used.remove("");
+        ledger.note(&images, &used, Timestamp::now());
+        Ok(())
+    }
+
+    /// Removes images until so many bytes are free; how many are.
+    async fn remove(&self, candidates: Vec<Candidate>, wanted: u64) -> u64 {
+        let mut freed = 0_u64;
+        for image in candidates {
+            if freed >= wanted {
+                break;
+            }
+            match self.context.runtime.remove_image(&image.id).await {
+                Ok(()) => {
+                    tracing::info!(
+                        image = image.id,
+                        bytes = image.size,
+                        "an image that nobody uses is removed"
+                    );
+                    freed = freed.saturating_add(image.size);
+                }
+                Err(error) => {
+                    tracing::warn!(image = image.id, error = &error as &dyn std::error::Error, "not removed");
+                }
+            }
+        }
+        freed
+    }
+}
+
+/// For people: `10.5 GiB`.
+// no more than a few digits are shown
+#[allow(clippy::cast_precision_loss)]
+fn size(bytes: i64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return format!("{value:.1} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!([size(10), size(1536), size(3 << 40)], ["10.0 B", "1.5 KiB", "3.0 TiB"]);
+    }
+}

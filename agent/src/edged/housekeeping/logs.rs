@@ -1,0 +1,269 @@
+//! Rotates containers' logs: `0.log` becomes `0.log.20060102-150405`, older ones are compressed, the oldest go. No line is lost:
+//! the runtime goes on writing to the file that was renamed until it has opened the new one.
+//!
+//! Source: <https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation>.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use flate2::{Compression, write::GzEncoder};
+use jiff::Timestamp;
+
+use crate::edged::moment;
+
+/// Of a file that is compressed.
+const GZ: &str = ".gz";
+/// Of one that is being written, and worth nothing after a crash.
+const TMP: &str = ".tmp";
+
+/// A log that cannot be rotated.
+#[derive(Debug, thiserror::Error)]
+#[error("{step} {path}")]
+pub(super) struct RotateError {
+    step: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RotateError {
+    let path = path.to_owned();
+    move |source| RotateError { step, path, source }
+}
+
+/// A log that has become too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Large {
+    /// The file that the runtime writes.
+    pub(super) path: PathBuf,
+    /// The pod's uid.
+    pub(super) uid: String,
+    /// The container's name.
+    pub(super) container: String,
+    /// Which of its containers: the number in the file's name.
+    pub(super) attempt: u32,
+}
+
+/// The logs below `root` that have at least `most` bytes. Laid out as `<namespace>_<name>_<uid>/<container>/<attempt>.log`.
+pub(super) fn large(root: &Path, most: u64) -> Vec<Large> {
+    let mut all = Vec::new();
+    for (pod, pod_dir) in directories(root) {
+        let Some((_, uid)) = pod.rsplit_once('_') else { continue };
+        for (container, dir) in directories(&pod_dir) {
+            let files = fs::read_dir(&dir).into_iter().flatten().flatten();
+            for file in files {
+                let name = file.file_name().to_string_lossy().into_owned();
+                let Some(attempt) = name.strip_suffix(".log").and_then(|text| text.parse().ok()) else {
+                    continue;
+                };
+                // Not through a link: the container may have made it.
+                if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() >= most) {
+                    all.push(Large {
+                        path: file.path(),
+                        uid: uid.to_owned(),
+                        container: container.clone(),
+                        attempt,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn directories(path: &Path) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
+}
+
+/// Makes room beside `log` for one more: what a crash left behind goes, the oldest go until at most `most - 2` are left,
+/// and those are compressed. The current file and the one that it is about to become make up `most`.
+pub(super) fn make_room(log: &Path, most: usize) -> Result<(), RotateError> {
+    let mut rotated = rotated(log).map_err(failed("cannot list the files beside", log))?;
+    let compressed: Vec<PathBuf> = rotated.iter().filter(|path| has(path, GZ)).cloned().collect();
+    let stale = |path: &PathBuf| has(path, TMP) || (!has(path, GZ) && compressed.contains(&with(path, GZ)));
+    for path in rotated.iter().filter(|path| stale(path)) {
+        fs::remove_file(path).map_err(failed("cannot remove", path))?;
+    }
+    rotated.retain(|path| !stale(path));
+    let surplus = rotated.len().saturating_sub(most.saturating_sub(2));
+    for path in rotated.drain(..surplus) {
+        fs::remove_file(&path).map_err(failed("cannot remove", &path))?;
+    }
+    rotated.iter().filter(|path| !has(path, GZ)).try_for_each(|path| compress(path))
+}
+
+/// The other files of the log, oldest first: a time sorts as text.
+fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
+    let Some(name) = log.file_name().map(|name| format!("{}.", name.to_string_lossy())) else {
+        return Ok(Vec::new());
+    };
+    let mut all = Vec::new();
+    for entry in fs::read_dir(log.parent().unwrap_or(Path::new("/")))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&name) && entry.file_type()?.is_file() {
+            all.push(entry.path());
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+fn has(path: &Path, suffix: &str) -> bool {
+    path.as_os_str().to_string_lossy().ends_with(suffix)
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn compress(path: &Path) -> Result<(), RotateError> {
+    let temporary = with(path, TMP);
+    let done = write_compressed(path, &temporary)
+        .and_then(|()| fs::rename(&temporary, with(path, GZ)))
+        .map_err(failed("cannot compress", path));
+    if done.is_err() {
+        // It is found again the next time, where it cannot be removed now.
+        let _ = fs::remove_file(&temporary);
+        return done;
+    }
+    fs::remove_file(path).map_err(failed("cannot remove", path))
+}
+
+fn write_compressed(path: &Path, temporary: &Path) -> io::Result<()> {
+    let mut source = File::open(path)?;
+    let mode = source.metadata()?.mode();
+    let target = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(temporary)?;
+    let mut encoder = GzEncoder::new(target, Compression::default());
+    io::copy(&mut source, &mut encoder)?;
+    encoder.finish()?.sync_all()
+}
+
+/// Moves the current file aside, and says where it is now.
+pub(super) fn set_aside(log: &Path, now: Timestamp) -> Result<PathBuf, RotateError> {
+    let named = |at: Timestamp| with(log, &format!(".{}", at.strftime("%Y%m%d-%H%M%S")));
+    let (mut at, mut aside) = (now, named(now));
+    // Twice in a second: what is there already is not written over, and the order stays that of the names.
+    while aside.exists() || with(&aside, GZ).exists() {
+        at = moment::after(at, Duration::from_secs(1));
+        aside = named(at);
+    }
+    fs::rename(log, &aside).map_err(failed("cannot rename", log))?;
+    Ok(aside)
+}
+
+/// Takes it back: the runtime still writes to it. Unless it has made a new file after all, which would be lost.
+pub(super) fn take_back(aside: &Path, log: &Path) -> Result<(), RotateError> {
+    if log.exists() {
+        return Ok(());
+    }
+    fs::rename(aside, log).map_err(failed("cannot rename back", aside))
+}
+
+/// Removes a container's log and all that was rotated away from it.
+pub(super) fn remove(log: &Path) {
+    let all = rotated(log).unwrap_or_default();
+    for path in all.iter().map(PathBuf::as_path).chain([log]) {
+        // What stays goes with the pod.
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut all: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        all.sort();
+        all
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + second).unwrap()
+    }
+
+    #[test]
+    fn five_files_are_kept_the_older_ones_compressed() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        for round in 0..8 {
+            fs::write(&log, format!("round {round}\n")).unwrap();
+            make_room(&log, 5).unwrap();
+            set_aside(&log, at(round)).unwrap();
+        }
+        fs::write(&log, "now\n").unwrap();
+        assert_eq!(
+            names(dir.path()),
+            [
+                "0.log",
+                "0.log.20231114-221324.gz",
+                "0.log.20231114-221325.gz",
+                "0.log.20231114-221326.gz",
+                "0.log.20231114-221327"
+            ]
+        );
+        let mut text = String::new();
+        let file = File::open(dir.path().join("0.log.20231114-221324.gz")).unwrap();
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "round 4\n");
+    }
+
+    #[test]
+    fn what_a_crash_left_behind_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        for name in ["0.log", "0.log.1", "0.log.1.gz", "0.log.2", "0.log.2.tmp", "1.log", "1.log.1"] {
+            fs::write(dir.path().join(name), name).unwrap();
+        }
+        make_room(&log, 5).unwrap();
+        assert_eq!(names(dir.path()), ["0.log", "0.log.1.gz", "0.log.2.gz", "1.log", "1.log.1"]);
+        remove(&log);
+        assert_eq!(names(dir.path()), ["1.log", "1.log.1"]);
+    }
+
+    #[test]
+    fn a_log_that_was_not_opened_anew_is_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        fs::write(&log, "first").unwrap();
+        let aside = set_aside(&log, at(0)).unwrap();
+        take_back(&aside, &log).unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "first");
+        let aside = set_aside(&log, at(0)).unwrap();
+        fs::write(&log, "second").unwrap();
+        take_back(&aside, &log).unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "second", "the runtime was there first");
+        let other = set_aside(&log, at(0)).unwrap();
+        assert!(other > aside, "twice in a second: {}", other.display());
+    }
+
+    #[test]
+    fn only_large_logs_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |pod: &str, file: &str, size: usize| {
+            let path = dir.path().join(pod).join("main");
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join(file), vec![b'x'; size]).unwrap();
+        };
+        of("ns_web_u-1", "0.log", 10);
+        of("ns_web_u-1", "1.log", 9);
+        of("ns_web_u-1", "0.log.20231114-221324", 99);
+        of("stranger", "0.log", 99);
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("ns_web_u-1/main/7.log")).unwrap();
+        let found = large(dir.path(), 10);
+        let path = dir.path().join("ns_web_u-1/main/0.log");
+        assert_eq!(found, [Large { path, uid: "u-1".into(), container: "main".into(), attempt: 0 }]);
+        assert_eq!(large(&dir.path().join("none"), 1), []);
+    }
+}

@@ -1,0 +1,52 @@
+//! Looks at the logs now and then. As long as none is too large, the runtime is not asked anything.
+
+use jiff::Timestamp;
+use wire::cri;
+
+use super::{keeper::Keeper, logs};
+use crate::edged::{names, runtime::CallError, with_causes};
+
+impl Keeper {
+    /// Rotates the logs that are too large.
+    pub(super) async fn rotate(&self) -> Result<(), CallError> {
+        let Some(most) = self.limits.log_max_size else { return Ok(()) };
+        let root = self.context.dirs.logs.clone();
+        let large = tokio::task::spawn_blocking(move || logs::large(&root, most)).await.unwrap_or_default();
+        if large.is_empty() {
+            return Ok(());
+        }
+        let state = cri::ContainerStateValue { state: cri::ContainerState::ContainerRunning as i32 };
+        let filter = cri::ContainerFilter { state: Some(state), ..Default::default() };
+        let running = self.context.runtime.containers(Some(filter)).await?;
+        for log in large {
+            // Nothing is added to the log of one that has ended, and an empty one would stand in for it.
+            let writer = running.iter().find(|container| {
+                let label = |name: &str| container.labels.get(name).map(String::as_str);
+                label(names::POD_UID) == Some(&log.uid)
+                    && label(names::CONTAINER_NAME) == Some(&log.container)
+                    && container.metadata.as_ref().is_some_and(|metadata| metadata.attempt == log.attempt)
+            });
+            if let Some(container) = writer
+                && let Err(error) = self.rotate_one(&container.id, &log).await
+            {
+                tracing::warn!(container = log.container, error, "a log is not rotated; it is tried again");
+            }
+        }
+        Ok(())
+    }
+
+    async fn rotate_one(&self, id: &str, log: &logs::Large) -> Result<(), String> {
+        let (path, most) = (log.path.clone(), self.limits.log_max_files as usize);
+        let aside = tokio::task::spawn_blocking(move || {
+            logs::make_room(&path, most)?;
+            logs::set_aside(&path, Timestamp::now())
+        });
+        let aside = aside.await.map_err(|error| error.to_string())?.map_err(|error| with_causes(&error))?;
+        if let Err(error) = self.context.runtime.reopen_log(id).await {
+            logs::take_back(&aside, &log.path).map_err(|error| with_causes(&error))?;
+            return Err(error.to_string());
+        }
+        tracing::debug!(container = log.container, path = %log.path.display(), "a log is rotated");
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! The loop: read, judge, say, and if there is no other way evict one pod.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use super::{
+    Pressure, limits,
+    machine::Signals,
+    measure,
+    rank::{self, Counted},
+    signals::Reading,
+    state::{self, State},
+    words,
+};
+use crate::{
+    config::{Eviction, Signal, Threshold},
+    edged::{
+        events::{Severity, reason},
+        housekeeping::Keeper,
+        names,
+        pods::{Condemned, Context, Trigger},
+        status::Waiting,
+    },
+};
+
+/// Time between two looks; the kubelet's.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// How long the next look waits for an evicted pod to be gone …
+const PATIENCE: Duration = Duration::from_secs(30);
+/// … and how often it is looked for.
+const POLL: Duration = Duration::from_millis(500);
+/// What a pod has that is evicted by a hard threshold or a limit of its own.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Keeps the node from running out of what its pods share.
+pub(crate) struct Evictor<S> {
+    /// The pods' controller.
+    pub(crate) context: Arc<Context>,
+    /// The pods of this node.
+    pub(crate) pods: Store<Pod>,
+    /// Frees what can be freed without any pod.
+    pub(crate) keeper: Arc<Keeper>,
+    /// Where readings come from.
+    pub(crate) signals: S,
+    /// When pods are evicted.
+    pub(crate) config: Eviction,
+}
+
+/// Looks for ever.
+pub(crate) async fn run<S: Signals>(evictor: Evictor<S>) {
+    let mut state = State::default();
+    loop {
+        match evictor.once(&mut state).await {
+            evicted if evicted.is_empty() => tokio::time::sleep(INTERVAL).await,
+            // What they leave behind counts before anybody else has to go.
+            evicted => {
+                let _ = tokio::time::timeout(PATIENCE, evictor.gone(&evicted)).await;
+            }
+        }
+    }
+}
+
+impl<S: Signals> Evictor<S> {
+    /// One look: the pods that were evicted.
+    async fn once(&self, state: &mut State) -> Vec<Arc<Pod>> {
+        let reading = match self.config.thresholds.is_empty() {
+            true => Reading::default(),
+            false => self.signals.read().await,
+        };
+        let verdict = state.judge(&self.config, &reading, Timestamp::now());
+        self.say(&self.context.pressure, &verdict.conditions);
+        let active = self.active();
+        let evicted = self.over_limits(&active, reading.image_disk).await;
+        if !evicted.is_empty() {
+            return evicted;
+        }
+        let Some(worst) = verdict.met.first() else { return Vec::new() };
+        let resource = worst.signal.resource();
+        tracing::warn!(signal = worst.signal.name(), "the node is short of {resource}");
+        let text = format!("Attempting to reclaim {resource}");
+        self.context.events.node(
+            &self.context.node_name,
+            Severity::Warning,
+            reason::EVICTION_THRESHOLD_MET,
+            text,
+        );
+        if self.reclaim(worst.signal, reading.image_disk).await {
+            return Vec::new();
+        }
+        self.evict_one(active, worst, &verdict.met, &reading).await.into_iter().collect()
+    }
+
+    /// Tells the node's status and people what has changed.
+    fn say(&self, pressure: &Pressure, conditions: &std::collections::BTreeSet<super::Condition>) {
+        for (condition, holds) in pressure.set(conditions) {
+            let words = condition.words(holds);
+            let text = format!("Node {} status is now: {}", self.context.node_name, words.event);
+            tracing::info!(condition = words.kind, holds, "{}", words.message);
+            self.context.events.node(&self.context.node_name, Severity::Normal, words.event, text);
+        }
+    }
+
+    /// Pods that run or are to run.
+    fn active(&self) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.state();
+        pods.retain(|pod| {
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            pod.metadata.deletion_timestamp.is_none() && !is_over(pod) && !self.context.book.is_condemned(uid)
+        });
+        pods
+    }
+
+    /// Evicts the pods that use more local storage than they may.
+    async fn over_limits(&self, active: &[Arc<Pod>], image_disk: bool) -> Vec<Arc<Pod>> {
+        if !self.config.storage_limits {
+            return Vec::new();
+        }
+        let limited: Vec<_> = active.iter().filter(|pod| limits::has_any(pod)).cloned().collect();
+        if limited.is_empty() {
+            return Vec::new();
+        }
+        let usages = measure::usages(&self.context.runtime, &self.context.dirs, limited).await;
+        let over = usages.into_iter().filter_map(|(pod, usage)| {
+            let message = limits::exceeded(&pod, &usage?, image_disk)?;
+            self.evict(&pod, message, AT_ONCE, false).then_some(pod)
+        });
+        over.collect()
+    }
+
+    /// Frees what no pod uses, where that helps; whether there is enough then.
+    async fn reclaim(&self, signal: Signal, image_disk: bool) -> bool {
+        let helps = match signal {
+            Signal::ImageFsAvailable | Signal::ImageFsInodesFree => true,
+            Signal::NodeFsAvailable | Signal::NodeFsInodesFree => !image_disk,
+            Signal::MemoryAvailable | Signal::PidAvailable => false,
+        };
+        if !helps {
+            return false;
+        }
+        self.keeper.free_all().await;
+        let reading = self.signals.read().await;
+        !self.config.thresholds.iter().any(|threshold| state::is_met(threshold, &reading, true))
+    }
+
+    async fn evict_one(
+        &self,
+        active: Vec<Arc<Pod>>,
+        worst: &Threshold,
+        met: &[Threshold],
+        reading: &Reading,
+    ) -> Option<Arc<Pod>> {
+        let resource = worst.signal.resource();
+        let mut pods = measure::usages(&self.context.runtime, &self.context.dirs, active).await;
+        rank::rank(&mut pods, resource, counted(worst.signal, reading.image_disk));
+        let grace = if worst.grace.is_zero() { AT_ONCE } else { self.config.max_pod_grace };
+        let evicted = pods.into_iter().find(|(pod, usage)| {
+            let message = words::evicted(pod, usage.as_ref(), resource, met, reading);
+            self.evict(pod, message, grace, true)
+        });
+        if evicted.is_none() {
+            tracing::warn!("the node is short of {resource}, and there is no pod that may be evicted");
+        }
+        evicted.map(|(pod, _)| pod)
+    }
+
+    /// Condemns the pod, unless the node cannot be without it.
+    fn evict(&self, pod: &Arc<Pod>, message: String, grace: Duration, by_node: bool) -> bool {
+        if words::is_critical(pod) {
+            return false;
+        }
+        tracing::info!(pod = pod.metadata.name, message, "evicted");
+        self.context.events.pod(pod, Severity::Warning, words::EVICTED, message.clone());
+        let why = Waiting::new(words::EVICTED, message);
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        self.context.book.condemn(uid, Condemned { why, grace, disrupted: by_node });
+        // Full: the pod is looked at anyway, a little later.
+        let _ = self.context.triggers.try_send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref())));
+        true
+    }
+
+    /// Waits until all of these have ended, and what they kept in volumes is free.
+    async fn gone(&self, evicted: &[Arc<Pod>]) {
+        let there = |pod: &Arc<Pod>| {
+            let now = self.pods.get(&ObjectRef::from_obj(pod.as_ref()));
+            let runs = now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_over(&now));
+            let uid = pod.metadata.uid.as_deref().filter(|uid| names::is_component(uid));
+            runs || uid.is_some_and(|uid| self.context.dirs.volumes(uid).exists())
+        };
+        while evicted.iter().any(there) {
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whose disk counts for a signal.
+fn counted(signal: Signal, image_disk: bool) -> Counted {
+    match signal {
+        _ if !image_disk => Counted::All,
+        Signal::ImageFsAvailable | Signal::ImageFsInodesFree => Counted::ImageDisk,
+        _ => Counted::NodeDisk,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_of_a_signal() {
+        assert_eq!(counted(Signal::ImageFsAvailable, false), Counted::All);
+        assert_eq!(counted(Signal::ImageFsAvailable, true), Counted::ImageDisk);
+        assert_eq!(counted(Signal::NodeFsInodesFree, true), Counted::NodeDisk);
+    }
+}

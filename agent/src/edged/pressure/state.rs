@@ -1,0 +1,185 @@
+//! From readings to verdicts, over time: grace periods of soft thresholds, minimum reclaim, and conditions that outlive
+//! their cause for a while so that they do not flap. Pure.
+//!
+//! Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::signals::{Condition, Reading};
+use crate::{
+    config::{Eviction, Signal, Threshold},
+    edged::moment,
+};
+
+/// What is remembered between two readings.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Since when there has been too little, by the threshold's place in the list.
+    since: BTreeMap<usize, Timestamp>,
+    /// When a condition's cause was seen last.
+    seen: BTreeMap<Condition, Timestamp>,
+    /// Thresholds that called for action and whose minimum reclaim is not reached.
+    unresolved: BTreeSet<usize>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Verdict {
+    /// What the node is said to have.
+    pub(crate) conditions: BTreeSet<Condition>,
+    /// The thresholds that call for action, the most urgent first.
+    pub(crate) met: Vec<Threshold>,
+}
+
+impl State {
+    /// Takes a reading.
+    pub(crate) fn judge(&mut self, config: &Eviction, reading: &Reading, now: Timestamp) -> Verdict {
+        let all = || config.thresholds.iter().enumerate();
+        let low: BTreeSet<usize> = all()
+            .filter(|(index, threshold)| {
+                let with_reclaim = self.unresolved.contains(index);
+                is_met(threshold, reading, with_reclaim)
+            })
+            .map(|(index, _)| index)
+            .collect();
+        self.since.retain(|index, _| low.contains(index));
+        for (index, threshold) in all().filter(|(index, _)| low.contains(index)) {
+            self.since.entry(index).or_insert(now);
+            self.seen.insert(threshold.signal.condition(), now);
+        }
+        let period = config.transition_period;
+        self.seen.retain(|condition, at| {
+            let holds = all().any(|(index, t)| low.contains(&index) && t.signal.condition() == *condition);
+            holds || moment::until(now, *at) < period
+        });
+        let since = &self.since;
+        let ripe = |(index, threshold): &(usize, &Threshold)| {
+            since.get(index).is_some_and(|at| moment::until(now, *at) >= threshold.grace)
+        };
+        self.unresolved = all().filter(ripe).map(|(index, _)| index).collect();
+        let mut met: Vec<Threshold> = all().filter(ripe).map(|(_, threshold)| *threshold).collect();
+        // memory first: it cannot be waited for
+        met.sort_by_key(|threshold| threshold.signal != Signal::MemoryAvailable);
+        Verdict { conditions: self.seen.keys().copied().collect(), met }
+    }
+}
+
+/// Whether there is too little.
+pub(crate) fn is_met(threshold: &Threshold, reading: &Reading, with_reclaim: bool) -> bool {
+    let Some(seen) = reading.signals.get(&threshold.signal) else { return false };
+    let least = threshold.least.of(seen.capacity);
+    let more = threshold.reclaim.filter(|_| with_reclaim).map_or(0, |more| more.of(seen.capacity));
+    seen.available < least.saturating_add(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{config::Amount, edged::pressure::signals::Observation};
+
+    fn threshold(signal: Signal, least: i64, grace: u64, reclaim: Option<i64>) -> Threshold {
+        Threshold {
+            signal,
+            least: Amount::Absolute(least),
+            grace: Duration::from_secs(grace),
+            reclaim: reclaim.map(Amount::Absolute),
+        }
+    }
+
+    fn reading(values: &[(Signal, i64)]) -> Reading {
+        let signals = values
+            .iter()
+            .map(|(signal, available)| (*signal, Observation { available: *available, capacity: 1000 }));
+        Reading { signals: signals.collect(), image_disk: false }
+    }
+
+    /// Each step: second, memory, disk; what is said and done.
+    fn run(thresholds: Vec<Threshold>, transition: u64, steps: &[(i64, i64, i64, &str)]) {
+        let config = Eviction {
+            thresholds,
+            transition_period: Duration::from_secs(transition),
+            ..Eviction::default()
+        };
+        let mut state = State::default();
+        for (second, memory, disk, wanted) in steps {
+            let reading = reading(&[(Signal::MemoryAvailable, *memory), (Signal::NodeFsAvailable, *disk)]);
+            let verdict = state.judge(&config, &reading, Timestamp::from_second(*second).unwrap());
+            let conditions = verdict.conditions.iter().map(|c| format!("{c:?}"));
+            let met = verdict.met.iter().map(|t| t.signal.name().to_owned());
+            let seen = conditions.chain(met).collect::<Vec<_>>().join(" ");
+            assert_eq!(seen, *wanted, "at {second}");
+        }
+    }
+
+    #[test]
+    fn a_hard_threshold_acts_at_once_and_its_condition_stays_for_a_while() {
+        let hard = vec![threshold(Signal::MemoryAvailable, 100, 0, None)];
+        run(
+            hard,
+            300,
+            &[
+                (0, 100, 900, ""),
+                (10, 99, 900, "Memory memory.available"),
+                (20, 100, 900, "Memory"),
+                (309, 500, 900, "Memory"),
+                (310, 500, 900, ""),
+                (320, 1, 900, "Memory memory.available"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_soft_threshold_waits_for_its_grace_period_and_begins_anew_in_between() {
+        let soft = vec![threshold(Signal::MemoryAvailable, 100, 30, None)];
+        run(
+            soft,
+            0,
+            &[
+                (0, 50, 900, "Memory"),
+                (20, 50, 900, "Memory"),
+                (25, 200, 900, ""),
+                (30, 50, 900, "Memory"),
+                (59, 50, 900, "Memory"),
+                (60, 50, 900, "Memory memory.available"),
+            ],
+        );
+    }
+
+    #[test]
+    fn once_it_acts_it_goes_on_until_the_minimum_is_reclaimed() {
+        let hard = vec![threshold(Signal::NodeFsAvailable, 100, 0, Some(50))];
+        run(
+            hard,
+            0,
+            &[
+                (0, 900, 120, ""),
+                (10, 900, 99, "Disk nodefs.available"),
+                (20, 900, 149, "Disk nodefs.available"),
+                (30, 900, 150, ""),
+                (40, 900, 120, ""),
+            ],
+        );
+    }
+
+    #[test]
+    fn memory_goes_before_the_disk() {
+        let hard = vec![
+            threshold(Signal::NodeFsAvailable, 100, 0, None),
+            threshold(Signal::MemoryAvailable, 100, 0, None),
+        ];
+        run(hard, 0, &[(0, 1, 1, "Memory Disk memory.available nodefs.available")]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_enough() {
+        let t = threshold(Signal::PidAvailable, 100, 0, None);
+        assert!(!is_met(&t, &Reading::default(), false));
+        let part = Threshold { least: Amount::Part(0.1), ..t };
+        assert!(is_met(&part, &reading(&[(Signal::PidAvailable, 99)]), false));
+        assert!(!is_met(&part, &reading(&[(Signal::PidAvailable, 100)]), false));
+    }
+}

@@ -1,0 +1,176 @@
+//! A node that runs short of something: who goes, who stays, who may come, and that it ends.
+
+use std::fs;
+
+use anyhow::{Context, ensure};
+use e2e::{containerd::RealRig, until};
+use serde_json::{Value, json};
+
+use crate::case::{apply, leaves_nothing, pod};
+
+/// More than any machine has.
+const NEVER_ENOUGH: &str = "{memory.available: 1Ei, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
+const ENOUGH: &str = "{memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
+const HALF_A_DISK: &str = "{memory.available: 0%, nodefs.available: 50%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
+
+fn shell(words: &str) -> Value {
+    json!({"containers": [{"command": ["sh", "-c", words]}]})
+}
+
+/// The pod has been evicted or refused; its status.
+fn wait_evicted(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
+    let seen = rig.wait_phase(name, "Failed")?;
+    ensure!(seen["status"]["reason"] == "Evicted", "{name}: {}", seen["status"]);
+    Ok(seen["status"].clone())
+}
+
+fn taints(rig: &RealRig) -> anyhow::Result<String> {
+    Ok(rig.cloud.kubectl.json(&["get", "node", "edge-1"])?["spec"]["taints"].to_string())
+}
+
+fn wait_taint(rig: &RealRig, key: &str, there: bool) -> anyhow::Result<()> {
+    until(&format!("taint {key}: {there}"), || {
+        let taints = taints(rig)?;
+        ensure!(taints.contains(key) == there, "{taints}");
+        Ok(())
+    })
+}
+
+#[test]
+fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    // a shell's variable is memory that is used
+    let hungry =
+        shell("x=$(head -c 40000000 /dev/zero | tr '\\0' x); trap 'exit 0' TERM; sleep 2147483647 & wait");
+    let mut modest = pod("modest", &json!({}));
+    modest["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "64Mi"}});
+    let mut system = pod("system", &json!({}));
+    system["spec"]["priority"] = json!(2_000_001_000);
+    apply(&rig, &[pod("hungry", &hungry), modest, system])?;
+    for name in ["hungry", "modest", "system"] {
+        rig.wait_ready(name)?;
+    }
+    rig.restart_with(&[("evictionHard", NEVER_ENOUGH), ("evictionPressureTransitionPeriod", "1s")])?;
+    rig.cloud.wait_node("MemoryPressure")?;
+    let status = wait_evicted(&rig, "hungry")?;
+    let message = status["message"].as_str().unwrap_or_default().to_owned();
+    let begin = "The node was low on resource: memory. Threshold quantity: 1Ei, available: ";
+    ensure!(message.starts_with(begin), "{message}");
+    ensure!(message.contains("Container main was using "), "{message}");
+    ensure!(message.ends_with(", request is 0, has larger consumption of memory. "), "{message}");
+    let conditions = status["conditions"].as_array().context("no conditions")?;
+    let disrupted =
+        conditions.iter().find(|one| one["type"] == "DisruptionTarget").context("no DisruptionTarget")?;
+    ensure!(disrupted["status"] == "True" && disrupted["reason"] == "TerminationByKubelet", "{disrupted}");
+    ensure!(disrupted["message"] == message.as_str(), "{disrupted}");
+    wait_evicted(&rig, "modest")?;
+    // the order in which the agent took them
+    let log = rig.node.process.log();
+    let at = |name: &str| log.lines().position(|line| line.contains("evicted") && line.contains(name));
+    ensure!(at("hungry") < at("modest"), "hungry {:?}, modest {:?}", at("hungry"), at("modest"));
+    wait_taint(&rig, "node.kubernetes.io/memory-pressure", true)?;
+    apply(&rig, &[pod("late", &json!({}))])?;
+    let status = wait_evicted(&rig, "late")?;
+    let refused = "Pod was rejected: The node had condition: [MemoryPressure]. ";
+    ensure!(status["message"] == refused, "{status}");
+    ensure!(rig.pod("system")?.context("gone")?["status"]["phase"] == "Running", "it may not be evicted");
+    rig.restart_with(&[("evictionHard", ENOUGH)])?;
+    rig.cloud.wait_node("MemoryPressure=False")?;
+    wait_taint(&rig, "node.kubernetes.io/memory-pressure", false)?;
+    apply(&rig, &[pod("welcome", &json!({}))])?;
+    rig.wait_ready("welcome")?;
+    rig.wait_ready("system")?;
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()> {
+    let mut rig = RealRig::start_on_small_disk(256 << 20)?;
+    rig.restart_with(&[("evictionHard", HALF_A_DISK), ("evictionPressureTransitionPeriod", "1s")])?;
+    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
+        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
+    apply(&rig, &[pod("small", &volume), pod("filler", &volume)])?;
+    rig.wait_ready("small")?;
+    rig.wait_ready("filler")?;
+    rig.inside("filler", "head -c 150000000 /dev/zero > /scratch/much")?;
+    let status = wait_evicted(&rig, "filler")?;
+    let message = status["message"].as_str().unwrap_or_default();
+    let begin = "The node was low on resource: ephemeral-storage. Threshold quantity: 128Mi, available: ";
+    ensure!(message.starts_with(begin), "{message}");
+    rig.cloud.wait_node("DiskPressure=False")?;
+    wait_taint(&rig, "node.kubernetes.io/disk-pressure", false)?;
+    rig.wait_ready("small")?;
+    apply(&rig, &[pod("next", &volume)])?;
+    rig.wait_ready("next")?;
+    let used = nix::sys::statvfs::statvfs(&rig.node.pods)?;
+    ensure!(used.blocks_available() > used.blocks() / 2, "the volume of the evicted pod is still there");
+    Ok(())
+}
+
+#[test]
+fn limits_of_local_storage_are_kept() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let mut limited = pod("limited", &json!({}));
+    limited["spec"]["containers"][0]["resources"] = json!({"limits": {"ephemeral-storage": "2Mi"}});
+    apply(
+        &rig,
+        &[
+            pod(
+                "sized",
+                &json!({"volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}],
+                    "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]}),
+            ),
+            limited,
+        ],
+    )?;
+    rig.wait_ready("sized")?;
+    rig.wait_ready("limited")?;
+    rig.inside("sized", "head -c 4000000 /dev/zero > /scratch/much")?;
+    rig.inside("limited", "head -c 8000000 /dev/zero > /tmp/much")?;
+    let status = wait_evicted(&rig, "sized")?;
+    ensure!(
+        status["message"] == "Usage of EmptyDir volume \"scratch\" exceeds the limit \"1Mi\". ",
+        "{status}"
+    );
+    let status = wait_evicted(&rig, "limited")?;
+    let told = "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ";
+    ensure!(status["message"] == told, "{status}");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn a_full_disk_holds_up_what_needs_it_and_nothing_else() -> anyhow::Result<()> {
+    let mut rig = RealRig::start_on_small_disk(64 << 20)?;
+    apply(&rig, &[pod("steady", &json!({}))])?;
+    let before = rig.wait_ready("steady")?;
+    let full = rig.directory.path().join("node/full");
+    fill(&full)?;
+    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
+        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
+    apply(&rig, &[pod("late", &volume)])?;
+    until("the agent's word of the full disk", || {
+        let log = rig.node.process.log();
+        let told = log.contains("No space left on device") || log.contains("database or disk is full");
+        ensure!(told, "{}", log.lines().rev().take(5).collect::<Vec<_>>().join("\n"));
+        Ok(())
+    })?;
+    ensure!(rig.node.process.runs(), "the agent has ended");
+    ensure!(rig.inside("steady", "echo well")?.trim() == "well", "the other pod is not well");
+    fs::remove_file(&full)?;
+    rig.wait_ready("late")?;
+    let after = rig.wait_ready("steady")?;
+    let id = |pod: &Value| RealRig::container_id(pod, "main");
+    ensure!(id(&before)? == id(&after)?, "the other pod was restarted");
+    Ok(())
+}
+
+/// Writes until nothing more fits.
+fn fill(path: &std::path::Path) -> anyhow::Result<()> {
+    use std::io::Write;
+    let mut file = fs::File::create(path)?;
+    for size in [1 << 20, 4096, 1] {
+        let block = vec![0_u8; size];
+        while file.write_all(&block).is_ok() {}
+    }
+    Ok(())
+}
