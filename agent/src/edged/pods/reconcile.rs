@@ -88,6 +88,7 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
         };
         if !done.progress {
             say(context, pod, identity, &observed, &plan).await?;
+            let next = moment::earlier(next, observed.settles_at(Timestamp::now()));
             return Ok(requeue(context, moment::earlier(next, done.retry_at)));
         }
         observed = context.observe(pod).await?;
