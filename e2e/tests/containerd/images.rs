@@ -57,7 +57,6 @@ fn images_are_pulled_with_the_pods_secrets() -> anyhow::Result<()> {
         let status = &seen["status"]["containerStatuses"][0];
         let id = status["imageID"].as_str().unwrap_or_default();
         ensure!(id.ends_with(&format!("@{}", registry.digest)), "{name}: an id that is no digest: {status}");
-        ensure!(status["image"] == seen["spec"]["containers"][0]["image"], "{name}: {status}");
         wait_event(&rig, name, "Pulled", "Successfully pulled image")?;
     }
     for name in ["wrong", "none", "missing"] {
