@@ -37,22 +37,6 @@ fn profiles_devices_and_groups() -> anyhow::Result<()> {
         "syscalls": [{"names": ["chmod", "fchmodat", "fchmodat2"], "action": "SCMP_ACT_ERRNO"}]});
     fs::write(profiles.join("deep/no-chmod.json"), profile.to_string())?;
     let local = json!({"type": "Localhost", "localhostProfile": "deep/no-chmod.json"});
-    let mounts = json!([{"name": "empty", "mountPath": "/empty"}, {"name": "keys", "mountPath": "/keys"}]);
-    let group = |name: &'static str, context: Value, inside: Vec<(&'static str, &'static str)>| Case {
-        name,
-        spec: json!({
-            "securityContext": context,
-            "volumes": [{"name": "empty", "emptyDir": {}}, {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 256}}],
-            "containers": [{"volumeMounts": mounts}],
-        }),
-        inside,
-    };
-    apply(
-        &rig,
-        &[
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"k": "v"}}),
-        ],
-    )?;
     let masked = "grep -c ' /proc/sys ' /proc/mounts || true";
     check(
         &rig,
@@ -94,6 +78,38 @@ fn profiles_devices_and_groups() -> anyhow::Result<()> {
                     "opened",
                 )],
             },
+            Case {
+                name: "terminal",
+                spec: json!({"containers": [{"tty": true, "stdin": true, "stdinOnce": true, "command": ["sh", "-c", "tty > /tmp/tty; trap 'exit 0' TERM; sleep 2147483647 & wait"]}]}),
+                inside: vec![("cat /tmp/tty", "/dev/pts/0")],
+            },
+        ],
+    )?;
+    groups_of_files(&rig)?;
+    leaves_nothing(&rig)
+}
+
+/// Volumes belong to the pod's group.
+fn groups_of_files(rig: &RealRig) -> anyhow::Result<()> {
+    let mounts = json!([{"name": "empty", "mountPath": "/empty"}, {"name": "keys", "mountPath": "/keys"}]);
+    let group = |name: &'static str, context: Value, inside: Vec<(&'static str, &'static str)>| Case {
+        name,
+        spec: json!({
+            "securityContext": context,
+            "volumes": [{"name": "empty", "emptyDir": {}}, {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 256}}],
+            "containers": [{"volumeMounts": mounts}],
+        }),
+        inside,
+    };
+    apply(
+        rig,
+        &[
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"k": "v"}}),
+        ],
+    )?;
+    check(
+        rig,
+        &[
             group(
                 "grouped",
                 json!({"runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 4000, "fsGroupChangePolicy": "OnRootMismatch", "supplementalGroups": [3000], "supplementalGroupsPolicy": "Merge"}),
@@ -110,14 +126,8 @@ fn profiles_devices_and_groups() -> anyhow::Result<()> {
                 json!({"runAsUser": 1000}),
                 vec![("cat /keys/k 2>/dev/null || echo refused", "refused")],
             ),
-            Case {
-                name: "terminal",
-                spec: json!({"containers": [{"tty": true, "stdin": true, "stdinOnce": true, "command": ["sh", "-c", "tty > /tmp/tty; trap 'exit 0' TERM; sleep 2147483647 & wait"]}]}),
-                inside: vec![("cat /tmp/tty", "/dev/pts/0")],
-            },
         ],
-    )?;
-    leaves_nothing(&rig)
+    )
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Places<'a> {
 
 /// Whether a mount of the container asks for what not every runtime can do.
 pub(crate) fn may_be_recursive(container: &Container) -> bool {
-    container.volume_mounts.iter().flatten().any(|mount| wants_recursive(mount))
+    container.volume_mounts.iter().flatten().any(wants_recursive)
 }
 
 /// `Enabled` is refused beforehand where the runtime cannot do it, `IfPossible` is not.
