@@ -209,6 +209,7 @@ mod tests {
                 reason: reason.into(),
                 message: String::new(),
             },
+            recursive_read_only: Default::default(),
             words: None,
             health: Health::default(),
         };

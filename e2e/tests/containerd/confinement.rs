@@ -161,8 +161,8 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
     for name in ["fine", "class"] {
         rig.wait_ready(name)?;
     }
-    let mut refused = vec![
-        ("unsafe", "forbidden sysctl: \"net.core.somaxconn\" not allowlisted"),
+    let mut failed = vec![("unsafe", "SysctlForbidden")];
+    let refused = [
         ("no-class", "nowhere"),
         ("long-name", "is too long (64 is the max"),
         ("strict", "securityContext.supplementalGroupsPolicy: Strict is not supported on this node"),
@@ -172,7 +172,11 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
     if kernel.starts_with('Y') {
         rig.wait_ready("armoured")?;
     } else {
-        refused.push(("armoured", "Cannot enforce AppArmor: AppArmor is not enabled on the host"));
+        failed.push(("armoured", "AppArmor"));
+    }
+    for (name, reason) in failed {
+        let seen = rig.wait_phase(name, "Failed")?;
+        anyhow::ensure!(seen["status"]["reason"] == reason, "{name}: {}", seen["status"]);
     }
     for (name, text) in refused {
         waits_with(&rig, name, "ContainerCreating", text)?;

@@ -76,7 +76,9 @@ fn readiness_probes_of_every_kind() -> anyhow::Result<()> {
     let probed = |name: &str, mut probe: Value| {
         probe["periodSeconds"] = 1.into();
         probe["failureThreshold"] = 1.into();
-        let ports = json!([{"name": "named", "containerPort": http.port}]);
+        // on the node's network a port is one pod's
+        let named = json!([{"name": "named", "containerPort": http.port}]);
+        let ports = if name == "http" { named } else { json!([]) };
         pod(name, &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe, "ports": ports}]}))
     };
     let headers = json!([{"name": "X-Probe", "value": "me"}]);

@@ -81,7 +81,6 @@ fn what_is_refused_says_so() -> anyhow::Result<()> {
     let container = ("CreateContainerConfigError", "Failed");
     let more = [
         ("users", json!({"hostUsers": false, "containers": [{}]}), sandbox, words(&page, "PodSpec", "hostUsers")?),
-        ("os", json!({"os": {"name": "windows"}, "containers": [{}]}), sandbox, "os.name: windows is not supported on this node: the node runs linux".into()),
         ("whole", json!({"resources": {"limits": {"cpu": "1"}}, "containers": [{}]}), sandbox, words(&page, "PodSpec", "resources")?),
         ("trust", json!({"volumes": [trust], "containers": [{}]}), ("ContainerCreating", "FailedMount"), words(&page, "VolumeProjection", "clusterTrustBundle")?),
         ("huge", json!({"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}], "containers": [{}]}), ("ContainerCreating", "FailedMount"), "emptyDir.medium: HugePages is not supported on this node: use Memory, or leave it out".into()),

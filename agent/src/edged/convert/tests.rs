@@ -127,21 +127,16 @@ fn apparmor_profiles_have_a_field_and_an_annotation() {
         let key = "container.apparmor.security.beta.kubernetes.io/c";
         let annotations = if annotation.is_empty() { json!({}) } else { json!({ key: annotation }) };
         let spec = json!({"securityContext": pod, "containers": [{"name": "c", "securityContext": own}]});
-        let pod =
-            serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": spec})).unwrap();
-        let profile = confined(spec, annotations).apparmor;
-        (
-            profile.map(|profile| (profile.profile_type().as_str_name().to_owned(), profile.localhost_ref)),
-            wants_apparmor(&pod),
-        )
+        let profile = confined(spec, annotations).apparmor?;
+        Some((profile.profile_type().as_str_name().to_owned(), profile.localhost_ref))
     };
     let is = |kind: &str, name: &str| Some((kind.to_owned(), name.to_owned()));
-    assert_eq!(wanted(json!({}), json!({}), ""), (None, false));
-    assert_eq!(wanted(local("of-pod"), json!({}), ""), (is("Localhost", "of-pod"), true));
-    assert_eq!(wanted(local("of-pod"), local("own"), "unconfined"), (is("Localhost", "own"), true));
-    assert_eq!(wanted(json!({}), json!({}), "localhost/old"), (is("Localhost", "old"), true));
-    assert_eq!(wanted(json!({}), json!({}), "runtime/default"), (is("RuntimeDefault", ""), true));
-    assert_eq!(wanted(json!({}), json!({}), "unconfined"), (is("Unconfined", ""), false));
+    assert_eq!(wanted(json!({}), json!({}), ""), None);
+    assert_eq!(wanted(local("of-pod"), json!({}), ""), is("Localhost", "of-pod"));
+    assert_eq!(wanted(local("of-pod"), local("own"), "unconfined"), is("Localhost", "own"));
+    assert_eq!(wanted(json!({}), json!({}), "localhost/old"), is("Localhost", "old"));
+    assert_eq!(wanted(json!({}), json!({}), "runtime/default"), is("RuntimeDefault", ""));
+    assert_eq!(wanted(json!({}), json!({}), "unconfined"), is("Unconfined", ""));
 }
 
 #[test]
