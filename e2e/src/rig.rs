@@ -160,6 +160,8 @@ impl Node {
         ] {
             text = with_setting(&text, key, &value)?;
         }
+        // off by default: what people are told is looked at, too
+        let text = text.replacen("  edged:\n", "  edged:\n    reportEvent: true\n", 1);
         let path = directory.join("edgecore.yaml");
         fs::write(&path, with_kubelet_settings(&text, &UNMOVED)?)?;
         Ok(path)

@@ -6,7 +6,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity` | decisions, pure |
+//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity`, `fields` | decisions, pure |
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
@@ -27,6 +27,7 @@ mod downward;
 mod env;
 mod events;
 mod housekeeping;
+mod fields;
 mod metrics;
 mod moment;
 mod names;

@@ -65,6 +65,16 @@ impl Dirs {
         self.pod(uid).join("containers").join(name).join(attempt.to_string())
     }
 
+    /// Where seccomp profiles of type `Localhost` are, as the node's administrator has put them there.
+    pub(crate) fn seccomp(&self) -> PathBuf {
+        self.root.join("seccomp")
+    }
+
+    /// The links that containers are given for parts of volumes.
+    pub(crate) fn sub_paths(&self, uid: &str) -> PathBuf {
+        self.pod(uid).join("volume-subpaths")
+    }
+
     /// Where the pod's containers log to.
     pub(crate) fn pod_logs(&self, namespace: &str, name: &str, uid: &str) -> PathBuf {
         self.logs.join(format!("{namespace}_{name}_{uid}"))

@@ -1,8 +1,15 @@
 //! What there is of one pod: sandboxes and containers, newest first, as the runtime, probes and hooks know them.
 
-use std::{cmp::Reverse, path::PathBuf};
+use std::{cmp::Reverse, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
+
+use super::moment;
+
+/// The exit code of what SIGKILL has ended.
+const KILLED: i32 = 137;
+/// By then a runtime knows why it was killed.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// All that the runtime has of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -160,8 +167,60 @@ impl Observed {
         self.current().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default()
     }
 
+    /// When to look again at a container that was killed just now: some runtimes learn only a moment later that it was for
+    /// want of memory, and tell nobody.
+    pub(crate) fn settles_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let ends = self.containers.iter().filter_map(|container| match &container.state {
+            State::Exited { exit_code: KILLED, finished_at, reason, .. } if reason != "OOMKilled" => {
+                Some(moment::after(*finished_at, SETTLING))
+            }
+            _ => None,
+        });
+        ends.filter(|at| *at > now && *at <= moment::after(now, SETTLING)).min()
+    }
+
     /// The newest container of a name.
     pub(crate) fn latest(&self, name: &str) -> Option<&Container> {
         self.containers.iter().find(|container| container.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_killed_is_looked_at_once_more() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let container = |exit_code, reason: &str| Container {
+            id: "1".into(),
+            sandbox_id: "2".into(),
+            name: "web".into(),
+            attempt: 0,
+            hash: None,
+            step: 0,
+            image: String::new(),
+            image_id: String::new(),
+            created_at: at(0),
+            state: State::Exited {
+                started_at: Some(at(1)),
+                finished_at: at(10),
+                exit_code,
+                reason: reason.into(),
+                message: String::new(),
+            },
+            recursive_read_only: Default::default(),
+            words: None,
+            health: Health::default(),
+        };
+        let settles = |exit_code, reason, now| {
+            Observed::new(vec![], vec![container(exit_code, reason)])
+                .settles_at(at(now))
+                .map(|at| at.as_second())
+        };
+        assert_eq!(settles(KILLED, "Error", 11), Some(12));
+        assert_eq!(settles(KILLED, "Error", 12), None, "late enough");
+        assert_eq!(settles(KILLED, "Error", 0), None, "the clock was set back");
+        assert_eq!((settles(KILLED, "OOMKilled", 11), settles(1, "Error", 11)), (None, None));
     }
 }

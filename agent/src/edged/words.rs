@@ -8,8 +8,10 @@ use std::{
 
 use super::observed::{LastWords, Observed, State};
 
-/// Longest message of a container.
-const MAX_WORDS: u64 = 4096;
+/// Longest message of a container …
+const MAX_WORDS: usize = 4096;
+/// … and of all containers of a pod, of which each has an equal share.
+const MAX_OF_POD: usize = 12 * 1024;
 /// Longest end of a log that stands in.
 const MAX_TAIL: usize = 2048;
 /// Most lines of it.
@@ -17,12 +19,13 @@ const MAX_LINES: usize = 80;
 /// As much of the log's end is read; it has more than its text in it.
 const MAX_LOG: u64 = 16 * 1024;
 
-/// Adds the last words to what the runtime says of the containers that have ended.
-pub(crate) async fn add(observed: &mut Observed) {
+/// Adds the last words to what the runtime says of the containers that have ended, in a pod of so many `containers`.
+pub(crate) async fn add(observed: &mut Observed, containers: usize) {
     let ended = |state: &State| matches!(state, State::Exited { .. });
     if !observed.containers.iter().any(|container| ended(&container.state) && container.words.is_some()) {
         return;
     }
+    let most = share(containers);
     let mut all = std::mem::take(&mut observed.containers);
     let done = tokio::task::spawn_blocking(move || {
         for container in &mut all {
@@ -32,11 +35,17 @@ pub(crate) async fn add(observed: &mut Observed) {
                 message.push_str(": ");
             }
             message.push_str(&words);
+            message.truncate(message.floor_char_boundary(most));
         }
         all
     });
     // A task that cannot be waited for is one of a program that ends.
     observed.containers = done.await.unwrap_or_default();
+}
+
+/// The longest message of one of so many containers.
+fn share(containers: usize) -> usize {
+    MAX_WORDS.min(MAX_OF_POD / containers.max(1))
 }
 
 fn read(words: &LastWords, exit_code: i32) -> String {
@@ -51,7 +60,7 @@ fn read(words: &LastWords, exit_code: i32) -> String {
 
 fn head(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_WORDS).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_WORDS as u64).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -105,5 +114,10 @@ mod tests {
         let log = format!("t stdout F {}\n", "é".repeat(3000)).repeat(100);
         let text = last_lines(&log);
         assert!(text.len() <= MAX_TAIL && text.ends_with("é\n"));
+    }
+
+    #[test]
+    fn the_containers_of_a_pod_share_the_room_for_words() {
+        assert_eq!([0, 1, 3, 4, 12].map(share), [4096, 4096, 4096, 3072, 1024]);
     }
 }

@@ -80,7 +80,8 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
         let (ready, dead) = rig.containerd.cri.sandboxes()?;
         let (all, running) = (rig.containerd.cri.containers()?, rig.containerd.cri.running()?);
         ensure!(ready.len() == PODS && dead.is_empty(), "sandboxes: {ready:?}, dead: {dead:?}");
-        ensure!(all.len() == PODS && running.len() == PODS, "containers: {all:?}");
+        // a start that was cut off leaves a dead container, which the status shows as the last one
+        ensure!(all.len() <= 2 * PODS && running.len() == PODS, "containers: {all:?}");
         Ok(())
     })?;
     leaves_nothing(&rig)

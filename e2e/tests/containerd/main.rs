@@ -2,13 +2,22 @@
 
 mod admission;
 mod case;
+mod confinement;
 mod environment;
 mod faults;
+mod hooks;
+mod images;
 mod lifecycle;
+mod mounts;
+mod names;
 mod network;
 mod pressure;
+mod probes;
+mod refused;
+mod registry;
 mod resources;
 mod security;
+mod server;
 mod static_pods;
 mod stats;
 mod upkeep;

@@ -21,6 +21,7 @@ mod kills;
 mod nodes;
 mod offline;
 mod pods;
+mod probes;
 mod raw;
 mod restarts;
 mod server;

@@ -1,5 +1,7 @@
 //! A container of a pod as a container's configuration.
 
+use std::path::Path;
+
 use k8s_openapi::api::core::v1::{Container, Pod};
 use wire::cri;
 
@@ -22,6 +24,8 @@ pub(crate) struct Made<'a> {
     pub(crate) memory: i64,
     /// The container whose processes this one sees.
     pub(crate) target_id: Option<String>,
+    /// Where the node's seccomp profiles are.
+    pub(crate) profiles: &'a Path,
 }
 
 /// The configuration of `container` in `pod`.
@@ -65,7 +69,7 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         tty: container.tty.unwrap_or(false),
         linux: Some(cri::LinuxContainerConfig {
             resources: Some(resources::of_container(pod, container, made.memory)),
-            security_context: Some(security::of_container(pod, container, made.target_id)),
+            security_context: Some(security::of_container(pod, container, made.target_id, made.profiles)),
         }),
         ..Default::default()
     }

@@ -18,6 +18,18 @@ pub(super) fn hostname(pod: &Pod, domain: &str) -> String {
     }
 }
 
+/// Refuses a full name that is longer than Linux takes.
+pub(crate) fn check_hostname(pod: &Pod, domain: &str) -> Result<(), String> {
+    let full = pod.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false);
+    match fqdn(pod, domain).filter(|fqdn| full && fqdn.len() > MAX_FQDN) {
+        Some(fqdn) => Err(format!(
+            "Failed to construct FQDN from Pod hostname and cluster domain, FQDN {fqdn} is too long ({MAX_FQDN} is the max, {} characters requested): use shorter names, or leave setHostnameAsFQDN out",
+            fqdn.len()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// The names of the pod's address, the longest first.
 pub(crate) fn host_names(pod: &Pod, node_name: &str, domain: &str) -> Vec<String> {
     if is_host_network(pod) {

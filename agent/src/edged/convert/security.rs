@@ -1,13 +1,13 @@
 //! Security contexts.
 
+use std::path::Path;
+
 use k8s_openapi::api::core::v1::{
     Container, Pod, PodSecurityContext, PodSpec, SELinuxOptions, SeccompProfile, SecurityContext,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use wire::cri::{self, security_profile::ProfileType};
 
-/// Where the kubelet keeps seccomp profiles of type `Localhost`.
-const SECCOMP_ROOT: &str = "/var/lib/kubelet/seccomp";
 /// Hidden from containers, as the kubelet's default `procMount`.
 const MASKED: [&str; 10] = [
     "/proc/asound",
@@ -48,7 +48,7 @@ fn namespaces_seeing(spec: &PodSpec, target_id: Option<String>) -> cri::Namespac
 }
 
 /// The sandbox's security context.
-pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
+pub(super) fn of_sandbox(spec: &PodSpec, profiles: &Path) -> cri::LinuxSandboxSecurityContext {
     let default = PodSecurityContext::default();
     let pod = spec.security_context.as_ref().unwrap_or(&default);
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -64,7 +64,10 @@ pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
         supplemental_groups: groups(pod),
         supplemental_groups_policy: groups_policy(pod),
         privileged: containers.into_iter().any(privileged),
-        seccomp: Some(pod.seccomp_profile.as_ref().map_or(profile(ProfileType::RuntimeDefault, ""), seccomp)),
+        seccomp: Some(match &pod.seccomp_profile {
+            Some(wanted) => seccomp(wanted, profiles),
+            None => profile(ProfileType::RuntimeDefault, ""),
+        }),
         ..Default::default()
     }
 }
@@ -74,6 +77,7 @@ pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
     target_id: Option<String>,
+    profiles: &Path,
 ) -> cri::LinuxContainerSecurityContext {
     let (default, meta) = (PodSpec::default(), &pod.metadata);
     let spec = pod.spec.as_ref().unwrap_or(&default);
@@ -90,10 +94,6 @@ pub(super) fn of_container(
         drop_capabilities: capabilities.drop.clone().unwrap_or_default(),
         add_ambient_capabilities: Vec::new(),
     });
-    let apparmor = own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref());
-    let apparmor = apparmor
-        .map(|a| profile(kind(&a.type_), a.localhost_profile.as_deref().unwrap_or_default()))
-        .or_else(|| apparmor_annotation(meta, &container.name));
     cri::LinuxContainerSecurityContext {
         capabilities,
         privileged,
@@ -110,9 +110,9 @@ pub(super) fn of_container(
             .seccomp_profile
             .as_ref()
             .or(pod.seccomp_profile.as_ref())
-            .map(seccomp)
+            .map(|wanted| seccomp(wanted, profiles))
             .or_else(|| Some(profile(ProfileType::Unconfined, ""))),
-        apparmor,
+        apparmor: apparmor(meta, pod, container),
         supplemental_groups_policy: groups_policy(pod),
         ..Default::default()
     }
@@ -143,6 +143,18 @@ pub(crate) fn refuse_root(
         }
         None => Ok(()),
     }
+}
+
+/// The container's AppArmor profile.
+fn apparmor(
+    meta: &ObjectMeta,
+    pod: &PodSecurityContext,
+    container: &Container,
+) -> Option<cri::SecurityProfile> {
+    let own = container.security_context.as_ref().and_then(|context| context.app_armor_profile.as_ref());
+    own.or(pod.app_armor_profile.as_ref())
+        .map(|wanted| profile(kind(&wanted.type_), wanted.localhost_profile.as_deref().unwrap_or_default()))
+        .or_else(|| apparmor_annotation(meta, &container.name))
 }
 
 /// How profiles were asked for before there was a field.
@@ -195,7 +207,7 @@ fn profile(kind: ProfileType, localhost_ref: &str) -> cri::SecurityProfile {
     cri::SecurityProfile { profile_type: kind as i32, localhost_ref }
 }
 
-fn seccomp(wanted: &SeccompProfile) -> cri::SecurityProfile {
-    let file = wanted.localhost_profile.as_deref().unwrap_or_default();
-    profile(kind(&wanted.type_), &format!("{SECCOMP_ROOT}/{file}"))
+fn seccomp(wanted: &SeccompProfile, profiles: &Path) -> cri::SecurityProfile {
+    let file = profiles.join(wanted.localhost_profile.as_deref().unwrap_or_default());
+    profile(kind(&wanted.type_), &file.to_string_lossy())
 }

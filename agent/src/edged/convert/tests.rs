@@ -52,6 +52,7 @@ fn a_container_says_what_it_was_made_from() {
         step: 1,
         memory: 1 << 30,
         target_id: None,
+        profiles: std::path::Path::new("/var/lib/kubelet/seccomp"),
     };
     insta::assert_debug_snapshot!(container(&pod, spec, made));
 }
@@ -105,4 +106,95 @@ fn root_is_refused_where_it_must_not_be() {
     pod.spec.as_mut().unwrap().security_context.as_mut().unwrap().run_as_user = None;
     assert!(refused(&pod, Some(0), "") && refused(&pod, None, "") && refused(&pod, None, "www"));
     assert!(!refused(&pod, Some(33), ""));
+}
+
+/// What the runtime is told of the only container of a pod with this specification.
+fn confined(
+    spec: serde_json::Value,
+    annotations: serde_json::Value,
+) -> wire::cri::LinuxContainerSecurityContext {
+    let pod: Pod =
+        serde_json::from_value(json!({"metadata": {"name": "p", "annotations": annotations}, "spec": spec}))
+            .unwrap();
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    security::of_container(&pod, container, None, &dirs().seccomp())
+}
+
+#[test]
+fn apparmor_profiles_have_a_field_and_an_annotation() {
+    let local = |name: &str| json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": name}});
+    let wanted = |pod: serde_json::Value, own: serde_json::Value, annotation: &str| {
+        let key = "container.apparmor.security.beta.kubernetes.io/c";
+        let annotations = if annotation.is_empty() { json!({}) } else { json!({ key: annotation }) };
+        let spec = json!({"securityContext": pod, "containers": [{"name": "c", "securityContext": own}]});
+        let profile = confined(spec, annotations).apparmor?;
+        Some((profile.profile_type().as_str_name().to_owned(), profile.localhost_ref))
+    };
+    let is = |kind: &str, name: &str| Some((kind.to_owned(), name.to_owned()));
+    assert_eq!(wanted(json!({}), json!({}), ""), None);
+    assert_eq!(wanted(local("of-pod"), json!({}), ""), is("Localhost", "of-pod"));
+    assert_eq!(wanted(local("of-pod"), local("own"), "unconfined"), is("Localhost", "own"));
+    assert_eq!(wanted(json!({}), json!({}), "localhost/old"), is("Localhost", "old"));
+    assert_eq!(wanted(json!({}), json!({}), "runtime/default"), is("RuntimeDefault", ""));
+    assert_eq!(wanted(json!({}), json!({}), "unconfined"), is("Unconfined", ""));
+}
+
+#[test]
+fn selinux_options_reach_the_runtime() {
+    let options =
+        |level: &str| json!({"seLinuxOptions": {"user": "u", "role": "r", "type": "t", "level": level}});
+    let level = |pod: serde_json::Value, own: serde_json::Value| {
+        let spec = json!({"securityContext": pod, "containers": [{"name": "c", "securityContext": own}]});
+        let told = confined(spec, json!({})).selinux_options?;
+        assert_eq!((told.user.as_str(), told.role.as_str(), told.r#type.as_str()), ("u", "r", "t"));
+        Some(told.level)
+    };
+    assert_eq!(level(json!({}), json!({})), None);
+    assert_eq!(level(options("s0"), json!({})).as_deref(), Some("s0"));
+    assert_eq!(level(options("s0"), options("s1")).as_deref(), Some("s1"));
+}
+
+#[test]
+fn a_port_of_the_node_has_address_and_protocol() {
+    let mut pod = pod();
+    pod.spec.as_mut().unwrap().containers[0].ports = serde_json::from_value(json!([
+        {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"},
+        {"containerPort": 53, "hostPort": 53, "protocol": "UDP"},
+        {"containerPort": 9, "protocol": "SCTP"}
+    ]))
+    .unwrap();
+    let ports = sandbox(&pod, 0, &dirs(), &NodeDns::default()).port_mappings;
+    let told = |port: &wire::cri::PortMapping| {
+        (port.protocol().as_str_name().to_owned(), port.container_port, port.host_port, port.host_ip.clone())
+    };
+    let told: Vec<_> = ports.iter().map(told).collect();
+    let row =
+        |protocol: &str, container, host, ip: &str| (protocol.to_owned(), container, host, ip.to_owned());
+    assert_eq!(told, [row("TCP", 80, 8080, "10.0.0.1"), row("UDP", 53, 53, ""), row("SCTP", 9, 0, "")]);
+}
+
+/// An ephemeral container is written as a container with one field more: each field that both have arrives.
+#[test]
+fn an_ephemeral_container_is_a_container() {
+    let all = json!({"name": "debug", "image": "i", "args": ["a"], "command": ["c"], "workingDir": "/w", "imagePullPolicy": "Never",
+        "envFrom": [{"prefix": "P"}], "securityContext": {"runAsUser": 7}, "stdin": true, "stdinOnce": true, "tty": true,
+        "terminationMessagePath": "/t", "terminationMessagePolicy": "FallbackToLogsOnError"});
+    let mut ephemeral = all.clone();
+    ephemeral["targetContainerName"] = "web".into();
+    let mut pod = pod();
+    pod.spec.as_mut().unwrap().ephemeral_containers = serde_json::from_value(json!([ephemeral])).unwrap();
+    let found = crate::edged::plan::spec_of(&pod, "debug").unwrap();
+    assert_eq!(found, serde_json::from_value(all).unwrap());
+}
+
+#[test]
+fn a_full_name_that_is_too_long_is_refused() {
+    let of = |subdomain: usize, full: bool| {
+        let mut pod = pod();
+        let spec = pod.spec.as_mut().unwrap();
+        (spec.subdomain, spec.set_hostname_as_fqdn) = (Some("s".repeat(subdomain)), Some(full));
+        check_hostname(&pod, "cluster.local")
+    };
+    assert_eq!((of(10, true), of(60, false)), (Ok(()), Ok(())));
+    assert!(of(60, true).unwrap_err().contains("is too long (64 is the max"));
 }

@@ -98,3 +98,18 @@ fn what_is_not_there_is_named() {
     let from = json!({"name": "c", "envFrom": [{"configMapRef": {"name": "gone"}}]});
     assert_eq!(env_of(from).unwrap_err(), "configmap \"gone\" not found");
 }
+
+#[test]
+fn what_is_optional_may_be_missing() {
+    let from =
+        |optional: bool| json!({"envFrom": [{"configMapRef": {"name": "gone", "optional": optional}}]});
+    let secret = |name: &str, key: &str| json!({"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": key, "optional": true}}}]});
+    let both = json!({"envFrom": [{"prefix": "P_", "secretRef": {"name": "pw"}}, {"secretRef": {"name": "no", "optional": true}}]});
+    let named =
+        |container| env_of(container).map(|all| all.into_iter().skip(SERVICES.len()).collect::<Vec<_>>());
+    assert_eq!(named(from(true)), Ok(vec![]));
+    assert!(named(from(false)).unwrap_err().contains("configmap \"gone\" not found"));
+    assert_eq!(named(secret("no", "x")), Ok(vec![]));
+    assert_eq!(named(secret("pw", "x")), Ok(vec![]));
+    assert_eq!(named(both), Ok(vec![("P_password".into(), "hunter2".into())]));
+}

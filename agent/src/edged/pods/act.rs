@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use wire::cri;
 
-use super::{Context, Error, Identity, hooks::PostStart, memory::Blocked, start, stop, tell};
+use super::{Context, Error, Identity, hooks::PostStart, memory::Blocked, refuse, start, stop, tell};
 use crate::edged::{
     moment,
     observed::Observed,
@@ -92,6 +93,18 @@ pub(super) fn held_up_until(context: &Context, identity: &Identity<'_>, now: Tim
     })
 }
 
+/// Makes a sandbox, or says why not.
+async fn run_sandbox(context: &Context, pod: &Pod, config: cri::PodSandboxConfig) -> Option<String> {
+    if let Some(why) = refuse::sandbox(context, pod).await {
+        return Some(why);
+    }
+    if let Err(error) = tokio::fs::create_dir_all(&config.log_directory).await {
+        return Some(format!("{}: {error}", config.log_directory));
+    }
+    let handler = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone()).unwrap_or_default();
+    context.runtime.run_sandbox(config, handler).await.err().map(|error| error.to_string())
+}
+
 async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, attempt: u32) -> Done {
     let now = Timestamp::now();
     if let Some(at) = held_up_until(context, identity, now) {
@@ -101,15 +114,7 @@ async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, a
         tell::sandbox_changed(context, pod);
     }
     let config = context.sandbox_config(pod, attempt).await;
-    let failed = match tokio::fs::create_dir_all(&config.log_directory).await {
-        Err(error) => Some(format!("{}: {error}", config.log_directory)),
-        Ok(()) => {
-            let handler =
-                pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone()).unwrap_or_default();
-            let made = context.runtime.run_sandbox(config, handler).await;
-            made.err().map(|error| error.to_string())
-        }
-    };
+    let failed = run_sandbox(context, pod, config).await;
     context.book.with(identity.uid, |memory| match failed {
         None => {
             memory.held_up = None;

@@ -58,3 +58,35 @@ async fn one(client: &Client, namespace: &str, reference: &Reference) -> Fetched
         Err(error) => Fetched::Unavailable(api_message(&error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn services_are_variables_if_the_pod_wants_them() {
+        let client =
+            kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("shop");
+        for (namespace, name, ip) in [
+            ("default", "kubernetes", "10.96.0.1"),
+            ("shop", "db", "10.96.0.9"),
+            ("other", "far", "10.96.0.10"),
+        ] {
+            let service = json!({"metadata": {"name": name, "namespace": namespace},
+                "spec": {"clusterIP": ip, "ports": [{"port": 443}]}});
+            let api = Api::<Service>::namespaced(client.clone(), namespace);
+            api.create(&Default::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+        }
+        let hosts = async |links: Option<bool>| {
+            let spec = json!({"spec": {"containers": [], "enableServiceLinks": links}});
+            let pod: Pod = serde_json::from_value(spec).unwrap();
+            let all = service_variables(&client, &pod, "shop").await;
+            all.into_iter().map(|(name, _)| name).filter(|name| name.ends_with("_HOST")).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts(None).await, ["DB_SERVICE_HOST", "KUBERNETES_SERVICE_HOST"]);
+        assert_eq!(hosts(Some(false)).await, ["KUBERNETES_SERVICE_HOST"]);
+    }
+}

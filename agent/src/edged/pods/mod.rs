@@ -15,6 +15,7 @@ mod image_name;
 mod images;
 mod memory;
 mod reconcile;
+mod refuse;
 mod registry;
 mod report;
 mod start;
@@ -161,7 +162,7 @@ impl Context {
     async fn observe(&self, pod: &Pod) -> Result<Observed, CallError> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let mut observed = self.runtime.observe(uid).await?;
-        words::add(&mut observed).await;
+        words::add(&mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
         self.book.with(uid, |memory| hooks::judge(&mut memory.hooks, &mut observed));
         Ok(observed)
@@ -207,6 +208,14 @@ impl Context {
         });
         Ok(name.await?)
     }
+}
+
+/// How many containers of all kinds the pod has.
+fn containers(pod: &Pod) -> usize {
+    let Some(spec) = &pod.spec else { return 0 };
+    let rest =
+        [spec.init_containers.as_ref().map(Vec::len), spec.ephemeral_containers.as_ref().map(Vec::len)];
+    spec.containers.len() + rest.into_iter().flatten().sum::<usize>()
 }
 
 /// Runs the controller until it is dropped.

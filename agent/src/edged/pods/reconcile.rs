@@ -92,6 +92,7 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
             if desired.over && observed.containers.iter().all(|container| !container.is_alive()) {
                 clear::volumes(context, identity).await;
             }
+            let next = moment::earlier(next, observed.settles_at(Timestamp::now()));
             return Ok(requeue(context, moment::earlier(next, done.retry_at)));
         }
         observed = context.observe(pod).await?;

@@ -36,8 +36,8 @@ pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Option<c
         };
         let image = full(image);
         let matching = auths.into_iter().filter(|(server, _)| matches(&place(server), &image));
-        let (server, entry) = matching.max_by_key(|(server, _)| place(server).len())?;
-        Some(auth(server, entry))
+        let (_, entry) = matching.max_by_key(|(server, _)| place(server).len())?;
+        Some(auth(entry))
     })
 }
 
@@ -62,7 +62,7 @@ fn matches(place: &str, image: &str) -> bool {
     image.strip_prefix(place).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn auth(server: String, entry: Entry) -> cri::AuthConfig {
+fn auth(entry: Entry) -> cri::AuthConfig {
     let decoded = STANDARD.decode(&entry.auth).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let pair = decoded.as_deref().and_then(|text| text.split_once(':'));
     let either = |own: String, decoded: Option<&str>| {
@@ -71,7 +71,8 @@ fn auth(server: String, entry: Entry) -> cri::AuthConfig {
     cri::AuthConfig {
         username: either(entry.username, pair.map(|pair| pair.0)),
         password: either(entry.password, pair.map(|pair| pair.1)),
-        server_address: server,
+        // Runtimes would compare it with the image's host, and want a URL for that. It was compared here.
+        server_address: String::new(),
         identity_token: entry.identitytoken,
         registry_token: entry.registrytoken,
         auth: String::new(),

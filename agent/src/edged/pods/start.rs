@@ -11,13 +11,14 @@ use super::{
     act::{Done, held_up_until},
     fetch, hooks, images,
     memory::Blocked,
-    tell,
+    refuse, tell,
 };
 use crate::edged::{
     convert,
     downward::Downward,
     env::{self, Environment},
     events::{Severity, reason},
+    fields::Ability,
     observed::{Observed, Sandbox},
     plan, references,
     status::Waiting,
@@ -97,6 +98,9 @@ async fn start(
     (spec, container, sandbox): (&PodSpec, &Container, &Sandbox),
     (what, target_id): (What<'_>, Option<String>),
 ) -> Result<(), Obstacle> {
+    if let Some(why) = refuse::container(context, container).await {
+        return Err(Obstacle::config(why));
+    }
     let config = context.sandbox_config(pod, sandbox.attempt).await;
     let image = images::ensure(context, pod, identity, container, &config).await?;
     let uid = image.uid.map(|uid| uid.value);
@@ -120,6 +124,7 @@ async fn start(
         step: what.step,
         memory: context.memory,
         target_id,
+        profiles: &context.dirs.seccomp(),
     };
     let wanted = convert::container(pod, container, made);
     let created = context.runtime.create_container(&sandbox.id, wanted, config).await;
@@ -183,6 +188,8 @@ async fn mounts(
     let names = convert::host_names(pod, &context.node_name, &context.dns.domain);
     let (path, ips) = (context.dirs.etc_hosts(identity.uid), sandbox.ips.clone());
     let words = context.dirs.last_words(identity.uid, &container.name, attempt);
+    let recursive =
+        volumes::may_be_recursive(container) && context.runtime.can(Ability::RecursiveReadOnly).await;
     let (context, pod, container) = (context.clone(), pod.clone(), container.clone());
     let done = tokio::task::spawn_blocking(move || {
         // Read each time: it is the node's, and may change.
@@ -190,7 +197,7 @@ async fn mounts(
         let hosts = convert::etc_hosts(&pod, &names, &ips, &nodes);
         write_if_changed(&path, &hosts).map_err(|error| format!("{}: {error}", path.display()))?;
         volumes::make_last_words(&words, attempt).map_err(|error| with_causes(&error))?;
-        let places = Places { dirs: &context.dirs, pod: &pod, etc_hosts: path, last_words: words };
+        let places = Places { dirs: &context.dirs, pod: &pod, etc_hosts: path, last_words: words, recursive };
         volumes::of_container(&places, &container, &environment).map_err(|error| with_causes(&error))
     });
     done.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Obstacle::config)

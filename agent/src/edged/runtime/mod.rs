@@ -14,7 +14,7 @@ use wire::cri::{
 };
 
 use self::counted::Counted;
-use super::{metrics::Operations, names, observed::Observed};
+use super::{fields::Ability, metrics::Operations, names, observed::Observed};
 
 /// No call takes longer, but those that say so; the kubelet's limit.
 const CALL: Duration = Duration::from_secs(120);
@@ -122,6 +122,20 @@ impl Runtime {
     pub(crate) async fn images(&self) -> Result<Vec<cri::Image>> {
         let request = cri::ListImagesRequest::default();
         Ok(limited("ListImages", CALL, self.images.clone().list_images(request)).await?.images)
+    }
+
+    /// Whether the default handler says that it can do this; one that does not answer cannot.
+    pub(crate) async fn can(&self, ability: Ability) -> bool {
+        let answer =
+            limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await;
+        let answer = answer.unwrap_or_default();
+        match ability {
+            Ability::StrictGroups => answer.features.is_some_and(|can| can.supplemental_groups_policy),
+            Ability::RecursiveReadOnly => {
+                let default = answer.runtime_handlers.into_iter().find(|handler| handler.name.is_empty());
+                default.and_then(|handler| handler.features).is_some_and(|can| can.recursive_read_only_mounts)
+            }
+        }
     }
 
     /// All that there is of the pod with this uid.

@@ -16,13 +16,23 @@ enum Stand {
     Stopped(i32),
 }
 
-/// The pod's phase. `Succeeded` and `Failed` are for ever.
+/// The pod's phase. `Succeeded` and `Failed` are for ever, and only said when nothing of the pod can run any more.
 pub(super) fn of(view: &View<'_>, old: &PodStatus, statuses: &Statuses) -> &'static str {
-    match old.phase.as_deref() {
-        Some("Succeeded") => return "Succeeded",
-        Some("Failed") => return "Failed",
-        _ => {}
+    match (old.phase.as_deref(), reached(view, statuses)) {
+        (Some("Succeeded"), _) => "Succeeded",
+        (Some("Failed"), _) => "Failed",
+        (last, "Succeeded" | "Failed")
+            if view.observed.containers.iter().any(|container| container.is_alive()) =>
+        {
+            // A sidecar is still to end.
+            if last == Some("Pending") { "Pending" } else { "Running" }
+        }
+        (_, phase) => phase,
     }
+}
+
+/// What the containers come to.
+fn reached(view: &View<'_>, statuses: &Statuses) -> &'static str {
     let policy = RestartPolicy::of(view.pod);
     let mains: Vec<Stand> = statuses.mains.iter().map(stand).collect();
     let stopped_well = mains.iter().all(|stand| *stand == Stand::Stopped(0));

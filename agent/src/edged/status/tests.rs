@@ -280,6 +280,19 @@ fn a_sidecar_initialises_once_it_has_started() {
 }
 
 #[test]
+fn a_pod_is_over_when_its_last_sidecar_has_ended() {
+    let phase = |sidecar: State, code: i32| {
+        let mut case =
+            Case::new("Never", vec![container("init", 0, sidecar), container("web", 0, exited(code))]);
+        case.pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].restart_policy =
+            Some("Always".into());
+        case.phase()
+    };
+    assert_eq!((phase(running(), 0), phase(running(), 1)), ("Running".into(), "Running".into()));
+    assert_eq!((phase(exited(143), 0), phase(exited(143), 1)), ("Succeeded".into(), "Failed".into()));
+}
+
+#[test]
 fn a_containers_own_policy_decides_whether_the_pod_goes_on() {
     let phase = |own: Option<&str>, code: i32| {
         let mut case =

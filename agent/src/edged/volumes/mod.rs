@@ -1,12 +1,14 @@
 //! A pod's volumes on disk, in the kubelet's layout: `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`.
 //!
 //! [`mod@payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
-//! [`host`] looks at the node's own paths, [`mounts`] puts it all into containers.
+//! [`host`] looks at the node's own paths, [`mounts`] puts it all into containers, of which
+//! [`sub_path`] may see a part only.
 
 mod atomic;
 mod host;
 mod mounts;
 mod payload;
+mod sub_path;
 #[cfg(test)]
 mod tests;
 pub(crate) mod token;
@@ -20,11 +22,12 @@ use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
 
 use self::payload::fs_group;
 pub(crate) use self::{
-    mounts::{Places, of_container},
+    mounts::{Places, may_be_recursive, of_container},
     payload::{Payload, Tokens, payload},
 };
 use super::{
     downward::{self, Downward},
+    fields::{self, Scope},
     names::{self, Dirs},
     references::{Objects, Unmet},
 };
@@ -41,9 +44,12 @@ pub(crate) enum Error {
     /// A token is needed and cannot be had.
     #[error("no token of service account {0:?}: {1}")]
     Token(String, String),
-    /// A volume that this agent does not know.
+    /// A kind of volume, or a part of one, that this agent does not have.
+    #[error("{0}")]
+    Refused(String),
+    /// A volume of a kind that did not exist when this was written.
     #[error(
-        "its type is not supported by this agent: use emptyDir, hostPath, configMap, secret, downwardAPI or projected"
+        "its type is not supported on this node: use emptyDir, hostPath, configMap, secret, downwardAPI or projected"
     )]
     Unsupported,
     /// A name or path that would lead out of the volume.
@@ -113,6 +119,9 @@ fn one(
 ) -> Result<(), Error> {
     if let Some(source) = &volume.host_path {
         return host::check(source);
+    }
+    if let Some(refused) = fields::refused(Scope::Volume, volume).into_iter().next() {
+        return Err(Error::Refused(refused.message));
     }
     let place = place(dirs, downward.pod, volume)?;
     if let Some(source) = &volume.empty_dir {
@@ -213,6 +222,7 @@ fn unmount(dirs: &Dirs, uid: &str) -> Result<(), Error> {
     if !names::is_component(uid) {
         return Err(Error::Escape(uid.chars().take(256).collect()));
     }
+    sub_path::release(&dirs.sub_paths(uid));
     let memory = dirs.volume(uid, "empty-dir", "");
     for entry in std::fs::read_dir(memory).into_iter().flatten().flatten() {
         // Not mounted is the usual case; one that stays mounted makes the removal below fail, and it is tried again.

@@ -1,15 +1,12 @@
 //! Volumes as mounts of one container. Blocks on the disk: a `subPath` is followed.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 use wire::cri;
 
-use super::{Error, atomic, place};
-use crate::edged::{convert::last_words_path, env::Environment, names, names::Dirs};
+use super::{Error, place, sub_path};
+use crate::edged::{convert::last_words_path, env::Environment, names::Dirs};
 
 /// Where everything is.
 pub(crate) struct Places<'a> {
@@ -21,6 +18,18 @@ pub(crate) struct Places<'a> {
     pub(crate) etc_hosts: PathBuf,
     /// The file for the container's last words.
     pub(crate) last_words: PathBuf,
+    /// Whether the runtime can mount read-only with all that is mounted below.
+    pub(crate) recursive: bool,
+}
+
+/// Whether a mount of the container asks for what not every runtime can do.
+pub(crate) fn may_be_recursive(container: &Container) -> bool {
+    container.volume_mounts.iter().flatten().any(wants_recursive)
+}
+
+/// `Enabled` is refused beforehand where the runtime cannot do it, `IfPossible` is not.
+fn wants_recursive(mount: &VolumeMount) -> bool {
+    matches!(mount.recursive_read_only.as_deref(), Some("Enabled" | "IfPossible"))
 }
 
 /// The container's mounts.
@@ -30,8 +39,10 @@ pub(crate) fn of_container(
     environment: &Environment,
 ) -> Result<Vec<cri::Mount>, Error> {
     let mounts = container.volume_mounts.iter().flatten();
-    let mut all =
-        mounts.map(|mount| one(places, mount, environment)).collect::<Result<Vec<cri::Mount>, Error>>()?;
+    let mut all = mounts
+        .enumerate()
+        .map(|(index, mount)| one(places, (container, index), mount, environment))
+        .collect::<Result<Vec<cri::Mount>, Error>>()?;
     // Where the pod has a mount of its own, that counts.
     for (path, file) in [("/etc/hosts", &places.etc_hosts), (last_words_path(container), &places.last_words)]
     {
@@ -39,6 +50,7 @@ pub(crate) fn of_container(
             all.push(cri::Mount {
                 container_path: path.to_owned(),
                 host_path: file.to_string_lossy().into_owned(),
+                selinux_relabel: true,
                 ..Default::default()
             });
         }
@@ -46,7 +58,12 @@ pub(crate) fn of_container(
     Ok(all)
 }
 
-fn one(places: &Places<'_>, mount: &VolumeMount, environment: &Environment) -> Result<cri::Mount, Error> {
+fn one(
+    places: &Places<'_>,
+    (container, index): (&Container, usize),
+    mount: &VolumeMount,
+    environment: &Environment,
+) -> Result<cri::Mount, Error> {
     let volumes = places.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let volume = volumes
         .into_iter()
@@ -60,7 +77,11 @@ fn one(places: &Places<'_>, mount: &VolumeMount, environment: &Environment) -> R
     let expanded = expanded.transpose()?;
     let sub = expanded.as_deref().or(mount.sub_path.as_deref()).filter(|sub| !sub.is_empty());
     let host_path = match sub {
-        Some(sub) => sub_path(&root, sub)?,
+        Some(sub) => {
+            let uid = places.pod.metadata.uid.as_deref().unwrap_or_default();
+            let bound = places.dirs.sub_paths(uid).join(&volume.name).join(&container.name);
+            sub_path::bind(&root, sub, &bound.join(index.to_string()))?
+        }
         None => root,
     };
     let made_from_objects = volume.host_path.is_none() && volume.empty_dir.is_none();
@@ -69,6 +90,9 @@ fn one(places: &Places<'_>, mount: &VolumeMount, environment: &Environment) -> R
         host_path: host_path.to_string_lossy().into_owned(),
         // What is made from objects belongs to the cloud; a container that writes there would only lose it.
         readonly: mount.read_only.unwrap_or(false) || made_from_objects,
+        recursive_read_only: places.recursive && mount.read_only == Some(true) && wants_recursive(mount),
+        // The node's own paths keep the label that they have.
+        selinux_relabel: volume.host_path.is_none(),
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => cri::MountPropagation::PropagationHostToContainer,
             Some("Bidirectional") => cri::MountPropagation::PropagationBidirectional,
@@ -80,29 +104,4 @@ fn one(places: &Places<'_>, mount: &VolumeMount, environment: &Environment) -> R
 
 fn absolute(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
-}
-
-/// The real path of `sub` in the volume; made as a directory when it is not there. Links are followed, but never out of
-/// the volume: its content may be another container's work.
-fn sub_path(root: &Path, sub: &str) -> Result<PathBuf, Error> {
-    let escape = || Error::Escape(sub.chars().take(256).collect());
-    if !names::is_below(Path::new(sub)) {
-        return Err(escape());
-    }
-    let root = fs::canonicalize(root).map_err(Error::io(root))?;
-    let mut at = root.clone();
-    for part in Path::new(sub).components() {
-        let next = at.join(part);
-        at = match fs::canonicalize(&next) {
-            Ok(real) if real.starts_with(&root) => real,
-            Ok(_) => return Err(escape()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&next).is_err() => {
-                fs::create_dir(&next).map_err(Error::io(&next))?;
-                atomic::set_mode(&next, 0o777)?;
-                next
-            }
-            Err(error) => return Err(Error::io(next)(error)),
-        };
-    }
-    Ok(at)
 }

@@ -54,7 +54,7 @@ impl World {
     fn mounts(&self, mounts: serde_json::Value) -> Result<Vec<(String, bool)>, Error> {
         let container = serde_json::from_value(json!({"name": "c", "volumeMounts": mounts})).unwrap();
         let (etc_hosts, last_words) = ("/hosts".into(), "/words".into());
-        let places = Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts, last_words };
+        let places = Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts, last_words, recursive: false };
         let mut all = of_container(&places, &container, &Environment::default())?;
         let own: Vec<String> = all.split_off(all.len() - 2).into_iter().map(|m| m.container_path).collect();
         assert_eq!(own, ["/etc/hosts", "/dev/termination-log"]);
@@ -104,12 +104,27 @@ fn files_stay_when_their_object_cannot_be_had_any_more() {
 
 #[test]
 fn items_choose_paths_and_modes() {
-    let world = World::new(json!([{"name": "v", "configMap": {"name": "cm", "defaultMode": 0o400,
-        "items": [{"key": "a.conf", "path": "deep/x"}, {"key": "b.conf", "path": "y", "mode": 0o644}]}}]));
+    let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm", "defaultMode": 0o400,
+        "items": [{"key": "a.conf", "path": "deep/x"}, {"key": "b.conf", "path": "y", "mode": 0o644}]}},
+        {"name": "d", "downwardAPI": {"defaultMode": 0o440, "items": [
+            {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}},
+            {"path": "uid", "mode": 0o404, "fieldRef": {"fieldPath": "metadata.uid"}}]}},
+        {"name": "s", "secret": {"secretName": "s", "items": [{"key": "k", "path": "deep/k"}]}}]));
+    world.objects.insert(
+        Reference::Secret("s".into()),
+        Fetched::Found(Arc::new(
+            [("k".to_owned(), b"v".to_vec()), ("other".to_owned(), b"w".to_vec())].into(),
+        )),
+    );
     world.set_up().unwrap();
-    let mode =
-        |path: &str| fs::metadata(world.volume("configmap").join(path)).unwrap().permissions().mode() & 0o777;
+    let of = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mode = |path: &str| of(world.volume("configmap").join(path));
     assert_eq!((mode("deep/x"), mode("y")), (0o400, 0o644));
+    let own = world.dirs().volume("u-1", "downward-api", "d");
+    assert_eq!((of(own.join("name")), of(own.join("uid"))), (0o440, 0o404));
+    let secret = world.dirs().volume("u-1", "secret", "s");
+    assert_eq!(fs::read_to_string(secret.join("deep/k")).unwrap(), "v");
+    assert!(!secret.join("other").exists());
     assert_eq!(fs::read_to_string(world.volume("configmap").join("deep/x")).unwrap(), "one");
 }
 
@@ -129,7 +144,10 @@ fn what_is_missing_or_leads_out_is_named() {
             json!({"configMap": {"name": "cm", "items": [{"key": "a.conf", "path": "..data"}]}}),
             "leads out of the volume",
         ),
-        (json!({"nfs": {"path": "/x", "server": "y"}}), "not supported by this agent"),
+        (
+            json!({"nfs": {"path": "/x", "server": "y"}}),
+            "nfs is not supported on this node: mount it on the node and use a hostPath volume",
+        ),
         (json!({"hostPath": {"path": "/dev/null", "type": "Directory"}}), "/dev/null is not a directory"),
         (json!({"hostPath": {"path": "/a/../b"}}), "leads out of the volume"),
         (
@@ -230,13 +248,21 @@ fn host_paths_are_made_where_that_is_asked_for() {
 
 #[test]
 fn a_sub_path_is_made_and_never_leads_out() {
+    use std::os::unix::fs::MetadataExt;
     let world = World::new(json!([{"name": "v", "emptyDir": {}}]));
     world.set_up().unwrap();
     let volume = fs::canonicalize(world.volume("empty-dir")).unwrap();
     let mount =
         |sub: &str| world.mounts(json!([{"name": "v", "mountPath": "/x", "subPath": sub, "readOnly": true}]));
-    assert_eq!(mount("a/b").unwrap(), [(volume.join("a/b").to_string_lossy().into_owned(), true)]);
-    assert!(volume.join("a/b").is_dir());
+    // Bound elsewhere, where mounting is allowed: the same directory all the same.
+    let inode = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).unwrap();
+    let leads_to = |sub: &str, wanted: &str| {
+        let found = mount(sub).unwrap();
+        assert_eq!(inode(Path::new(&found[0].0)), inode(&volume.join(wanted)), "{sub}");
+        assert!(found[0].1);
+    };
+    leads_to("a/b", "a/b");
+    assert_eq!(fs::metadata(volume.join("a/b")).unwrap().permissions().mode() & 0o777, 0o777);
     std::os::unix::fs::symlink("/etc", volume.join("out")).unwrap();
     std::os::unix::fs::symlink("/nowhere", volume.join("dangling")).unwrap();
     std::os::unix::fs::symlink("a", volume.join("in")).unwrap();
@@ -244,9 +270,27 @@ fn a_sub_path_is_made_and_never_leads_out() {
         assert!(matches!(mount(bad), Err(Error::Escape(_))), "{bad}");
     }
     assert!(mount("dangling").is_err());
-    assert_eq!(mount("in/b").unwrap()[0].0, volume.join("a/b").to_string_lossy());
+    leads_to("in/b", "a/b");
+    fs::write(volume.join("file"), "text").unwrap();
+    leads_to("file", "file");
     let expr = json!([{"name": "v", "mountPath": "/x", "subPathExpr": "$(NONE)"}]);
     assert!(matches!(world.mounts(expr), Err(Error::Variable(_))));
     let none = world.mounts(json!([{"name": "w", "mountPath": "/x"}]));
     assert!(matches!(none, Err(Error::NoVolume(_))));
+    tear_down(&world.dirs(), "u-1").unwrap();
+    assert!(!world.dirs().pod("u-1").exists(), "nothing stays mounted");
+}
+
+#[test]
+fn a_missing_object_is_left_out_of_a_projection() {
+    let sources = |optional: bool| {
+        let none = |kind: &str| json!({kind: {"name": "none", "optional": optional}});
+        json!([{"name": "v", "projected": {"sources": [none("configMap"), none("secret"),
+            {"configMap": {"name": "cm", "optional": true, "items": [{"key": "a.conf", "path": "a"}, {"key": "none", "path": "n"}]}}]}}])
+    };
+    let world = World::new(sources(true));
+    world.set_up().unwrap();
+    assert_eq!(seen(&world.volume("projected")), pairs(&[("a", "one")]));
+    assert!(World::new(sources(false)).set_up().unwrap_err().contains("configmap \"none\" not found"));
+    World::new(json!([{"name": "v", "secret": {"secretName": "none", "optional": true}}])).set_up().unwrap();
 }

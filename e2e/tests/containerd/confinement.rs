@@ -1,0 +1,194 @@
+//! What a container may do beyond its user and its capabilities.
+
+use std::fs;
+
+use e2e::containerd::{IMAGE, RealRig};
+use serde_json::{Value, json};
+
+use crate::{
+    case::{Case, apply, check, leaves_nothing, pod},
+    probes::wait_event,
+};
+
+fn own(context: Value) -> Value {
+    json!({"containers": [{"securityContext": context}]})
+}
+
+/// Waits until the first container waits with this text.
+pub(crate) fn waits_with(rig: &RealRig, name: &str, reason: &str, text: &str) -> anyhow::Result<()> {
+    rig.wait_pod(name, |pod| {
+        let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
+        let said = waiting["message"].as_str().unwrap_or_default();
+        match waiting["reason"] == reason && said.contains(text) {
+            true => Ok(()),
+            false => Err(format!("waiting is not {reason} with {text:?}")),
+        }
+    })
+    .map(drop)
+}
+
+#[test]
+fn profiles_devices_and_groups() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let profiles = rig.directory.path().join("node/kubelet/seccomp");
+    fs::create_dir_all(profiles.join("deep"))?;
+    // chmod fails with EPERM, all else is as ever
+    let profile = json!({"defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{"names": ["chmod", "fchmodat", "fchmodat2"], "action": "SCMP_ACT_ERRNO"}]});
+    fs::write(profiles.join("deep/no-chmod.json"), profile.to_string())?;
+    let local = json!({"type": "Localhost", "localhostProfile": "deep/no-chmod.json"});
+    let masked = "grep -c ' /proc/sys ' /proc/mounts || true";
+    check(
+        &rig,
+        &[
+            Case {
+                name: "local",
+                spec: own(json!({"seccompProfile": local})),
+                inside: vec![
+                    ("chmod 700 /tmp 2>/dev/null || echo refused", "refused"),
+                    ("grep ^Seccomp: /proc/1/status | cut -f2", "2"),
+                ],
+            },
+            Case {
+                name: "local-pod",
+                spec: json!({"securityContext": {"seccompProfile": local}, "containers": [{}]}),
+                inside: vec![("chmod 700 /tmp 2>/dev/null || echo refused", "refused")],
+            },
+            Case {
+                name: "unconfined",
+                spec: own(
+                    json!({"seccompProfile": {"type": "Unconfined"}, "appArmorProfile": {"type": "Unconfined"}}),
+                ),
+                inside: vec![("grep ^Seccomp: /proc/1/status | cut -f2", "0")],
+            },
+            Case { name: "masked", spec: own(json!({"procMount": "Default"})), inside: vec![(masked, "1")] },
+            Case {
+                name: "unmasked",
+                spec: own(json!({"procMount": "Unmasked"})),
+                inside: vec![(masked, "0")],
+            },
+            Case {
+                name: "devices",
+                spec: json!({
+                    "volumes": [{"name": "kmsg", "hostPath": {"path": "/dev/kmsg", "type": "CharDevice"}}],
+                    "containers": [{"securityContext": {"privileged": true}, "volumeMounts": [{"name": "kmsg", "mountPath": "/dev/e2e"}]}],
+                }),
+                inside: vec![(
+                    "test -c /dev/e2e && test -c /dev/kmsg && head -c 0 /dev/e2e && echo opened",
+                    "opened",
+                )],
+            },
+            Case {
+                name: "terminal",
+                spec: json!({"containers": [{"tty": true, "stdin": true, "stdinOnce": true, "command": ["sh", "-c", "tty > /tmp/tty; trap 'exit 0' TERM; sleep 2147483647 & wait"]}]}),
+                inside: vec![("cat /tmp/tty", "/dev/pts/0")],
+            },
+        ],
+    )?;
+    groups_of_files(&rig)?;
+    leaves_nothing(&rig)
+}
+
+/// Volumes belong to the pod's group.
+fn groups_of_files(rig: &RealRig) -> anyhow::Result<()> {
+    let mounts = json!([{"name": "empty", "mountPath": "/empty"}, {"name": "keys", "mountPath": "/keys"}]);
+    let group = |name: &'static str, context: Value, inside: Vec<(&'static str, &'static str)>| Case {
+        name,
+        spec: json!({
+            "securityContext": context,
+            "volumes": [{"name": "empty", "emptyDir": {}}, {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 256}}],
+            "containers": [{"volumeMounts": mounts}],
+        }),
+        inside,
+    };
+    apply(
+        rig,
+        &[
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"k": "v"}}),
+        ],
+    )?;
+    check(
+        rig,
+        &[
+            group(
+                "grouped",
+                json!({"runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 4000, "fsGroupChangePolicy": "OnRootMismatch", "supplementalGroups": [3000], "supplementalGroupsPolicy": "Merge"}),
+                vec![
+                    ("stat -c '%g %a' /empty", "4000 2777"),
+                    ("stat -L -c '%g %a' /keys/k", "4000 440"),
+                    ("touch /empty/x && stat -c '%u %g' /empty/x", "1000 4000"),
+                    ("cat /keys/k", "v"),
+                    ("id -G", "2000 3000 4000"),
+                ],
+            ),
+            group(
+                "ungrouped",
+                json!({"runAsUser": 1000}),
+                vec![("cat /keys/k 2>/dev/null || echo refused", "refused")],
+            ),
+        ],
+    )
+}
+
+#[test]
+fn confinement_that_cannot_be() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let sysctl = |name: &str, value: &str| json!({"securityContext": {"sysctls": [{"name": name, "value": value}]}, "containers": [{}]});
+    let armoured = own(json!({"appArmorProfile": {"type": "RuntimeDefault"}}));
+    apply(
+        &rig,
+        &[
+            pod("unsafe", &sysctl("net.core.somaxconn", "9")),
+            pod(
+                "no-profile",
+                &own(json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "none.json"}})),
+            ),
+            pod("no-class", &json!({"runtimeClassName": "nowhere", "containers": [{}]})),
+            pod("class", &json!({"runtimeClassName": "runc", "containers": [{}]})),
+            pod("armoured", &armoured),
+            pod(
+                "strict",
+                &json!({"securityContext": {"supplementalGroupsPolicy": "Strict"}, "containers": [{}]}),
+            ),
+            pod(
+                "long-name",
+                &json!({"hostname": "a".repeat(50), "subdomain": "b".repeat(50), "setHostnameAsFQDN": true, "containers": [{}]}),
+            ),
+            pod("odd-limits", &json!({"containers": [{"resources": {"limits": {"memory": "1k"}}}]})),
+            pod("fine", &json!({"containers": [{"image": IMAGE}]})),
+        ],
+    )?;
+    for name in ["fine", "class"] {
+        rig.wait_ready(name)?;
+    }
+    let mut failed = vec![("unsafe", "SysctlForbidden")];
+    let refused = [
+        ("no-class", "nowhere"),
+        ("long-name", "is too long (64 is the max"),
+        ("strict", "securityContext.supplementalGroupsPolicy: Strict is not supported on this node"),
+    ];
+    // where the kernel has AppArmor, the runtime's own profile is there too
+    let kernel = fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
+    if kernel.starts_with('Y') {
+        rig.wait_ready("armoured")?;
+    } else {
+        failed.push(("armoured", "AppArmor"));
+    }
+    for (name, reason) in failed {
+        let seen = rig.wait_phase(name, "Failed")?;
+        anyhow::ensure!(seen["status"]["reason"] == reason, "{name}: {}", seen["status"]);
+    }
+    for (name, text) in refused {
+        waits_with(&rig, name, "ContainerCreating", text)?;
+        wait_event(&rig, name, "FailedCreatePodSandBox", text)?;
+    }
+    waits_with(&rig, "no-profile", "CreateContainerError", "none.json")
+        .or_else(|_| waits_with(&rig, "no-profile", "RunContainerError", "none.json"))?;
+    wait_event(&rig, "no-profile", "Failed", "none.json")?;
+    rig.wait_pod("odd-limits", |pod| {
+        let state = &pod["status"]["containerStatuses"][0];
+        let told = state.to_string().contains("memory");
+        if told { Ok(()) } else { Err("impossible limits are not told".into()) }
+    })?;
+    leaves_nothing(&rig)
+}

@@ -1,0 +1,205 @@
+//! Lifecycle hooks, limits on time, and last words.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use anyhow::ensure;
+use e2e::{
+    containerd::{IMAGE, RealRig},
+    until,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    case::{apply, leaves_nothing, pod},
+    probes::wait_event,
+    server::HttpServer,
+};
+
+const FOREVER: &str = "trap 'exit 0' TERM; sleep 2147483647 & wait";
+
+fn shell(words: &str) -> Value {
+    json!(["sh", "-c", words])
+}
+
+fn gone(rig: &RealRig, name: &str) -> anyhow::Result<()> {
+    until(&format!("the end of {name}"), || match rig.pod(name) {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+}
+
+#[test]
+fn hooks_of_every_kind() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let server = HttpServer::start()?;
+    let host = rig.directory.path().join("notes");
+    fs::create_dir(&host)?;
+    let with = |name: &str, lifecycle: Value| {
+        pod(
+            name,
+            &json!({
+                "hostNetwork": true,
+                "terminationGracePeriodSeconds": 20,
+                "volumes": [{"name": "n", "hostPath": {"path": host}}],
+                "containers": [{"lifecycle": lifecycle, "command": shell(FOREVER), "volumeMounts": [{"name": "n", "mountPath": "/n"}]}],
+            }),
+        )
+    };
+    let exec = |words: &str| json!({"exec": {"command": shell(words)}});
+    let get = |path: &str| json!({"httpGet": {"port": server.port, "path": path}});
+    let tcp = json!({"tcpSocket": {"port": server.port}});
+    apply(
+        &rig,
+        &[
+            with(
+                "exec",
+                json!({"postStart": exec("echo began > /n/exec"), "preStop": exec("echo ends >> /n/exec")}),
+            ),
+            with("http", json!({"postStart": get("/began"), "preStop": get("/ends")})),
+            with(
+                "sleep",
+                json!({"postStart": {"sleep": {"seconds": 1}}, "preStop": {"sleep": {"seconds": 2}}}),
+            ),
+            with("tcp", json!({"postStart": tcp})),
+            with("broken", json!({"postStart": exec("exit 7")})),
+        ],
+    )?;
+    for name in ["exec", "http", "sleep", "tcp"] {
+        rig.wait_ready(name)?;
+    }
+    ensure!(fs::read_to_string(host.join("exec"))? == "began\n", "postStart did not run");
+    ensure!(
+        server.asked("GET /began").is_some() && server.asked("GET /ends").is_none(),
+        "the hooks' requests"
+    );
+    wait_event(&rig, "broken", "FailedPostStartHook", "PostStartHook failed")?;
+    rig.wait_pod("broken", |pod| {
+        let count = pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap_or_default();
+        if count >= 1 { Ok(()) } else { Err("it goes on without its hook".into()) }
+    })?;
+    let asked = Instant::now();
+    rig.cloud.kubectl.run(&["delete", "pod", "exec", "http", "sleep", "--wait=false"])?;
+    for name in ["exec", "http"] {
+        gone(&rig, name)?;
+    }
+    ensure!(fs::read_to_string(host.join("exec"))? == "began\nends\n", "preStop did not run");
+    ensure!(server.asked("GET /ends").is_some(), "preStop did not ask");
+    gone(&rig, "sleep")?;
+    ensure!(asked.elapsed() >= Duration::from_secs(2), "preStop did not sleep");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn a_pod_has_its_time_and_no_more() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    apply(
+        &rig,
+        &[pod("short", &json!({"activeDeadlineSeconds": 2, "containers": [{"command": shell(FOREVER)}]}))],
+    )?;
+    let seen = rig.wait_phase("short", "Failed")?;
+    ensure!(seen["status"]["reason"] == "DeadlineExceeded", "{}", seen["status"]);
+    wait_event(
+        &rig,
+        "short",
+        "DeadlineExceeded",
+        "Pod was active on the node longer than the specified deadline",
+    )?;
+    ensure!(rig.containerd.cri.running()?.is_empty(), "a container goes on after the pod's time");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn last_words() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let says = |name: &str, words: &str, more: Value| {
+        let mut container = json!({"command": shell(words)});
+        if let (Value::Object(container), Value::Object(more)) = (&mut container, more) {
+            container.extend(more);
+        }
+        pod(name, &json!({"restartPolicy": "Never", "containers": [container]}))
+    };
+    let fallback = json!({"terminationMessagePolicy": "FallbackToLogsOnError"});
+    let much = "head -c 10000 /dev/zero | tr '\\0' a";
+    let four = |name: &str| json!({"name": name, "image": IMAGE, "command": shell(&format!("{much} > /dev/termination-log"))});
+    let many = json!({"restartPolicy": "Never", "containers": [four("a"), four("b"), four("c"), four("d")]});
+    apply(
+        &rig,
+        &[
+            says("file", "echo -n goodbye > /dev/termination-log; exit 1", json!({})),
+            says(
+                "place",
+                "echo -n here > /tmp/words; exit 1",
+                json!({"terminationMessagePath": "/tmp/words"}),
+            ),
+            says("log", "for i in $(seq 100); do echo line $i; done; exit 1", fallback.clone()),
+            says("well", "echo all is well", fallback.clone()),
+            says("own", "echo no; echo -n own > /dev/termination-log; exit 1", fallback),
+            says("much", &format!("{much} > /dev/termination-log"), json!({})),
+            pod("many", &many),
+        ],
+    )?;
+    let words = |name: &str, index: usize| {
+        let seen = rig.wait_pod(name, |pod| {
+            let ended = pod["status"]["containerStatuses"][index]["state"]["terminated"].is_object();
+            if ended { Ok(()) } else { Err("it has not ended".into()) }
+        })?;
+        let message = &seen["status"]["containerStatuses"][index]["state"]["terminated"]["message"];
+        anyhow::Ok(message.as_str().unwrap_or_default().to_owned())
+    };
+    for (name, expected) in [("file", "goodbye"), ("place", "here"), ("well", ""), ("own", "own")] {
+        ensure!(words(name, 0)? == expected, "{name}: {:?}", words(name, 0)?);
+    }
+    let log = words("log", 0)?;
+    ensure!(log.starts_with("line 21\n") && log.ends_with("line 100\n"), "the last 80 lines: {log:?}");
+    ensure!(words("much", 0)?.len() == 4096, "too many words: {}", words("much", 0)?.len());
+    for index in 0..4 {
+        ensure!(words("many", index)?.len() == 3072, "a share of words: {}", words("many", index)?.len());
+    }
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn sidecars_are_restarted_and_hold_up_nothing() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let sidecar = |name: &str, words: &str, more: Value| {
+        let mut container =
+            json!({"name": name, "image": IMAGE, "restartPolicy": "Always", "command": shell(words)});
+        if let (Value::Object(container), Value::Object(more)) = (&mut container, more) {
+            container.extend(more);
+        }
+        container
+    };
+    let startup =
+        json!({"startupProbe": {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}});
+    apply(
+        &rig,
+        &[
+            // each waits for the start of the one before
+            pod(
+                "served",
+                &json!({
+                    "restartPolicy": "Never",
+                    "initContainers": [sidecar("slow", &format!("sleep 1; touch /tmp/up; {FOREVER}"), startup)],
+                    "containers": [{"command": shell("sleep 3; exit 0")}],
+                }),
+            ),
+            pod(
+                "stubborn",
+                &json!({"initContainers": [sidecar("dies", "sleep 1; exit 3", json!({}))], "containers": [{"command": shell(FOREVER)}]}),
+            ),
+        ],
+    )?;
+    let seen = rig.wait_pod("stubborn", |pod| {
+        let status = &pod["status"]["initContainerStatuses"][0];
+        let count = status["restartCount"].as_u64().unwrap_or_default();
+        if count >= 1 { Ok(()) } else { Err("the sidecar is not restarted".into()) }
+    })?;
+    ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 0, "{}", seen["status"]);
+    let seen = rig.wait_phase("served", "Succeeded")?;
+    let side = &seen["status"]["initContainerStatuses"][0]["state"]["terminated"];
+    ensure!(side.is_object(), "the sidecar goes on after the pod: {}", seen["status"]);
+    leaves_nothing(&rig)
+}

@@ -1,0 +1,90 @@
+//! What a probe finds is in the API at once.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::json;
+use tests::{World, manifests::pod};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+/// How often the answer changes.
+const CHANGES: usize = 5;
+/// From the server's answer to the status in the cloud, through agent and hub; the median counts, since the machine may
+/// have other things to do.
+const EFFECT: Duration = Duration::from_millis(100);
+
+/// Says 200 or 503, and when it first said so after a change.
+struct Server {
+    well: AtomicBool,
+    said: Mutex<Option<Instant>>,
+}
+
+impl Server {
+    async fn run(self: Arc<Self>, listener: TcpListener) {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let status = if self.well.load(Ordering::SeqCst) { "200 OK" } else { "503 Service Unavailable" };
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let _ = stream.write_all(answer.as_bytes()).await;
+            self.said.lock().unwrap().get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn change(&self, well: bool) {
+        self.well.store(well, Ordering::SeqCst);
+        *self.said.lock().unwrap() = None;
+    }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_probes_answer_is_in_the_status_at_once() {
+    let world = World::new(1).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = Arc::new(Server { well: AtomicBool::new(true), said: Mutex::default() });
+    tokio::spawn(server.clone().run(listener));
+    let mut manifest = pod("probed", Some("edge-1"));
+    manifest["spec"]["containers"][0]["readinessProbe"] =
+        json!({"httpGet": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1, "failureThreshold": 1});
+    world.run(&manifest).await;
+    let pods = Api::<Pod>::default_namespaced(world.client());
+    let mut watch = pin!(watcher(pods, watcher::Config::default()).default_backoff().applied_objects());
+    let mut took = Vec::new();
+    for change in 0..CHANGES {
+        let well = change % 2 == 1;
+        server.change(well);
+        let seen = async {
+            while let Some(Ok(pod)) = watch.next().await {
+                if is_ready(&pod) == well {
+                    return Instant::now();
+                }
+            }
+            panic!("the watch has ended");
+        };
+        let seen =
+            tokio::time::timeout(Duration::from_secs(30), seen).await.expect("the status follows the probe");
+        took.push(seen - server.said.lock().unwrap().expect("the probe has asked"));
+    }
+    took.sort();
+    assert!(took[CHANGES / 2] <= EFFECT, "from answer to status: {took:?}");
+}
