@@ -29,7 +29,7 @@ fn filter() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
     fn the_tree_finds_what_matching_finds(
         steps in prop::collection::vec((filter(), 0..4_u64, any::<bool>()), 1..24),

@@ -84,7 +84,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
     #[test]
     fn matching_is_the_models(filter in filter(), topic in topic()) {
         let (text, name) = (filter.join("/"), topic.join("/"));

@@ -1,0 +1,117 @@
+//! A broker for one test, and a client that speaks bytes.
+
+use std::{future::Future, net::SocketAddr, time::Duration};
+
+use mqtt::{Config, Handle, Listener};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything takes that works, on a machine that does something else as well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running broker; it ends with this value.
+pub(crate) struct Broker {
+    pub(crate) handle: Handle,
+    pub(crate) address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), mqtt::Error>>,
+}
+
+/// A broker's configuration with one plain listener on a free port.
+pub(crate) fn plain() -> Config {
+    let listeners = vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls: None }];
+    Config { listeners, ..Config::default() }
+}
+
+impl Broker {
+    pub(crate) async fn start(config: Config) -> Self {
+        let (handle, task) = mqtt::bind(config).await.unwrap();
+        let stop = CancellationToken::new();
+        let address = handle.addresses()[0];
+        Self { address, handle, stop: stop.clone(), task: tokio::spawn(task.run(stop)) }
+    }
+
+    /// Ends in order.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        within("the broker's end", self.task).await.unwrap().unwrap();
+    }
+}
+
+/// Waits for `future`, and says what was waited for if it takes too long.
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    let mut tick = tokio::time::interval(Duration::from_millis(5));
+    within(what, async {
+        while !condition() {
+            tick.tick().await;
+        }
+    })
+    .await;
+}
+
+/// A client that sends and expects bytes.
+pub(crate) struct Raw {
+    stream: TcpStream,
+}
+
+impl Raw {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        Self { stream: TcpStream::connect(address).await.unwrap() }
+    }
+
+    /// Connects with `connect` and reads the CONNACK.
+    pub(crate) async fn connect(address: SocketAddr, connect: &[u8]) -> Self {
+        let mut raw = Self::open(address).await;
+        raw.send(connect).await;
+        let answer = raw.packet().await.expect("a CONNACK");
+        assert_eq!((answer[0], answer[3]), (0x20, 0), "{answer:02x?}");
+        raw
+    }
+
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// The next packet, whole; none if the connection was closed.
+    pub(crate) async fn packet(&mut self) -> Option<Vec<u8>> {
+        within("a packet", async {
+            let mut packet = vec![self.stream.read_u8().await.ok()?];
+            let (mut length, mut shift) = (0_usize, 0);
+            loop {
+                let byte = self.stream.read_u8().await.ok()?;
+                packet.push(byte);
+                length |= usize::from(byte & 0x7F) << shift;
+                shift += 7;
+                if byte & 0x80 == 0 {
+                    break;
+                }
+            }
+            let start = packet.len();
+            packet.resize(start + length, 0);
+            self.stream.read_exact(&mut packet[start..]).await.ok()?;
+            Some(packet)
+        })
+        .await
+    }
+
+    /// The next packet is `expected`.
+    pub(crate) async fn expect(&mut self, expected: &[u8]) {
+        let packet = self.packet().await;
+        assert_eq!(packet.as_deref(), Some(expected), "\n got {packet:02x?}\nwant {expected:02x?}");
+    }
+
+    /// The connection was closed without another word.
+    pub(crate) async fn closed(&mut self) {
+        let packet = self.packet().await;
+        assert!(packet.is_none(), "{packet:02x?}");
+    }
+}
