@@ -113,7 +113,12 @@ impl Access {
             let user = rule.user.as_deref().is_none_or(|user| who.user.as_deref() == Some(user));
             let about = rule.action == action || rule.action == Action::All;
             // A refusal stands for whatever it touches, a permission only for what it covers whole.
-            user && about && if rule.allow { covers(&rule.filter, filter, who) } else { touches(&rule.filter, filter, who) }
+            user && about
+                && if rule.allow {
+                    covers(&rule.filter, filter, who)
+                } else {
+                    touches(&rule.filter, filter, who)
+                }
         };
         self.rules.is_empty() || self.rules.iter().find(fits).is_some_and(|rule| rule.allow)
     }
@@ -135,7 +140,8 @@ fn same(pattern: &str, level: &str, who: &Identity) -> bool {
             () if parts.starts_with("%c") => (&*who.client, 2),
             () if parts.starts_with("%u") => (user, 2),
             () => {
-                let length = parts.char_indices().skip(1).find(|(_, c)| *c == '%').map_or(parts.len(), |(at, _)| at);
+                let length =
+                    parts.char_indices().skip(1).find(|(_, c)| *c == '%').map_or(parts.len(), |(at, _)| at);
                 (&parts[..length], length)
             }
         };
@@ -210,7 +216,10 @@ mod tests {
         assert!(!access.may_subscribe(&thermometer, "$hw/events/device/+/twin/update/delta"));
         assert!(!access.may_subscribe(&thermometer, "#"));
         assert!(access.may_subscribe(&who("x", Some("ops")), "a/#"));
-        assert!(!access.may_subscribe(&who("x", Some("ops")), "$hw/#"), "# is not about topics of the system");
+        assert!(
+            !access.may_subscribe(&who("x", Some("ops")), "$hw/#"),
+            "# is not about topics of the system"
+        );
     }
 
     #[test]
@@ -241,6 +250,10 @@ mod tests {
         }
         assert_eq!(access.authenticate(None, None, None), Err(Reason::NotAuthorized));
         assert_eq!(access.authenticate(Some("cn".into()), None, None), Ok(Some("cn".into())));
-        assert_eq!(Access::default().authenticate(None, Some("ops"), None), Ok(None), "a name nobody checked");
+        assert_eq!(
+            Access::default().authenticate(None, Some("ops"), None),
+            Ok(None),
+            "a name nobody checked"
+        );
     }
 }

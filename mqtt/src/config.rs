@@ -62,6 +62,8 @@ pub struct Limits {
     pub queued_bytes: usize,
     /// The bytes kept for all sessions.
     pub total_queued_bytes: usize,
+    /// How long a connected subscriber whose queue is full may hold up those who publish to it above QoS 0.
+    pub patience: Duration,
     /// Bytes written to one client and not yet taken by its socket.
     pub buffered_bytes: usize,
     /// Retained messages.
@@ -91,6 +93,7 @@ impl Default for Limits {
             queued_messages: 1000,
             queued_bytes: 4 * MIB,
             total_queued_bytes: 64 * MIB,
+            patience: Duration::from_secs(10),
             buffered_bytes: MIB,
             retained_messages: 10_000,
             retained_bytes: 16 * MIB,

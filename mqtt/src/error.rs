@@ -58,7 +58,7 @@ pub enum PublishError {
     /// Not a topic name, or not a filter.
     #[error("the topic cannot be used")]
     Topic(#[source] Fault),
-    /// A subscriber has had no room for ten seconds.
+    /// A subscriber has had no room for [`Limits::patience`](crate::Limits::patience).
     #[error("a subscriber's queue is full; it takes too few messages")]
     Full,
     /// The broker has ended.

@@ -24,7 +24,8 @@ pub struct Handle {
 
 impl Handle {
     /// Publishes. At QoS 0 it returns when the broker has the message; above, when every persistent subscriber's copy is on
-    /// disk and every receiver of this process has it, or [`PublishError::Full`] after ten seconds.
+    /// disk and every receiver of this process has it, or [`PublishError::Full`] after
+    /// [`Limits::patience`](crate::Limits::patience).
     ///
     /// A task that empties a [`Subscription`] should not itself publish above QoS 0 to that subscription's topics: it would
     /// wait for itself.

@@ -67,6 +67,7 @@ impl Message {
 
     /// The seconds left at `now`, rounded up, as MQTT 5 sends them.
     pub(crate) fn seconds_left(&self, now: u64) -> Option<u32> {
-        self.expires.map(|expires| u32::try_from(expires.saturating_sub(now).div_ceil(1000)).unwrap_or(u32::MAX))
+        self.expires
+            .map(|expires| u32::try_from(expires.saturating_sub(now).div_ceil(1000)).unwrap_or(u32::MAX))
     }
 }

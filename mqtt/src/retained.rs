@@ -91,7 +91,8 @@ mod tests {
         for topic in ["a", "a/b", "a/c", "ab", "$hw/a"] {
             retained.keep(message(topic, "x"));
         }
-        let found = |filter| retained.matching(filter).iter().map(|m| m.topic.to_string()).collect::<Vec<_>>();
+        let found =
+            |filter| retained.matching(filter).iter().map(|m| m.topic.to_string()).collect::<Vec<_>>();
         assert_eq!(found("a/#"), ["a", "a/b", "a/c"]);
         assert_eq!(found("a/+"), ["a/b", "a/c"]);
         assert_eq!(found("+"), ["a", "ab"]);

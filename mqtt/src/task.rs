@@ -82,7 +82,12 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
     let addresses = listening.iter().map(|listening| listening.address).collect();
     let (sender, commands) = mpsc::channel(COMMANDS);
     let room = Arc::new(Notify::new());
-    let handle = Handle { commands: sender.clone(), counters: Arc::clone(&counters), room: Arc::clone(&room), addresses };
+    let handle = Handle {
+        commands: sender.clone(),
+        counters: Arc::clone(&counters),
+        room: Arc::clone(&room),
+        addresses,
+    };
     let door = Door::new(limits, counters, sender);
     Ok((handle, Task { core, store, commands, room, listening, door, clock }))
 }
@@ -112,7 +117,8 @@ impl Task {
     async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let mut turn = Vec::with_capacity(TURN);
         loop {
-            let wake = self.core.wake().map(|when| Duration::from_millis(when.saturating_sub(self.clock.now())));
+            let wake =
+                self.core.wake().map(|when| Duration::from_millis(when.saturating_sub(self.clock.now())));
             // Every arm is cancel-safe: messages stay in the channel, the token stays cancelled, a notification is kept.
             tokio::select! {
                 biased;

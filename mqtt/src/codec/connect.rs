@@ -73,8 +73,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
     let client = reader.string()?.into();
     let will = if flags & WILL == 0 { None } else { Some(read_will(reader, version, flags)?) };
     let user = if flags & USER == 0 { None } else { Some(reader.string()?.into()) };
-    let password =
-        if flags & PASSWORD == 0 { None } else { Some(Bytes::copy_from_slice(reader.binary()?)) };
+    let password = if flags & PASSWORD == 0 { None } else { Some(Bytes::copy_from_slice(reader.binary()?)) };
     reader.end()?;
     let clean = flags & CLEAN != 0;
     let lasting = if clean { 0 } else { u32::MAX };
@@ -100,7 +99,9 @@ fn version(reader: &mut Reader<'_>) -> Result<Version, Fault> {
     match (name, reader.byte()?) {
         ("MQTT", 4) => Ok(Version::V311),
         ("MQTT", 5) => Ok(Version::V5),
-        ("MQTT" | "MQIsdp", _) => Err(Fault::new(Reason::UnsupportedVersion, "only MQTT 3.1.1 and 5 are spoken")),
+        ("MQTT" | "MQIsdp", _) => {
+            Err(Fault::new(Reason::UnsupportedVersion, "only MQTT 3.1.1 and 5 are spoken"))
+        }
         _ => Err(Fault::malformed("the protocol's name is not MQTT")),
     }
 }

@@ -2,11 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{
-    Version,
-    properties::id,
-    read::VARINT_MAX,
-};
+use super::{Version, properties::id, read::VARINT_MAX};
 use crate::{
     message::{Message, QoS},
     reason::Reason,
@@ -39,14 +35,14 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) now: u64,
 }
 
-/// The four acknowledgements by their packet type.
+/// PUBACK, PUBREC, PUBREL and PUBCOMP by their first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum AckKind {
-    PubAck = 0x40,
-    PubRec = 0x50,
-    PubRel = 0x62,
-    PubComp = 0x70,
+    Ack = 0x40,
+    Rec = 0x50,
+    Rel = 0x62,
+    Comp = 0x70,
 }
 
 /// Bytes of a variable byte integer.

@@ -131,10 +131,12 @@ fn value(reader: &mut Reader<'_>, identifier: u8, found: &mut Properties) -> Res
         }
         id::SUBSCRIPTION_ID => {
             let number = reader.varint()?;
-            found.subscription_id = Some(positive(number, Reason::ProtocolError, "subscription identifier 0")?);
+            found.subscription_id =
+                Some(positive(number, Reason::ProtocolError, "subscription identifier 0")?);
         }
         id::RECEIVE_MAXIMUM => {
-            found.receive_maximum = Some(positive(reader.two()?, Reason::ProtocolError, "receive maximum 0")?);
+            found.receive_maximum =
+                Some(positive(reader.two()?, Reason::ProtocolError, "receive maximum 0")?);
         }
         id::ALIAS_MAXIMUM => found.alias_maximum = Some(reader.two()?),
         id::ALIAS => found.alias = Some(positive(reader.two()?, Reason::TopicAliasInvalid, "topic alias 0")?),

@@ -64,7 +64,11 @@ impl<'a> Reader<'a> {
             value |= u32::from(byte & 0x7F) << (7 * position);
             if byte & 0x80 == 0 {
                 let short = position == 0 || byte != 0;
-                return if short { Ok(value) } else { Err(Fault::malformed("a length longer than it need be")) };
+                return if short {
+                    Ok(value)
+                } else {
+                    Err(Fault::malformed("a length longer than it need be"))
+                };
             }
         }
         Err(Fault::malformed("a length of more than four bytes"))

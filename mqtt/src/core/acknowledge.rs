@@ -34,14 +34,16 @@ impl Core {
         }
         let known = self.sessions.get(&id).is_some_and(|session| session.position(ack.id).is_some());
         let reason = if known { Reason::Success } else { Reason::PacketIdentifierNotFound };
-        self.answer(id, AckKind::PubRel, ack.id, reason);
+        self.answer(id, AckKind::Rel, ack.id, reason);
     }
 
     /// PUBCOMP: both sides have forgotten the identifier.
     pub(super) fn pubcomp(&mut self, id: u64, ack: Ack) {
         let session = self.sessions.get(&id);
         let position = session.and_then(|session| session.position(ack.id)).filter(|position| {
-            session.and_then(|session| session.inflight.get(*position)).is_some_and(|sent| sent.queued.is_none())
+            session
+                .and_then(|session| session.inflight.get(*position))
+                .is_some_and(|sent| sent.queued.is_none())
         });
         if let Some(position) = position {
             self.finish_inflight(id, position);
@@ -58,12 +60,14 @@ impl Core {
             self.changes.urgent = true;
         }
         let reason = if known { Reason::Success } else { Reason::PacketIdentifierNotFound };
-        self.answer(id, AckKind::PubComp, ack.id, reason);
+        self.answer(id, AckKind::Comp, ack.id, reason);
     }
 
     /// Writes an acknowledgement; 3.1.1's have no reason.
     pub(super) fn answer(&mut self, id: u64, kind: AckKind, packet: u16, reason: Reason) {
-        self.write(id, |connection| encode::ack(&mut connection.staged, connection.version, kind, packet, reason));
+        self.write(id, |connection| {
+            encode::ack(&mut connection.staged, connection.version, kind, packet, reason)
+        });
     }
 
     /// The version that a session's client speaks.

@@ -66,13 +66,29 @@ impl Core {
                 self.publish_will(will);
             } else {
                 session.will = Some(will);
-                self.timers.add(self.now + u64::from(delay) * 1000, Due::Will(id, generation));
+                let due = self.timers.add(self.now + u64::from(delay) * 1000, Due::Will(id, generation));
+                session.deadlines.push(due);
             }
         }
         if expiry == 0 {
-            self.end_session(id);
-        } else if expiry != u32::MAX {
-            self.timers.add(self.now + u64::from(expiry) * 1000, Due::Expiry(id, generation));
+            return self.end_session(id);
+        }
+        self.expire_later(id);
+    }
+
+    /// The session ends if its client stays away.
+    pub(super) fn expire_later(&mut self, id: u64) {
+        let Some(session) = self.sessions.get_mut(&id).filter(|session| session.expiry != u32::MAX) else {
+            return;
+        };
+        let when = self.now + u64::from(session.expiry) * 1000;
+        session.deadlines.push(self.timers.add(when, Due::Expiry(id, session.generation)));
+    }
+
+    /// The client is back, or the session is over: what was due is not.
+    pub(super) fn clear_deadlines(&mut self, id: u64) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.deadlines.drain(..).for_each(|deadline| self.timers.remove(deadline));
         }
     }
 
@@ -86,6 +102,7 @@ impl Core {
     /// The session is over: nothing of it is left, but for a will whose delay it did not outlive.
     pub(super) fn end_session(&mut self, id: u64) {
         self.forget_on_disk(id);
+        self.clear_deadlines(id);
         let Some(session) = self.sessions.remove(&id) else { return };
         self.clients.remove(&session.who.client);
         self.dirty.remove(&id);

@@ -45,7 +45,10 @@ impl Core {
     /// Who it is, and whether the client identifier was given by the broker.
     fn admit(&self, connect: &Connect, certificate: Option<Arc<str>>) -> Result<(Identity, bool), Fault> {
         if connect.authentication {
-            return Err(Fault::new(Reason::BadAuthenticationMethod, "enhanced authentication is not offered"));
+            return Err(Fault::new(
+                Reason::BadAuthenticationMethod,
+                "enhanced authentication is not offered",
+            ));
         }
         let user = self
             .access
@@ -53,7 +56,10 @@ impl Core {
             .map_err(|reason| Fault::new(reason, "unknown user or wrong password"))?;
         let assigned = connect.client.is_empty();
         if assigned && connect.version == Version::V311 && !connect.clean {
-            return Err(Fault::new(Reason::ClientIdentifierNotValid, "a session that lasts needs a client identifier"));
+            return Err(Fault::new(
+                Reason::ClientIdentifierNotValid,
+                "a session that lasts needs a client identifier",
+            ));
         }
         let client = if assigned { random_name()? } else { Arc::clone(&connect.client) };
         let who = Identity { client, user };
@@ -74,7 +80,14 @@ impl Core {
         Ok((who, assigned))
     }
 
-    fn attach(&mut self, connection: u64, connect: &Connect, who: Identity, assigned: bool, outbox: Arc<Outbox>) {
+    fn attach(
+        &mut self,
+        connection: u64,
+        connect: &Connect,
+        who: Identity,
+        assigned: bool,
+        outbox: Arc<Outbox>,
+    ) {
         let client = Arc::clone(&who.client);
         if let Some(old) = self.clients.get(&client).copied() {
             self.take_over(old, connect.clean);
@@ -90,6 +103,7 @@ impl Core {
                 id
             }
         };
+        self.clear_deadlines(id);
         self.set_expiry(id, expiry);
         let properties = self.connack_properties(connect, expiry, assigned.then(|| client.to_string()));
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -132,7 +146,12 @@ impl Core {
         }
     }
 
-    fn connack_properties(&self, connect: &Connect, expiry: u32, assigned: Option<String>) -> ConnAckProperties {
+    fn connack_properties(
+        &self,
+        connect: &Connect,
+        expiry: u32,
+        assigned: Option<String>,
+    ) -> ConnAckProperties {
         let limits = &self.limits;
         let keep_alive = effective_keep_alive(connect.keep_alive, limits.keep_alive);
         ConnAckProperties {

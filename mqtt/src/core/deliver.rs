@@ -106,13 +106,14 @@ impl Core {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let position = session.on_wire;
         session.on_wire += 1;
-        let (Some(connection), Some(inflight)) = (&mut session.connection, session.inflight.get(position)) else {
+        let (Some(connection), Some(inflight)) = (&mut session.connection, session.inflight.get(position))
+        else {
             return;
         };
         self.dirty.insert(id);
         let Some(queued) = &inflight.queued else {
             let version = connection.version;
-            encode::ack(&mut connection.staged, version, AckKind::PubRel, inflight.id, Reason::Success);
+            encode::ack(&mut connection.staged, version, AckKind::Rel, inflight.id, Reason::Success);
             return;
         };
         if connection.publish(outgoing(queued, inflight.id, true, self.now)) == Written::TooLarge {

@@ -1,23 +1,18 @@
 //! Publishers that wait for a subscriber: above QoS 0 nothing is taken that could not be kept.
 //!
 //! While a connected subscriber's queue is full, its publishers' packets are held, their acknowledgements with them, and
-//! their sockets are not read. A subscriber that makes no room within [`PATIENCE`] is cut off; a receiver in this process is
+//! their sockets are not read. A subscriber that makes no room within [`Limits::patience`](crate::Limits::patience) is cut off; a receiver in this process is
 //! waited for.
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use super::{Batch, Core, Flow, timers::Due};
+use super::{Batch, Core, Done, Flow};
 use crate::{
     error::PublishError,
-    index::{Found, Subscriber},
+    index::{Entry, Found, Subscriber},
     message::{Message, QoS},
     reason::Fault,
 };
-
-/// How long a full queue may hold publishers up, milliseconds.
-const PATIENCE: u64 = 10_000;
 
 /// The place of this process among those that wait: connections count from 1.
 const THIS_PROCESS: u64 = 0;
@@ -30,7 +25,7 @@ pub(super) enum Held {
     /// The end of a connection.
     Closed(Option<Fault>),
     /// A message of this process.
-    Local(Message, oneshot::Sender<Result<(), PublishError>>, u64),
+    Local(Message, Done, u64),
 }
 
 impl Core {
@@ -51,13 +46,25 @@ impl Core {
     }
 
     /// A message of this process waits.
-    pub(super) fn hold_local(&mut self, message: Message, done: oneshot::Sender<Result<(), PublishError>>) {
+    pub(super) fn hold_local(&mut self, message: Message, done: Done) {
         self.hold(THIS_PROCESS, Held::Local(message, done, self.now));
+    }
+
+    /// How long a full queue may hold publishers up, milliseconds.
+    fn patience(&self) -> u64 {
+        self.limits.patience.as_millis() as u64
     }
 
     fn hold(&mut self, connection: u64, held: Held) {
         self.held.entry(connection).or_default().push_back(held);
-        self.timers.add(self.now + PATIENCE, Due::Patience);
+        self.watch_held();
+    }
+
+    /// While anybody waits, it is looked at now and then whether that was for too long.
+    pub(super) fn watch_held(&mut self) {
+        if !self.held.is_empty() {
+            self.timers.watch(self.now, self.patience() / 4);
+        }
     }
 
     /// Deals with packets until one must wait; what is left is returned.
@@ -111,22 +118,16 @@ impl Core {
     }
 
     /// What still waits; patience begins anew with each packet.
-    fn still_held(&mut self, rest: Batch, before: usize, since: u64) -> Held {
+    fn still_held(&self, rest: Batch, before: usize, since: u64) -> Held {
         if rest.packets.len() == before {
             return Held::Batch(rest, since);
         }
-        self.timers.add(self.now + PATIENCE, Due::Patience);
         Held::Batch(rest, self.now)
     }
 
-    fn retry_local(
-        &mut self,
-        message: Message,
-        done: oneshot::Sender<Result<(), PublishError>>,
-        since: u64,
-    ) -> Option<Held> {
+    fn retry_local(&mut self, message: Message, done: Done, since: u64) -> Option<Held> {
         if self.must_wait(&message, None) {
-            if since + PATIENCE > self.now {
+            if since + self.patience() > self.now {
                 return Some(Held::Local(message, done, since));
             }
             self.answers.push((done, Err(PublishError::Full)));
@@ -140,7 +141,7 @@ impl Core {
     /// Cuts off the subscribers that have held a publisher up for too long.
     fn lose_patience(&mut self, topic: Option<Arc<str>>, since: u64, connection: u64) {
         let Some(topic) = topic else { return };
-        if since + PATIENCE > self.now {
+        if since + self.patience() > self.now {
             return;
         }
         let message = Message::new(topic, bytes::Bytes::new(), QoS::AtLeastOnce, false);
@@ -164,18 +165,32 @@ impl Core {
     fn without_room(&mut self, message: &Message, from: Option<u64>) -> Vec<Subscriber> {
         let mut found: Found = std::mem::take(&mut self.found);
         self.index.find(&message.topic, &mut found);
+        let weight = message.weight();
         let waits = |who: &Subscriber| match who {
             Subscriber::Local(id) => self.locals.get(id).is_some_and(|local| local.is_full()),
             Subscriber::Session(id) => self.sessions.get(id).is_some_and(|session| {
-                let held = session.connection.as_ref().map(|connection| self.held.contains_key(&connection.id));
+                let held =
+                    session.connection.as_ref().map(|connection| self.held.contains_key(&connection.id));
                 held == Some(false)
                     && from != Some(*id)
                     && !self.slow.contains(id)
-                    && session.is_full(message.weight(), &self.limits)
+                    && session.is_full(weight, &self.limits)
             }),
         };
-        let above = found.each.iter().filter(|entry| entry.qos > QoS::AtMostOnce);
-        let full = above.map(|entry| entry.who).filter(waits).collect();
+        let room = |who: Subscriber| match who {
+            Subscriber::Local(_) => !waits(&who),
+            Subscriber::Session(id) => {
+                self.sessions.get(&id).is_some_and(|session| !session.is_full(weight, &self.limits))
+            }
+        };
+        let above = |entries: &[Entry]| {
+            entries.iter().filter(|e| e.qos > QoS::AtMostOnce).map(|e| e.who).collect::<Vec<_>>()
+        };
+        let mut full = above(&found.each);
+        // A share waits only if none of its members has room.
+        let shares = found.groups.iter().filter(|group| !group.iter().any(|entry| room(entry.who)));
+        full.extend(shares.flat_map(|group| above(group)));
+        full.retain(waits);
         found.each.clear();
         found.groups.clear();
         self.found = found;

@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{
-    mpsc::{self, error::TrySendError},
-    oneshot,
-};
+use tokio::sync::mpsc::{self, error::TrySendError};
 
-use super::Core;
+use super::{Core, Done};
 use crate::{
     counters::Counters,
-    error::PublishError,
     index::{Entry, Subscriber},
     message::{Message, QoS},
     topic,
@@ -35,7 +31,7 @@ impl Local {
 
 impl Core {
     /// This process publishes; above QoS 0 it waits with everybody else.
-    pub(super) fn publish_local(&mut self, message: Message, done: Option<oneshot::Sender<Result<(), PublishError>>>) {
+    pub(super) fn publish_local(&mut self, message: Message, done: Option<Done>) {
         match done {
             Some(done) if self.must_wait(&message, None) => self.hold_local(message, done),
             done => {
@@ -58,7 +54,8 @@ impl Core {
             subscription_id: None,
         };
         self.index.insert(parsed, entry);
-        let retained = if parsed.share.is_none() { self.retained.matching(parsed.filter) } else { Vec::new() };
+        let retained =
+            if parsed.share.is_none() { self.retained.matching(parsed.filter) } else { Vec::new() };
         self.locals.insert(id, Local { filter, receiver });
         let now = self.now;
         for message in retained.iter().filter(|message| !message.expired(now)) {

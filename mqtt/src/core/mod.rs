@@ -24,8 +24,8 @@ use std::{
 use bytes::BytesMut;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use self::{hold::Held, local::Local, session::Session, timers::Timers};
 pub(crate) use self::{connect::effective_keep_alive, local::Delivery};
+use self::{hold::Held, local::Local, session::Session, timers::Timers};
 use crate::{
     access::Access,
     codec::{Connect, Packet, encode},
@@ -40,6 +40,9 @@ use crate::{
     store::Changes,
 };
 
+/// Where a publisher of this process waits for the outcome.
+pub(crate) type Done = oneshot::Sender<Result<(), PublishError>>;
+
 /// What the broker is asked.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -52,7 +55,7 @@ pub(crate) enum Command {
     /// Everything that was written to a connection has left.
     Drained { connection: u64 },
     /// This process publishes; above QoS 0 it is told when that is done.
-    Publish { message: Message, done: Option<oneshot::Sender<Result<(), PublishError>>> },
+    Publish { message: Message, done: Option<Done> },
     /// This process subscribes.
     Subscribe { filter: String, receiver: Delivery, done: oneshot::Sender<()> },
 }
@@ -100,7 +103,7 @@ pub(crate) struct Core {
     leaving: Vec<(Arc<Outbox>, BytesMut)>,
     /// Sessions whose client is to be cut off.
     slow: Vec<u64>,
-    answers: Vec<(oneshot::Sender<Result<(), PublishError>>, Result<(), PublishError>)>,
+    answers: Vec<(Done, Result<(), PublishError>)>,
     found: Found,
     next_id: u64,
     sequence: u64,
@@ -174,7 +177,10 @@ impl Core {
         self.retry_held();
         while let Some(session) = self.slow.pop() {
             Counters::count(&self.counters.slow);
-            self.fail(session, Fault::new(Reason::QuotaExceeded, "the client does not keep up with its messages"));
+            self.fail(
+                session,
+                Fault::new(Reason::QuotaExceeded, "the client does not keep up with its messages"),
+            );
         }
     }
 
@@ -226,7 +232,9 @@ impl Core {
     }
 
     fn measure(&self) {
-        let set = |counter: &std::sync::atomic::AtomicU64, value: usize| counter.store(value as u64, Ordering::Relaxed);
+        let set = |counter: &std::sync::atomic::AtomicU64, value: usize| {
+            counter.store(value as u64, Ordering::Relaxed)
+        };
         set(&self.counters.connections, self.connections.len());
         set(&self.counters.sessions, self.sessions.len());
         set(&self.counters.retained, self.retained.len());
@@ -235,9 +243,10 @@ impl Core {
 
     /// Whether the bytes of this turn are worth sending before more is done.
     pub(crate) fn is_heavy(&self) -> bool {
-        self.dirty.iter().filter_map(|id| self.sessions.get(id)?.connection.as_ref()).any(|connection| {
-            connection.staged.len() * 4 > self.limits.buffered_bytes
-        })
+        self.dirty
+            .iter()
+            .filter_map(|id| self.sessions.get(id)?.connection.as_ref())
+            .any(|connection| connection.staged.len() * 4 > self.limits.buffered_bytes)
     }
 
     /// When [`Core::begin`] is due again, if nothing comes before; milliseconds since 1970.

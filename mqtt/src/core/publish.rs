@@ -18,11 +18,14 @@ impl Core {
         let Some(session) = self.sessions.get(&id) else { return Ok(Flow::Done) };
         if publish.qos == QoS::ExactlyOnce {
             if session.incoming.contains(&publish.id) {
-                self.answer(id, AckKind::PubRec, publish.id, Reason::Success);
+                self.answer(id, AckKind::Rec, publish.id, Reason::Success);
                 return Ok(Flow::Done);
             }
             if session.incoming.len() >= usize::from(self.limits.receive_maximum) {
-                return Err(Fault::new(Reason::ReceiveMaximumExceeded, "more QoS 2 messages open than allowed"));
+                return Err(Fault::new(
+                    Reason::ReceiveMaximumExceeded,
+                    "more QoS 2 messages open than allowed",
+                ));
             }
         }
         if !self.access.may_publish(&session.who, &topic) {
@@ -57,7 +60,11 @@ impl Core {
         let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
         let Some(connection) = connection else { return Ok(Arc::clone(&publish.topic)) };
         if publish.topic.is_empty() {
-            return connection.aliases_in.get(&alias).cloned().ok_or(Fault::protocol("an unknown topic alias"));
+            return connection
+                .aliases_in
+                .get(&alias)
+                .cloned()
+                .ok_or(Fault::protocol("an unknown topic alias"));
         }
         connection.aliases_in.insert(alias, Arc::clone(&publish.topic));
         Ok(Arc::clone(&publish.topic))
@@ -67,7 +74,7 @@ impl Core {
     fn acknowledge(&mut self, id: u64, publish: &Publish, reason: Reason) {
         match publish.qos {
             QoS::AtMostOnce => {}
-            QoS::AtLeastOnce => self.answer(id, AckKind::PubAck, publish.id, reason),
+            QoS::AtLeastOnce => self.answer(id, AckKind::Ack, publish.id, reason),
             QoS::ExactlyOnce => {
                 // 3.1.1 cannot refuse: its client goes on with PUBREL, and must find the identifier.
                 let over = reason.code() >= 0x80 && self.version(id) == crate::codec::Version::V5;
@@ -79,7 +86,7 @@ impl Core {
                         self.changes.urgent = true;
                     }
                 }
-                self.answer(id, AckKind::PubRec, publish.id, reason);
+                self.answer(id, AckKind::Rec, publish.id, reason);
             }
         }
     }
@@ -159,7 +166,7 @@ impl Core {
         }
     }
 
-    /// The member of a share whose turn it is: a connected one with room, if there is one.
+    /// The member of a share whose turn it is: a connected one with room, or else one with room, if there is one.
     fn choose(&mut self, group: &[Entry], message: &Message) -> usize {
         self.shared_turn = self.shared_turn.wrapping_add(1);
         let turns = (0..group.len()).map(|step| (self.shared_turn.wrapping_add(step)) % group.len());
@@ -170,6 +177,14 @@ impl Core {
                     && !session.is_full(message.weight(), &self.limits)
             }),
         };
-        turns.clone().find(ready).or_else(|| turns.clone().next()).unwrap_or(0)
+        let room = |position: &usize| match group[*position].who {
+            Subscriber::Local(_) => true,
+            Subscriber::Session(id) => {
+                self.sessions.get(&id).is_some_and(|session| !session.is_full(message.weight(), &self.limits))
+            }
+        };
+        let mut chosen =
+            turns.clone().find(ready).or_else(|| turns.clone().find(room)).into_iter().chain(turns);
+        chosen.next().unwrap_or(0)
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{
     Core,
     session::{Inflight, Session},
-    timers::Due,
 };
 use crate::{
     access::Identity,
@@ -26,12 +25,11 @@ impl Core {
             session.durable = true;
             self.sessions.insert(id, session);
             self.clients.insert(client, id);
-            if expiry != u32::MAX {
-                self.timers.add(now + u64::from(expiry) * 1000, Due::Expiry(id, 0));
-            }
+            self.expire_later(id);
         }
         for (client, filter, subscription) in saved.subscriptions {
-            let (Some(id), Ok(parsed)) = (self.clients.get(&client).copied(), topic::parse_filter(&filter)) else {
+            let (Some(id), Ok(parsed)) = (self.clients.get(&client).copied(), topic::parse_filter(&filter))
+            else {
                 continue;
             };
             self.index_subscription(id, parsed, subscription);

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::BytesMut;
 
+use super::timers::Deadline;
 use crate::{
     access::Identity,
     codec::{
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) will: Option<Will>,
     /// Grows with each connection: a timer of an earlier one is void.
     pub(crate) generation: u64,
+    /// What is due while the client is away.
+    pub(super) deadlines: Vec<Deadline>,
     next_id: u16,
     used_ids: HashSet<u16>,
 }
@@ -96,6 +99,7 @@ impl Session {
             incoming: HashSet::new(),
             will: None,
             generation: 0,
+            deadlines: Vec::new(),
             next_id: 0,
             used_ids: HashSet::new(),
         }
@@ -146,7 +150,12 @@ impl Session {
 
 impl Connection {
     /// A connection whose CONNECT was accepted.
-    pub(crate) fn new(id: u64, outbox: Arc<Outbox>, connect: &crate::codec::Connect, limits: &Limits) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        outbox: Arc<Outbox>,
+        connect: &crate::codec::Connect,
+        limits: &Limits,
+    ) -> Self {
         Self {
             id,
             version: connect.version,

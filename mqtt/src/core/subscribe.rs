@@ -25,14 +25,20 @@ impl Core {
             match self.subscribe_one(id, text, subscription) {
                 Ok(new) => {
                     codes.push(options.qos as u8);
-                    if options.retained == RetainHandling::Always || new && options.retained == RetainHandling::IfNew {
+                    if options.retained == RetainHandling::Always
+                        || new && options.retained == RetainHandling::IfNew
+                    {
                         wanted.push((Arc::clone(text), *options));
                     }
                 }
                 Err(fault) => {
                     Counters::count(&self.counters.refused);
                     tracing::debug!(filter = %text, %fault, "subscription refused");
-                    codes.push(if version == Version::V5 { fault.reason.code() } else { Reason::Unspecified.code() });
+                    codes.push(if version == Version::V5 {
+                        fault.reason.code()
+                    } else {
+                        Reason::Unspecified.code()
+                    });
                 }
             }
         }
@@ -79,7 +85,8 @@ impl Core {
     fn send_retained(&mut self, id: u64, text: &str, options: Options, subscription_id: Option<u32>) {
         let Ok(Filter { share: None, filter }) = topic::parse_filter(text) else { return };
         let room = self.sessions.get(&id).is_some_and(|session| {
-            let behind = session.connection.as_ref().is_none_or(|connection| connection.is_full(&self.limits));
+            let behind =
+                session.connection.as_ref().is_none_or(|connection| connection.is_full(&self.limits));
             !behind && !session.is_full(0, &self.limits)
         });
         for message in self.retained.matching(filter) {

@@ -17,11 +17,14 @@ pub(super) enum Due {
     Will(u64, u64),
     /// The end of a session without its client.
     Expiry(u64, u64),
-    /// A publisher has waited long enough.
+    /// Publishers that wait may have waited long enough.
     Patience,
     /// Retained messages whose time is over.
     Sweep,
 }
+
+/// A deadline that can be taken back.
+pub(super) type Deadline = (u64, u64);
 
 /// The deadlines, milliseconds since 1970.
 #[derive(Debug, Default)]
@@ -30,13 +33,28 @@ pub(super) struct Timers {
     count: u64,
     commit: Option<u64>,
     sweeping: bool,
+    watching: bool,
 }
 
 impl Timers {
     /// Adds a deadline.
-    pub(super) fn add(&mut self, when: u64, due: Due) {
+    pub(super) fn add(&mut self, when: u64, due: Due) -> Deadline {
         self.count += 1;
         self.due.insert((when, self.count), due);
+        (when, self.count)
+    }
+
+    /// Takes a deadline back.
+    pub(super) fn remove(&mut self, deadline: Deadline) {
+        self.due.remove(&deadline);
+    }
+
+    /// Publishers wait: how long they have is looked at every `interval`.
+    pub(super) fn watch(&mut self, now: u64, interval: u64) {
+        if !self.watching {
+            self.watching = true;
+            self.add(now + interval.max(1), Due::Patience);
+        }
     }
 
     /// Retained messages are to be looked through, sooner or later.
@@ -87,7 +105,11 @@ impl Core {
                         self.end_session(id);
                     }
                 }
-                Due::Patience => self.room = true,
+                Due::Patience => {
+                    self.timers.watching = false;
+                    self.room = true;
+                    self.watch_held();
+                }
                 Due::Sweep => {
                     self.timers.sweeping = false;
                     self.sweep_retained();

@@ -31,7 +31,7 @@ const PACKETS: usize = 256;
 const BATCHES: usize = 2;
 
 /// How long a connection that has ended may take for its last bytes, and for its client to close.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends; `certificate` is the name in a verified client certificate.
 pub(super) async fn run(
@@ -48,7 +48,8 @@ pub(super) async fn run(
         return last_bytes(&outbox, &mut writer).await;
     };
     let (version, keep_alive) = (first.version, keep_alive(door, &first));
-    let command = Command::Connect { connection: id, connect: first, certificate, outbox: Arc::clone(&outbox) };
+    let command =
+        Command::Connect { connection: id, connect: first, certificate, outbox: Arc::clone(&outbox) };
     if door.commands.send(command).await.is_err() {
         return;
     }
@@ -147,7 +148,10 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
             }
             let read = match keep_alive {
                 Some(limit) => timeout(limit, self.read()).await.map_err(|_| {
-                    Fault::new(Reason::KeepAliveTimeout, "nothing was heard for one and a half times the keep-alive")
+                    Fault::new(
+                        Reason::KeepAliveTimeout,
+                        "nothing was heard for one and a half times the keep-alive",
+                    )
                 })?,
                 None => self.read().await,
             };
@@ -159,6 +163,10 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
 
     /// More bytes. What is reserved follows what has arrived, never what a header promises.
     async fn read(&mut self) -> io::Result<usize> {
+        if self.buffer.is_empty() && self.buffer.capacity() > *READ.end() {
+            // A large packet has gone; its room need not stay.
+            self.buffer = BytesMut::new();
+        }
         self.buffer.reserve(self.ask);
         let count = self.reader.read_buf(&mut self.buffer).await?;
         if count >= self.ask {
@@ -195,7 +203,9 @@ async fn write(door: &Door, id: u64, outbox: &Outbox, mut writer: impl AsyncWrit
             // A client that is cut off because it does not read would keep its connection by not reading.
             () = lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),
         }
-        if outbox.written(bytes.len()) && door.commands.send(Command::Drained { connection: id }).await.is_err() {
+        if outbox.written(bytes.len())
+            && door.commands.send(Command::Drained { connection: id }).await.is_err()
+        {
             break;
         }
     }

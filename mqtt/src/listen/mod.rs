@@ -90,7 +90,9 @@ impl Listening {
             };
             match accepted {
                 Ok((stream, peer)) => match Arc::clone(&door.places).try_acquire_owned() {
-                    Ok(place) => drop(connections.spawn(serve(door.clone(), self.tls.clone(), stream, place))),
+                    Ok(place) => {
+                        drop(connections.spawn(serve(door.clone(), self.tls.clone(), stream, place)))
+                    }
                     Err(_) => {
                         Counters::count(&door.counters.refused);
                         tracing::warn!(%peer, "as many connections as there may be; this one is closed");

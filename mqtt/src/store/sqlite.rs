@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 use sqlx::{
-    AssertSqlSafe, Connection, ConnectOptions, Row, Sqlite, SqliteConnection,
+    AssertSqlSafe, ConnectOptions, Connection, Row, Sqlite, SqliteConnection,
     query::Query,
     sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous},
 };
@@ -51,7 +51,8 @@ impl SqliteStore {
             .pragma("cache_size", "-1024")
             .disable_statement_logging();
         let mut connection = options.connect().await.map_err(StoreError::at("open the file"))?;
-        let checked: Result<String, _> = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut connection).await;
+        let checked: Result<String, _> =
+            sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut connection).await;
         match checked {
             Ok(verdict) if verdict == "ok" => {}
             Ok(verdict) => return Err(StoreError::at("find whole pages")(sqlx::Error::Protocol(verdict))),
@@ -70,7 +71,8 @@ impl SqliteStore {
     async fn read(&mut self) -> Result<Saved, sqlx::Error> {
         let mut saved = Saved::default();
         let connection = &mut self.connection;
-        for row in sqlx::query("SELECT client, user, expiry FROM session").fetch_all(&mut *connection).await? {
+        for row in sqlx::query("SELECT client, user, expiry FROM session").fetch_all(&mut *connection).await?
+        {
             let user: Option<String> = row.try_get(1)?;
             let session = SavedSession { user: user.map(Into::into), expiry: row.try_get(2)? };
             saved.sessions.insert(text(&row, 0)?, session);
@@ -104,7 +106,8 @@ impl SqliteStore {
     async fn write(&mut self, changes: &Changes) -> Result<(), sqlx::Error> {
         let mut transaction = self.connection.begin().await?;
         let to = &mut *transaction;
-        let (kept, gone): (Vec<_>, Vec<_>) = changes.sessions.iter().partition(|(_, session)| session.is_some());
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            changes.sessions.iter().partition(|(_, session)| session.is_some());
         let put = "INSERT OR REPLACE INTO session (client, user, expiry) VALUES ";
         rows(to, (put, "(?,?,?)", ""), &kept, |query, (client, session)| {
             let session = session.as_ref();
@@ -114,8 +117,10 @@ impl SqliteStore {
                 .bind(session.map_or(0, |session| session.expiry))
         })
         .await?;
-        rows(to, ("DELETE FROM session WHERE client IN (", "?", ")"), &gone, |query, (client, _)| query.bind(&***client))
-            .await?;
+        rows(to, ("DELETE FROM session WHERE client IN (", "?", ")"), &gone, |query, (client, _)| {
+            query.bind(&***client)
+        })
+        .await?;
         write_subscriptions(to, changes).await?;
         write_queued(to, changes).await?;
         write_retained(to, changes).await?;
@@ -166,7 +171,11 @@ async fn write_queued(to: &mut SqliteConnection, changes: &Changes) -> Result<()
     let (released, sent): (Vec<_>, Vec<_>) = updated.into_iter().partition(|(_, (_, released))| *released);
     let release = ("UPDATE queued SET released = 1, payload = x'' WHERE sequence IN (", "?", ")");
     rows(to, release, &released, |query, (sequence, _)| query.bind(sequence.cast_signed())).await?;
-    let send = ("WITH sent(sequence, id) AS (VALUES ", "(?,?)", ") UPDATE queued SET id = sent.id FROM sent WHERE queued.sequence = sent.sequence");
+    let send = (
+        "WITH sent(sequence, id) AS (VALUES ",
+        "(?,?)",
+        ") UPDATE queued SET id = sent.id FROM sent WHERE queued.sequence = sent.sequence",
+    );
     rows(to, send, &sent, |query, (sequence, (id, _))| query.bind(sequence.cast_signed()).bind(*id)).await?;
     let drop = ("DELETE FROM queued WHERE sequence IN (", "?", ")");
     rows(to, drop, &changes.deleted, |query, sequence| query.bind(sequence.cast_signed())).await
@@ -185,7 +194,10 @@ async fn write_retained(to: &mut SqliteConnection, changes: &Changes) -> Result<
     })
     .await?;
     let gone: Vec<_> = changes.retained.iter().filter(|(_, kept)| kept.is_none()).collect();
-    rows(to, ("DELETE FROM retained WHERE topic IN (", "?", ")"), &gone, |query, (topic, _)| query.bind(&***topic)).await
+    rows(to, ("DELETE FROM retained WHERE topic IN (", "?", ")"), &gone, |query, (topic, _)| {
+        query.bind(&***topic)
+    })
+    .await
 }
 
 /// Runs one statement for many items: `(before, each, after)`, with `bind` for each item.
@@ -254,7 +266,10 @@ fn pack(options: Options) -> u8 {
         RetainHandling::IfNew => 1,
         RetainHandling::Never => 2,
     };
-    options.qos as u8 | u8::from(options.no_local) << 2 | u8::from(options.retain_as_published) << 3 | retained << 4
+    options.qos as u8
+        | u8::from(options.no_local) << 2
+        | u8::from(options.retain_as_published) << 3
+        | retained << 4
 }
 
 fn unpack(byte: u8) -> Options {

@@ -35,8 +35,10 @@ async fn what_is_committed_is_read_again() {
         retain_as_published: true,
         retained: RetainHandling::Never,
     };
-    let (session, subscription) =
-        (SavedSession { user: Some("u".into()), expiry: u32::MAX }, Subscription { options, id: Some(268_435_455) });
+    let (session, subscription) = (
+        SavedSession { user: Some("u".into()), expiry: u32::MAX },
+        Subscription { options, id: Some(268_435_455) },
+    );
     let mut changes = Changes::default();
     changes.sessions.insert("c".into(), Some(session.clone()));
     changes.subscriptions.insert(("c".into(), "$share/g/#".into()), Some(subscription));

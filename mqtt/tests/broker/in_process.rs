@@ -42,8 +42,7 @@ async fn above_qos_0_publishers_wait_for_a_receiver_and_nothing_is_lost() {
     let mut messages = broker.handle.subscribe("t", 2).await.unwrap();
     let mut client = Raw::connect(broker.address, &clean311("c")).await;
     const COUNT: u16 = 500;
-    let sent: Vec<u8> =
-        (1..=COUNT).flat_map(|id| publish(2, "t", id, None, &id.to_be_bytes())).collect();
+    let sent: Vec<u8> = (1..=COUNT).flat_map(|id| publish(2, "t", id, None, &id.to_be_bytes())).collect();
     client.send(&sent).await;
     for expected in 1..=COUNT {
         let message = within("a message", messages.recv()).await.unwrap();

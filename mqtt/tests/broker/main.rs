@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-//abuse
-//access
+mod access;
 mod bytes;
-//fuzz
+mod fuzz;
 mod in_process;
-//mosquitto
-//reconnects
-//restart
-//rumqtt
-//slow
+mod mosquitto;
+mod reconnects;
+mod restart;
+mod rumqtt;
+mod slow;
 mod statements;
 mod support;

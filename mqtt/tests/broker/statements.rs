@@ -3,8 +3,12 @@
 //! A row names its statement, of [MQTT 3.1.1](https://docs.oasis-open.org/mqtt/mqtt/v3.1.1/os/mqtt-v3.1.1-os.html) or of
 //! [MQTT 5](https://docs.oasis-open.org/mqtt/mqtt/v5.0/os/mqtt-v5.0-os.html), and runs against a broker of its own.
 
+// Tables read as tables: a row's steps side by side.
+#[rustfmt::skip]
 mod v311;
+#[rustfmt::skip]
 mod v5;
+#[rustfmt::skip]
 mod v5_delivery;
 
 use crate::support::{Broker, Raw, plain};

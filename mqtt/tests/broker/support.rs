@@ -81,6 +81,11 @@ impl Raw {
         self.stream.write_all(bytes).await.unwrap();
     }
 
+    /// Sends what a broker that has already hung up does not take.
+    pub(crate) async fn send_or_broken(&mut self, bytes: &[u8]) {
+        let _ = tokio::time::timeout(Duration::from_millis(100), self.stream.write_all(bytes)).await;
+    }
+
     /// The next packet, whole; none if the connection was closed.
     pub(crate) async fn packet(&mut self) -> Option<Vec<u8>> {
         within("a packet", async {

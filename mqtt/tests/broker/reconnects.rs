@@ -1,0 +1,119 @@
+//! A thousand broken connections, and every message arrives once.
+
+use std::collections::BTreeSet;
+
+use mqtt::Config;
+
+use crate::{
+    bytes::{ack, lasting311, publish, subscribe},
+    support::{Broker, Raw, plain},
+};
+
+/// How far a QoS 2 exchange gets before the connection breaks.
+const CUTS: u16 = 5;
+
+/// What the publisher still has to do about one message.
+#[derive(Clone, Copy, PartialEq)]
+enum Sender {
+    Publish { again: bool },
+    Release,
+    Done,
+}
+
+/// Sends message `id` on one connection, which breaks after `cut` steps.
+async fn send(broker: &Broker, id: u16, mut state: Sender, cut: u16) -> Sender {
+    let mut publisher = Raw::connect(broker.address, &lasting311("p")).await;
+    for _ in 0..cut {
+        match state {
+            Sender::Publish { again } => {
+                publisher.send(&publish(if again { 12 } else { 4 }, "t", id, None, &id.to_be_bytes())).await;
+                state = Sender::Publish { again: true };
+                if cut == 1 {
+                    // It breaks before the answer is read.
+                    return state;
+                }
+                publisher.expect(&ack(0x50, id)).await;
+                state = Sender::Release;
+            }
+            Sender::Release => {
+                publisher.send(&ack(0x62, id)).await;
+                publisher.expect(&ack(0x70, id)).await;
+                state = Sender::Done;
+            }
+            Sender::Done => {}
+        }
+    }
+    state
+}
+
+/// A subscriber as section 4.3.3 wants it: `taken` are identifiers between PUBLISH and PUBREL.
+#[derive(Default)]
+struct Receiver {
+    taken: BTreeSet<u16>,
+    messages: Vec<u16>,
+}
+
+impl Receiver {
+    /// Takes packets on one connection, which breaks after `cut` of them; true when `last` has arrived and is released.
+    async fn receive(&mut self, broker: &Broker, last: u16, cut: u16) -> bool {
+        let mut subscriber = Raw::connect(broker.address, &lasting311("s")).await;
+        for step in 0.. {
+            if self.taken.is_empty() && self.messages.last() == Some(&last) {
+                return true;
+            }
+            if step == cut {
+                return false;
+            }
+            let packet = subscriber.packet().await.unwrap();
+            let id = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+            match packet[0] & 0xF7 {
+                0x34 => {
+                    if self.taken.insert(id(5)) {
+                        self.messages.push(id(7));
+                    }
+                    // At an odd cut the connection breaks before the answer.
+                    if !(step + 1 == cut && cut % 2 == 1) {
+                        subscriber.send(&ack(0x50, id(5))).await;
+                    }
+                }
+                0x62 => {
+                    self.taken.remove(&id(2));
+                    subscriber.send(&ack(0x70, id(2))).await;
+                }
+                other => panic!("{other:02x}"),
+            }
+        }
+        false
+    }
+}
+
+#[tokio::test]
+async fn at_qos_2_no_message_is_lost_or_doubled_over_1000_reconnects() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = || Config { database: Some(directory.path().join("mqtt.db")), ..plain() };
+    let mut broker = Broker::start(config()).await;
+    let mut subscriber = Raw::connect(broker.address, &lasting311("s")).await;
+    subscriber.send(&subscribe(1, None, "t", 2)).await;
+    subscriber.expect(&[0x90, 3, 0, 1, 2]).await;
+    drop(subscriber);
+    let (mut receiver, mut reconnects, mut id) = (Receiver::default(), 0_u16, 0);
+    while reconnects < 1000 {
+        id += 1;
+        let mut state = Sender::Publish { again: false };
+        while state != Sender::Done {
+            state = send(&broker, id, state, reconnects % CUTS).await;
+            reconnects += 1;
+        }
+        let mut cut = id % CUTS;
+        while !receiver.receive(&broker, id, cut).await {
+            // Each attempt gets further than the one before: at cut 0 none would get anywhere.
+            (cut, reconnects) = (cut + 1, reconnects + 1);
+        }
+        if id % 50 == 0 {
+            broker.stop().await;
+            broker = Broker::start(config()).await;
+        }
+    }
+    assert_eq!(receiver.messages, (1..=id).collect::<Vec<_>>());
+    broker.stop().await;
+}
