@@ -52,9 +52,9 @@ pub struct Limits {
     pub keep_alive: u16,
     /// The longest life of a session without its client, seconds; `u32::MAX` for ever.
     pub session_expiry: u32,
-    /// QoS 2 messages that a client may have open, at most 65,535.
+    /// QoS 2 messages that a client may have open, 1 to 65,535.
     pub receive_maximum: u16,
-    /// Unacknowledged messages sent to one client.
+    /// Unacknowledged messages sent to one client, at least 1.
     pub inflight: u16,
     /// Messages above QoS 0 kept for one session, those in flight included.
     pub queued_messages: usize,

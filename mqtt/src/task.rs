@@ -123,8 +123,9 @@ impl Task {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                count = self.commands.recv_many(&mut turn, TURN) => if count == 0 { break },
+                // Before commands: under a flood of them, those who wait for a receiver would wait on.
                 () = self.room.notified() => self.core.local_room(),
+                count = self.commands.recv_many(&mut turn, TURN) => if count == 0 { break },
                 () = sleep(wake.unwrap_or_default()), if wake.is_some() => {}
             }
             self.core.begin(self.clock.now());

@@ -1,4 +1,4 @@
-//! MQTT 3.1.1 and 5 packets, to and from bytes: what a server reads ([`decode`]) and what it writes ([`encode`]).
+//! MQTT 3.1.1 and 5 packets, to and from bytes: what a server reads ([`decode()`]) and what it writes ([`encode`]).
 //!
 //! Written for this broker because a client's codec is lenient where a server must refuse: reserved bits, repeated
 //! properties, U+0000 in strings, lengths not in their shortest form, sizes before anything is allocated.

@@ -1,12 +1,11 @@
-//! A thousand broken connections, and every message arrives once.
+//! A thousand broken connections, a broker killed now and then, and every message arrives once.
 
-use std::collections::BTreeSet;
-
-use mqtt::Config;
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use crate::{
     bytes::{ack, lasting311, publish, subscribe},
-    support::{Broker, Raw, plain},
+    restart::Process,
+    support::Raw,
 };
 
 /// How far a QoS 2 exchange gets before the connection breaks.
@@ -21,8 +20,8 @@ enum Sender {
 }
 
 /// Sends message `id` on one connection, which breaks after `cut` steps.
-async fn send(broker: &Broker, id: u16, mut state: Sender, cut: u16) -> Sender {
-    let mut publisher = Raw::connect(broker.address, &lasting311("p")).await;
+async fn send(broker: SocketAddr, id: u16, mut state: Sender, cut: u16) -> Sender {
+    let mut publisher = Raw::connect(broker, &lasting311("p")).await;
     for _ in 0..cut {
         match state {
             Sender::Publish { again } => {
@@ -55,8 +54,8 @@ struct Receiver {
 
 impl Receiver {
     /// Takes packets on one connection, which breaks after `cut` of them; true when `last` has arrived and is released.
-    async fn receive(&mut self, broker: &Broker, last: u16, cut: u16) -> bool {
-        let mut subscriber = Raw::connect(broker.address, &lasting311("s")).await;
+    async fn receive(&mut self, broker: SocketAddr, last: u16, cut: u16) -> bool {
+        let mut subscriber = Raw::connect(broker, &lasting311("s")).await;
         for step in 0.. {
             if self.taken.is_empty() && self.messages.last() == Some(&last) {
                 return true;
@@ -90,8 +89,8 @@ impl Receiver {
 #[tokio::test]
 async fn at_qos_2_no_message_is_lost_or_doubled_over_1000_reconnects() {
     let directory = tempfile::tempdir().unwrap();
-    let config = || Config { database: Some(directory.path().join("mqtt.db")), ..plain() };
-    let mut broker = Broker::start(config()).await;
+    let database = directory.path().join("mqtt.db");
+    let mut broker = Process::start(&database);
     let mut subscriber = Raw::connect(broker.address, &lasting311("s")).await;
     subscriber.send(&subscribe(1, None, "t", 2)).await;
     subscriber.expect(&[0x90, 3, 0, 1, 2]).await;
@@ -101,19 +100,19 @@ async fn at_qos_2_no_message_is_lost_or_doubled_over_1000_reconnects() {
         id += 1;
         let mut state = Sender::Publish { again: false };
         while state != Sender::Done {
-            state = send(&broker, id, state, reconnects % CUTS).await;
+            state = send(broker.address, id, state, reconnects % CUTS).await;
             reconnects += 1;
         }
         let mut cut = id % CUTS;
-        while !receiver.receive(&broker, id, cut).await {
+        while !receiver.receive(broker.address, id, cut).await {
             // Each attempt gets further than the one before: at cut 0 none would get anywhere.
             (cut, reconnects) = (cut + 1, reconnects + 1);
         }
         if id % 50 == 0 {
-            broker.stop().await;
-            broker = Broker::start(config()).await;
+            broker.kill();
+            broker = Process::start(&database);
         }
     }
     assert_eq!(receiver.messages, (1..=id).collect::<Vec<_>>());
-    broker.stop().await;
+    broker.kill();
 }

@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// The program, listening.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Process {
-    fn start(database: &Path) -> Self {
+    pub(crate) fn start(database: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_mqtt-broker"))
             .args(["--listen", "127.0.0.1:0", "--database"])
             .arg(database)
@@ -42,9 +42,14 @@ impl Process {
     }
 
     /// `kill -9`.
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub(crate) fn kill(self) {}
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A failed test must not leave it behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
