@@ -8,7 +8,10 @@ use std::{
 
 use mqtt::QoS;
 
-use crate::support::{Broker, plain, until};
+use crate::{
+    restart::Process,
+    support::{Broker, plain, until},
+};
 
 /// A running `mosquitto_sub` that has subscribed.
 struct Subscriber {
@@ -134,6 +137,26 @@ async fn a_session_is_kept_while_its_client_is_away() {
         until("the client to be gone", || handle.counts().connections == 0).await;
     }
     broker.stop().await;
+}
+
+#[test]
+fn a_session_and_a_retained_message_outlive_a_killed_broker() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("mqtt.db");
+    let cases: [(&str, &[&str]); 2] =
+        [("one", &["-V", "311", "-c"]), ("two", &["-V", "5", "-c", "-x", "60"])];
+    for (client, more) in cases {
+        let arguments = [&["-i", client, "-q", "2", "-t", client], more].concat();
+        let broker = Process::start(&database);
+        drop(subscriber(broker.address, &arguments));
+        publish(broker.address, &["-q", "2", "-t", client, "-m", "queued"]);
+        publish(broker.address, &["-q", "1", "-t", "kept", "-m", client, "-r"]);
+        broker.kill();
+        let broker = Process::start(&database);
+        assert_eq!(subscriber_again(broker.address, &arguments).message(), format!("{client} queued 0"));
+        assert_eq!(subscriber(broker.address, &["-t", "kept"]).message(), format!("kept {client} 1"));
+        broker.kill();
+    }
 }
 
 /// A subscriber whose messages may come before its SUBACK.
