@@ -45,7 +45,7 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
     let mut modest = pod("modest", &json!({}));
     modest["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "64Mi"}});
     let mut system = pod("system", &json!({}));
-    system["spec"]["priority"] = json!(2_000_001_000);
+    system["spec"]["priorityClassName"] = json!("system-node-critical");
     apply(&rig, &[pod("hungry", &hungry), modest, system])?;
     for name in ["hungry", "modest", "system"] {
         rig.wait_ready(name)?;
