@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use percent_encoding::percent_decode_str;
+
 use crate::{
     access::Review,
     part::{Part, Remote},
-    query::percent_decode,
     registry::{Kind, Registry},
 };
 
@@ -62,10 +63,15 @@ impl Target {
     }
 }
 
+/// What is no escape stands for itself.
+fn decode(segment: &str) -> String {
+    percent_decode_str(segment).decode_utf8_lossy().into_owned()
+}
+
 /// Reads `path`.
 pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
     let segments: Vec<String> =
-        path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
+        path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         [which @ ("healthz" | "livez" | "readyz"), ..] => Place::Health((*which).to_owned()),

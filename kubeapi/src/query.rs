@@ -9,13 +9,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 impl Query {
     /// Of a URI's query part.
     pub(crate) fn parse(query: &str) -> Self {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty());
-        Self(
-            pairs
-                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-                .map(|(k, v)| (decode(k), decode(v)))
-                .collect(),
-        )
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
     /// The first value of `name`; an empty one reads as absent, as in Go's `url.Values`.
@@ -72,29 +66,4 @@ impl Query {
         })?;
         Ok(Some(number))
     }
-}
-
-/// Percent-decoding with `+` for a blank; what is not an escape stands for itself.
-fn decode(text: &str) -> String {
-    percent_decode(&text.replace('+', " "))
-}
-
-/// Percent-decoding, as in a path.
-pub(crate) fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let escaped = (byte == b'%').then(|| bytes.get(at + 1..at + 3).and_then(hex_pair)).flatten();
-        out.push(escaped.unwrap_or(byte));
-        at += if escaped.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn hex_pair(pair: &[u8]) -> Option<u8> {
-    // `from_str_radix` would take a sign
-    let text =
-        std::str::from_utf8(pair).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-    u8::from_str_radix(text, 16).ok()
 }

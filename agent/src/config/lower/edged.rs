@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::{
     eviction, housekeeping,
-    values::{Values, optional},
+    values::{KUBELET, Values, optional},
 };
 use crate::config::{
     file,
@@ -17,7 +17,6 @@ use crate::edged::quantity;
 
 /// EdgeCore's default for both sockets.
 const CONTAINERD: &str = "unix:///run/containerd/containerd.sock";
-pub(super) const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
 
 pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
     let kubelet = &edged.tailored_kubelet_config;
@@ -71,16 +70,10 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
             kubelet.node_lease_duration_seconds,
             1,
         ),
-        status_update_frequency: frequency(
-            &at("nodeStatusUpdateFrequency"),
-            &kubelet.node_status_update_frequency,
-            values,
-        ),
-        status_report_frequency: frequency(
-            &at("nodeStatusReportFrequency"),
-            &kubelet.node_status_report_frequency,
-            values,
-        ),
+        status_update_frequency: values
+            .frequency(&at("nodeStatusUpdateFrequency"), &kubelet.node_status_update_frequency),
+        status_report_frequency: values
+            .frequency(&at("nodeStatusReportFrequency"), &kubelet.node_status_report_frequency),
         max_pods: values.number(&at("maxPods"), kubelet.max_pods, 0, 1_000_000),
         pods_per_core: values.number(&at("podsPerCore"), kubelet.pods_per_core, 0, 10_000),
         max_images: images(kubelet.node_status_max_images, values),
@@ -150,15 +143,6 @@ fn node_name(text: &str, values: &mut Values<'_>) -> String {
         values.fault("modules.edged.hostnameOverride", format!("is {text:?}: {rule}"));
     }
     name
-}
-
-/// A duration that is waited for again and again: 0 would not wait.
-pub(super) fn frequency(path: &str, text: &str, values: &mut Values<'_>) -> std::time::Duration {
-    let found = values.duration(path, text);
-    if found.is_zero() && text.starts_with('0') {
-        values.fault(path, "is 0, but must be longer");
-    }
-    found
 }
 
 /// Bare paths are taken as EdgeCore takes them.

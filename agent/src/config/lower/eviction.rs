@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{edged::KUBELET, values::Values};
+use super::values::{KUBELET, Values};
 use crate::{
     config::{
         file,

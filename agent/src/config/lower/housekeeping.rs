@@ -1,9 +1,6 @@
 //! Garbage collection of containers and images, and log rotation.
 
-use super::{
-    edged::{KUBELET, frequency},
-    values::Values,
-};
+use super::values::{KUBELET, Values};
 use crate::{
     config::{file, typed::Housekeeping},
     edged::quantity,
@@ -39,11 +36,8 @@ pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeepin
         image_max_age: (!max_age.is_zero()).then_some(max_age),
         log_max_size: log_size(&at("containerLogMaxSize"), &kubelet.container_log_max_size, values),
         log_max_files: values.number(&at("containerLogMaxFiles"), kubelet.container_log_max_files, 2, 1000),
-        log_interval: frequency(
-            &at("containerLogMonitorInterval"),
-            &kubelet.container_log_monitor_interval,
-            values,
-        ),
+        log_interval: values
+            .frequency(&at("containerLogMonitorInterval"), &kubelet.container_log_monitor_interval),
     }
 }
 

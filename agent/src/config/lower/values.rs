@@ -12,6 +12,9 @@ use crate::config::{
     typed::{HostPort, Secret},
 };
 
+/// Where the kubelet's own settings are.
+pub(super) const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
+
 /// Converts values and collects what is wrong with them.
 pub(super) struct Values<'a> {
     report: &'a mut Report,
@@ -51,6 +54,15 @@ impl<'a> Values<'a> {
     /// Whole seconds, `low` or more.
     pub(super) fn seconds(&mut self, path: &str, value: i64, low: i64) -> Duration {
         Duration::from_secs(self.number(path, value, low, i64::from(i32::MAX)))
+    }
+
+    /// A duration that is waited for again and again: 0 would not wait.
+    pub(super) fn frequency(&mut self, path: &str, text: &str) -> Duration {
+        let found = self.duration(path, text);
+        if found.is_zero() && text.starts_with('0') {
+            self.fault(path, "is 0, but must be longer");
+        }
+        found
     }
 
     /// A duration in Go's notation.

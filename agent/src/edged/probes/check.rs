@@ -2,24 +2,11 @@
 
 use std::time::Duration;
 
-use super::{grpc, http, target::Target};
+use super::{grpc, http, outcome::Outcome, target::Target};
 use crate::edged::runtime::Runtime;
 
 /// Longest output of a command that is told.
 const MAX_OUTPUT: usize = 10 * 1024;
-
-/// What came of a probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// As wanted.
-    Success,
-    /// As wanted, with something to tell.
-    Warning(String),
-    /// Not as wanted.
-    Failure(String),
-    /// The probe itself did not work; it says nothing of the container.
-    Error(String),
-}
 
 /// Does it, in at most `timeout`.
 pub(super) async fn check(runtime: &Runtime, id: &str, target: &Target, timeout: Duration) -> Outcome {

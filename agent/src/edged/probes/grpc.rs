@@ -12,7 +12,7 @@ use tonic::{
     transport::Endpoint,
 };
 
-use super::{check::Outcome, target::Address};
+use super::{outcome::Outcome, target::Address};
 
 /// The names of `ServingStatus`, by number.
 const STATUSES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"];

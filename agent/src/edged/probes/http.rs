@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    check::Outcome,
+    outcome::Outcome,
     target::{Address, Page},
     tls,
 };

@@ -10,6 +10,7 @@ mod check;
 mod grpc;
 mod hook;
 mod http;
+mod outcome;
 mod tally;
 mod target;
 #[cfg(test)]

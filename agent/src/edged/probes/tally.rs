@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, Probes, check::Outcome, worker::Job};
+use super::{Kind, Probes, outcome::Outcome, worker::Job};
 use crate::edged::metrics::{Histogram, QUICK};
 
 /// How one probe of a container went, over the restarts of the container.

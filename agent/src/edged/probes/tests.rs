@@ -13,7 +13,8 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use super::{
-    check::{Outcome, check},
+    check::check,
+    outcome::Outcome,
     target::{Address, Page, Target},
 };
 use crate::edged::runtime::Runtime;

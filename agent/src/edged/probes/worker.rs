@@ -7,7 +7,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::{
     Kind, Probes,
-    check::{Outcome, check},
+    check::check,
+    outcome::Outcome,
     reference,
     target::Target,
     timing::{Tally, Timing},
