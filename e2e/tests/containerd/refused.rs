@@ -46,7 +46,6 @@ fn volumes() -> Vec<(&'static str, Value)> {
         ("image", json!({"reference": IMAGE})),
         ("iscsi", json!({"targetPortal": "p", "iqn": "iqn.2015-02.example.com:test", "lun": 0})),
         ("nfs", json!({"server": "s", "path": "/p"})),
-        ("persistentVolumeClaim", json!({"claimName": "c"})),
         ("photonPersistentDisk", json!({"pdID": "d"})),
         ("portworxVolume", portable),
         ("quobyte", json!({"registry": "r:1", "volume": "v"})),

@@ -2,7 +2,7 @@
 //!
 //! Source: Kubernetes, "Assigning Pods to Nodes".
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod};
+use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod};
 
 use super::labels;
 
@@ -13,7 +13,12 @@ pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required =
         affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
-    selected && required.is_none_or(|any| any.node_selector_terms.iter().any(|term| term_holds(term, node)))
+    selected && required.is_none_or(|any| selects(any, node))
+}
+
+/// Whether one of the selector's terms holds for the node.
+pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
+    selector.node_selector_terms.iter().any(|term| term_holds(term, node))
 }
 
 /// A term without any requirement is one that no node meets.

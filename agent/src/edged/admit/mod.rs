@@ -18,7 +18,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod, Taint, Toleration};
 
-pub(crate) use self::requests::{Amounts, amounts};
+pub(crate) use self::{
+    affinity::selects,
+    requests::{Amounts, amounts},
+};
 use super::status::Waiting;
 use crate::metamanager::mirror::SOURCE;
 

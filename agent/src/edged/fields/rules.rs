@@ -91,7 +91,6 @@ pub(super) const RULES: &[Rule] = &[
     volume("image", "copy the files in an init container of that image into an emptyDir volume"),
     volume("iscsi", MOUNTED),
     volume("nfs", MOUNTED),
-    volume("persistentVolumeClaim", "use a hostPath volume, and bind the pod to the node"),
     volume("photonPersistentDisk", DRIVER),
     volume("portworxVolume", DRIVER),
     volume("quobyte", MOUNTED),

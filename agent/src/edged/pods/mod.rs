@@ -8,6 +8,7 @@
 
 mod act;
 mod admission;
+mod claims;
 mod clear;
 mod fetch;
 mod hooks;

@@ -13,7 +13,7 @@ use kube::runtime::controller::Action;
 use super::{
     Context, Error, Identity, act,
     admission::{self, Decision},
-    clear, fetch,
+    claims, clear, fetch,
     memory::{Blocked, Memory},
     report::{self, Situation},
     requeue, tell, terminate, tokens,
@@ -130,6 +130,7 @@ async fn refresh_volumes(
     let wanted: BTreeSet<_> = pod_volumes.flat_map(references::of_volume).collect();
     let objects = fetch::objects(&context.client, identity.namespace, wanted).await;
     let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
+    let claims = claims::of_pod(context, pod, identity).await;
     let (task_context, task_pod) = (context.clone(), pod.clone());
     let ips = context.pod_ips(pod, observed).to_vec();
     let done = tokio::task::spawn_blocking(move || {
@@ -139,7 +140,8 @@ async fn refresh_volumes(
             pod_ips: &ips,
             allocatable: task_context.allocatable,
         };
-        volumes::set_up(&task_context.dirs, &downward, &objects, &tokens).map_err(|error| with_causes(&error))
+        volumes::set_up(&task_context.dirs, &downward, &objects, &tokens, &claims)
+            .map_err(|error| with_causes(&error))
     });
     let done = done.await.unwrap_or_else(|error| Err(error.to_string()));
     if let Err(message) = &done {

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Pod, Volume};
 
 use super::{
     machine,
-    summary::{FsStats, VolumeStats},
+    summary::{ClaimReference, FsStats, VolumeStats},
 };
 use crate::edged::{names, names::Dirs, volumes};
 
@@ -36,12 +36,19 @@ impl PodDisk {
         let mut found = Self::default();
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some(place) = volumes::own_place(dirs, pod, volume) else { continue };
-            let Some(fs) = used(&place, now) else { continue };
+            // a volume of its own is told by its disk: who else has files there, and how many, is not the pod's business
+            let claim = volume.persistent_volume_claim.as_ref();
+            let fs = if claim.is_some() { machine::disk(&place, now) } else { used(&place, now) };
+            let Some(fs) = fs else { continue };
             if is_ephemeral(volume) {
                 found.ephemeral.0 += fs.used_bytes.unwrap_or(0);
                 found.ephemeral.1 += fs.inodes_used.unwrap_or(0);
             }
-            found.volumes.push(VolumeStats { fs, name: volume.name.clone(), pvc_ref: None });
+            let pvc_ref = claim.map(|claim| ClaimReference {
+                name: claim.claim_name.clone(),
+                namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+            });
+            found.volumes.push(VolumeStats { fs, name: volume.name.clone(), pvc_ref });
         }
         found.logs = logs(dirs, pod, now).unwrap_or_default();
         found

@@ -1,12 +1,14 @@
 //! A pod's volumes on disk, in the kubelet's layout: `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`.
 //!
 //! [`mod@payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
-//! [`host`] looks at the node's own paths, [`mounts`] puts it all into containers, of which
-//! [`sub_path`] may see a part only.
+//! [`host`] looks at the node's own paths, [`claim`] at the volumes behind claims, which [`ownership`] gives to the pod's group;
+//! [`mounts`] puts it all into containers, of which [`sub_path`] may see a part only.
 
 mod atomic;
+mod claim;
 mod host;
 mod mounts;
+mod ownership;
 mod payload;
 mod sub_path;
 #[cfg(test)]
@@ -22,6 +24,7 @@ use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
 
 use self::payload::fs_group;
 pub(crate) use self::{
+    claim::{Backing, ClaimError, Claims, backing, is_given, volume_name},
     mounts::{Places, may_be_recursive, of_container},
     payload::{Payload, Tokens, payload},
 };
@@ -49,9 +52,23 @@ pub(crate) enum Error {
     Refused(String),
     /// A volume of a kind that did not exist when this was written.
     #[error(
-        "its type is not supported on this node: use emptyDir, hostPath, configMap, secret, downwardAPI or projected"
+        "its type is not supported on this node: use emptyDir, hostPath, persistentVolumeClaim, configMap, secret, \
+         downwardAPI or projected"
     )]
     Unsupported,
+    /// A claim gives no volume.
+    #[error("error processing PVC {claim}")]
+    Claim {
+        /// Namespace and name.
+        claim: String,
+        /// Why.
+        source: ClaimError,
+    },
+    /// Directories in directories in directories.
+    #[error(
+        "{0} is too deep below its volume to be given to the pod's fsGroup; take fsGroup out, or tidy up"
+    )]
+    Deep(PathBuf),
     /// A name or path that would lead out of the volume.
     #[error("path {0:?} leads out of the volume")]
     Escape(String),
@@ -99,11 +116,12 @@ pub(crate) fn set_up(
     downward: &Downward<'_>,
     objects: &Objects,
     tokens: &Tokens,
+    claims: &Claims,
 ) -> Result<(), SetUpError> {
     let mut first = Ok(());
     let volumes = downward.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     for volume in volumes {
-        let done = one(dirs, downward, objects, tokens, volume);
+        let done = one(dirs, downward, (objects, tokens, claims), volume);
         let done = done.map_err(|source| SetUpError { volume: volume.name.clone(), source });
         first = first.and(done);
     }
@@ -113,8 +131,7 @@ pub(crate) fn set_up(
 fn one(
     dirs: &Dirs,
     downward: &Downward<'_>,
-    objects: &Objects,
-    tokens: &Tokens,
+    (objects, tokens, claims): (&Objects, &Tokens, &Claims),
     volume: &Volume,
 ) -> Result<(), Error> {
     if let Some(source) = &volume.host_path {
@@ -123,7 +140,10 @@ fn one(
     if let Some(refused) = fields::refused(Scope::Volume, volume).into_iter().next() {
         return Err(Error::Refused(refused.message));
     }
-    let place = place(dirs, downward.pod, volume)?;
+    let place = own(dirs, downward.pod, volume)?;
+    if volume.persistent_volume_claim.is_some() {
+        return claim::set_up(&place, downward.pod, volume, claims);
+    }
     if let Some(source) = &volume.empty_dir {
         return empty_dir(&place, source, fs_group(downward.pod));
     }
@@ -144,17 +164,26 @@ fn place(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Result<PathBuf, Error> {
     if let Some(source) = &volume.host_path {
         return Ok(PathBuf::from(&source.path));
     }
+    let own = own(dirs, pod, volume)?;
+    if volume.persistent_volume_claim.is_some() { claim::followed(&own) } else { Ok(own) }
+}
+
+/// What the pod's directory has of the volume: the volume itself, or the link to it.
+fn own(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Result<PathBuf, Error> {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     for name in [uid, &volume.name] {
         if !names::is_component(name) {
             return Err(Error::Escape(name.chars().take(256).collect()));
         }
     }
+    if volume.persistent_volume_claim.is_some() {
+        return Ok(claim::link(dirs, uid, &volume.name));
+    }
     let plugin = plugin(volume).ok_or(Error::Unsupported)?;
     Ok(dirs.volume(uid, plugin, &volume.name))
 }
 
-/// Where the volume is on the node, where it is the pod's own and not a part of the node.
+/// Where the volume is on the node, where it is not simply a part of the node.
 pub(crate) fn own_place(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Option<PathBuf> {
     place(dirs, pod, volume).ok().filter(|_| volume.host_path.is_none())
 }

@@ -84,15 +84,18 @@ fn one(
         }
         None => root,
     };
-    let made_from_objects = volume.host_path.is_none() && volume.empty_dir.is_none();
+    let claim = volume.persistent_volume_claim.as_ref();
+    let of_node = volume.host_path.is_some() || claim.is_some();
+    let made_from_objects = !of_node && volume.empty_dir.is_none();
+    let only_claimed_to_read = claim.is_some_and(|claim| claim.read_only == Some(true));
     Ok(cri::Mount {
         container_path: absolute(&mount.mount_path),
         host_path: host_path.to_string_lossy().into_owned(),
         // What is made from objects belongs to the cloud; a container that writes there would only lose it.
-        readonly: mount.read_only.unwrap_or(false) || made_from_objects,
+        readonly: mount.read_only.unwrap_or(false) || made_from_objects || only_claimed_to_read,
         recursive_read_only: places.recursive && mount.read_only == Some(true) && wants_recursive(mount),
         // The node's own paths keep the label that they have.
-        selinux_relabel: volume.host_path.is_none(),
+        selinux_relabel: !of_node,
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => cri::MountPropagation::PropagationHostToContainer,
             Some("Bidirectional") => cri::MountPropagation::PropagationBidirectional,

@@ -15,6 +15,7 @@ struct World {
     pod: Pod,
     objects: Objects,
     tokens: Tokens,
+    claims: Claims,
 }
 
 impl World {
@@ -24,8 +25,8 @@ impl World {
             "spec": {"serviceAccountName": "sa", "volumes": volumes, "containers": [{"name": "c"}]}
         }))
         .unwrap();
-        let (objects, tokens) = (Objects::default(), Tokens::new());
-        let mut world = Self { dir: tempfile::tempdir().unwrap(), pod, objects, tokens };
+        let (objects, tokens, claims) = (Objects::default(), Tokens::new(), Claims::new());
+        let mut world = Self { dir: tempfile::tempdir().unwrap(), pod, objects, tokens, claims };
         world.config_map(&[("a.conf", "one"), ("b.conf", "two")]);
         world
     }
@@ -43,7 +44,7 @@ impl World {
     fn set_up(&self) -> Result<(), String> {
         let downward =
             Downward { pod: &self.pod, host_ips: &[], pod_ips: &[], allocatable: Default::default() };
-        set_up(&self.dirs(), &downward, &self.objects, &self.tokens)
+        set_up(&self.dirs(), &downward, &self.objects, &self.tokens, &self.claims)
             .map_err(|error| format!("{error}: {}", error.source))
     }
 
@@ -293,4 +294,50 @@ fn a_missing_object_is_left_out_of_a_projection() {
     assert_eq!(seen(&world.volume("projected")), pairs(&[("a", "one")]));
     assert!(World::new(sources(false)).set_up().unwrap_err().contains("configmap \"none\" not found"));
     World::new(json!([{"name": "v", "secret": {"secretName": "none", "optional": true}}])).set_up().unwrap();
+}
+
+/// A claim's volume, as its pod has it.
+#[test]
+fn a_claimed_volume_is_kept_and_outlives_the_pod() {
+    let mut world =
+        World::new(json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data", "readOnly": true}}]));
+    let disk = world.dir.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    fs::write(disk.join("kept"), "x").unwrap();
+    world.claims.insert("v".into(), Err(ClaimError::Unbound));
+    let error = world.set_up().unwrap_err();
+    assert!(error.contains("volume \"v\"") && error.contains("error processing PVC n/data"), "{error}");
+    let claim = json!({"metadata": {"uid": "c-1"}});
+    let volume =
+        json!({"metadata": {"name": "pv"}, "spec": {"local": {"path": disk}, "claimRef": {"uid": "c-1"}}});
+    let found = backing(
+        &serde_json::from_value(claim).unwrap(),
+        &serde_json::from_value(volume).unwrap(),
+        &Default::default(),
+    );
+    world.claims.insert("v".into(), found);
+    world.set_up().unwrap();
+    // without the cloud, or with a claim that is gone
+    world.claims.clear();
+    world.set_up().unwrap();
+    let mounts = world.mounts(json!([{"name": "v", "mountPath": "/v"}])).unwrap();
+    assert_eq!(mounts, [(disk.display().to_string(), true)], "claimed to be read only");
+    tear_down(&world.dirs(), "u-1").unwrap();
+    assert!(fs::symlink_metadata(world.volume("local-volume")).is_err());
+    assert_eq!(fs::read_to_string(disk.join("kept")).unwrap(), "x");
+}
+
+#[test]
+fn a_local_volume_that_is_not_there_is_said() {
+    let mut world = World::new(json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]));
+    let claim = json!({"metadata": {"uid": "c-1"}});
+    let volume = json!({"metadata": {"name": "pv"}, "spec": {"local": {"path": "/no/such"}, "claimRef": {"uid": "c-1"}}});
+    let found = backing(
+        &serde_json::from_value(claim).unwrap(),
+        &serde_json::from_value(volume).unwrap(),
+        &Default::default(),
+    );
+    world.claims.insert("v".into(), found);
+    let error = world.set_up().unwrap_err();
+    assert!(error.contains("/no/such is not a directory"), "{error}");
 }

@@ -77,6 +77,8 @@ pub(super) fn resource(kind: &ResourceType) -> Resource {
         ResourceType::Node => Resource::new("", "nodes"),
         ResourceType::ConfigMap => Resource::new("", "configmaps"),
         ResourceType::Secret => Resource::new("", "secrets"),
+        ResourceType::PersistentVolume => Resource::new("", "persistentvolumes"),
+        ResourceType::PersistentVolumeClaim => Resource::new("", "persistentvolumeclaims"),
         other => Resource::new("kubeedge.io", other.as_str()),
     }
 }

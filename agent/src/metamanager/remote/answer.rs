@@ -27,6 +27,16 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why)
     }
 
+    /// Whether nobody knows now.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.code == StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    /// Whether there is no such object.
+    pub(super) fn is_not_found(&self) -> bool {
+        self.code == StatusCode::NOT_FOUND
+    }
+
     /// 502: the cloud answered something else.
     pub(super) fn bad_gateway(why: &str) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "InternalError", why)

@@ -1,15 +1,18 @@
-//! ConfigMaps and Secrets: what is stored is served at once, what is not is asked of the cloud and stored.
+//! Objects that are asked of the cloud when something here needs them, and stored. ConfigMaps and Secrets, whose changes the
+//! cloud sends from then on, are served from the store first; persistent volumes and claims, of which it sends nothing, only
+//! while the cloud cannot be asked.
 
 use http::{Method, Response, StatusCode};
 use kubeapi::{Body, store::Key};
+use serde_json::Value;
 use tracing::warn;
-use wire::{Answer, Change, ResourcePath, ResourceType, Upstream, lane::needs_ack};
+use wire::{Answer, Change, Message, ResourcePath, ResourceType, Upstream, lane::needs_ack};
 
 use super::{Refusal, Remote, found, now_ms, object};
-use crate::metamanager::desired::{Put, resource};
+use crate::metamanager::desired::{Next, Placement, Put, resource};
 
 impl Remote {
-    /// The object, from here or from the cloud.
+    /// The object, from here or else from the cloud.
     pub(super) async fn lookup(
         &self,
         kind: ResourceType,
@@ -20,7 +23,39 @@ impl Remote {
         if let Some(stored) = self.desired.get(&key).await? {
             return Ok(object(StatusCode::OK, &stored));
         }
-        let (answer, message) = match self.ask(Upstream::query(namespace, &kind, name)).await {
+        let value = self.from_cloud(&kind, &key).await?;
+        Ok(found(&Method::GET, &value))
+    }
+
+    /// The object, from the cloud or, while that cannot be asked, as it was the last time.
+    pub(super) async fn fresh(
+        &self,
+        kind: ResourceType,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Response<Body>, Refusal> {
+        let key = Key::new(resource(&kind), namespace, name);
+        match self.from_cloud(&kind, &key).await {
+            Ok(value) => Ok(found(&Method::GET, &value)),
+            Err(refusal) if refusal.is_unavailable() => match self.desired.get(&key).await? {
+                Some(stored) => Ok(object(StatusCode::OK, &stored)),
+                None => Err(refusal),
+            },
+            Err(refusal) => {
+                if refusal.is_not_found() {
+                    self.desired
+                        .change(&key, |_| Placement { object: Next::Remove, record: Next::Remove })
+                        .await?;
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Asks, stores and acknowledges.
+    async fn from_cloud(&self, kind: &ResourceType, key: &Key) -> Result<Value, Refusal> {
+        let (namespace, name) = (&key.namespace, &key.name);
+        let (answer, message) = match self.ask(Upstream::query(namespace, kind, name)).await {
             Ok(answered) => answered,
             Err(_) if !self.hub.is_up() => {
                 let why = format!(
@@ -37,19 +72,22 @@ impl Remote {
             Answer::Response(response) => response.into_result().map_err(Refusal::of)?,
             Answer::Done => return Err(Refusal::not_found(key.resource.as_str(), name)),
         };
-        let path = ResourcePath::object(namespace, &kind, name);
-        match Put::new(Change::Update, &path, value.clone(), &message.header) {
-            Ok(put) => match self.desired.apply(put).await {
-                Ok(()) if needs_ack(&message) => {
-                    let _ = self.hub.send(message.acknowledgement(now_ms())).await;
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "an answer of the cloud was not stored")
-                }
-            },
-            Err(error) => return Err(Refusal::bad_gateway(&error.to_string())),
+        self.keep(&ResourcePath::object(namespace, kind, name), &value, &message).await?;
+        Ok(value)
+    }
+
+    async fn keep(&self, path: &ResourcePath, value: &Value, message: &Message) -> Result<(), Refusal> {
+        let put = Put::new(Change::Update, path, value.clone(), &message.header)
+            .map_err(|error| Refusal::bad_gateway(&error.to_string()))?;
+        match self.desired.apply(put).await {
+            Ok(()) if needs_ack(message) => {
+                let _ = self.hub.send(message.acknowledgement(now_ms())).await;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                warn!(error = &error as &dyn std::error::Error, "an answer of the cloud was not stored")
+            }
         }
-        Ok(found(&Method::GET, &value))
+        Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! What stands between EdgeD's client and the store: requests that concern the cloud go there, all others to the store.
 //!
-//! Reads of a ConfigMap or Secret that is not stored, leases, tokens and events reach through. While the cloud is not connected
-//! they are answered 503 at once, but for tokens, of which the last known one is given.
+//! Reads of a ConfigMap or Secret that is not stored, of persistent volumes and claims, leases, tokens and events reach through.
+//! While the cloud is not connected they are answered 503 at once, but for volumes, claims and tokens, of which the last known
+//! is given.
 
 mod answer;
 mod events;
@@ -67,6 +68,7 @@ impl Remote {
     async fn handle(&self, place: Place, request: Request<ClientBody>) -> Result<Response<Body>, Refusal> {
         match place {
             Place::Lookup(kind, namespace, name) => self.lookup(kind, &namespace, &name).await,
+            Place::Fresh(kind, namespace, name) => self.fresh(kind, &namespace, &name).await,
             Place::Lease(name) => {
                 let method = request.method().clone();
                 self.lease(&method, &name, body(request).await?).await

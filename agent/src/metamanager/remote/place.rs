@@ -11,6 +11,8 @@ const LEASES: &str = "kube-node-lease";
 pub(super) enum Place {
     /// Reads a ConfigMap or Secret: type, namespace, name.
     Lookup(ResourceType, String, String),
+    /// Reads a persistent volume or claim, of which the cloud sends no changes: type, namespace, name.
+    Fresh(ResourceType, String, String),
     /// Reads or writes a node's lease: its name, empty for a new one.
     Lease(String),
     /// Asks for a token: namespace, service account.
@@ -28,6 +30,9 @@ pub(super) fn place(method: &Method, uri: &Uri) -> Option<Place> {
     let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
     let (namespace, rest) = match segments.as_slice() {
         ["api", "v1", "namespaces", namespace, rest @ ..] => ((*namespace).to_owned(), rest),
+        ["api", "v1", "persistentvolumes", name] if method == Method::GET => {
+            return Some(Place::Fresh(ResourceType::PersistentVolume, String::new(), (*name).to_owned()));
+        }
         ["apis", "coordination.k8s.io", "v1", "namespaces", namespace, rest @ ..] if *namespace == LEASES => {
             return match (method.as_str(), rest) {
                 ("POST", ["leases"]) => Some(Place::Lease(String::new())),
@@ -43,6 +48,9 @@ pub(super) fn place(method: &Method, uri: &Uri) -> Option<Place> {
         }
         ("GET", ["secrets", name]) => {
             Some(Place::Lookup(ResourceType::Secret, namespace, (*name).to_owned()))
+        }
+        ("GET", ["persistentvolumeclaims", name]) => {
+            Some(Place::Fresh(ResourceType::PersistentVolumeClaim, namespace, (*name).to_owned()))
         }
         ("POST", ["serviceaccounts", account, "token"]) => {
             Some(Place::Token(namespace, (*account).to_owned()))
@@ -72,6 +80,18 @@ mod tests {
                 "/api/v1/namespaces/ns/secrets/s?x=y",
                 Some(Place::Lookup(ResourceType::Secret, text("ns"), text("s"))),
             ),
+            (
+                "GET",
+                "/api/v1/namespaces/ns/persistentvolumeclaims/c",
+                Some(Place::Fresh(ResourceType::PersistentVolumeClaim, text("ns"), text("c"))),
+            ),
+            (
+                "GET",
+                "/api/v1/persistentvolumes/v",
+                Some(Place::Fresh(ResourceType::PersistentVolume, text(""), text("v"))),
+            ),
+            ("DELETE", "/api/v1/persistentvolumes/v", None),
+            ("GET", "/api/v1/persistentvolumes", None),
             ("GET", "/api/v1/namespaces/ns/configmaps", None),
             ("GET", "/api/v1/namespaces/ns/pods/p", None),
             ("DELETE", "/api/v1/namespaces/ns/pods/p", Some(Place::PodEnd(text("ns"), text("p")))),

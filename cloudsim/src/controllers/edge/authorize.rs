@@ -31,13 +31,16 @@ pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Res
         ResourceType::Event => event_is_own(node, body, index),
         _ => false,
     };
-    if allowed {
-        return Ok(());
-    }
+    if allowed { Ok(()) } else { Err(denied(node, request)) }
+}
+
+/// What a node is told that asks for what is not its own.
+pub(super) fn denied(node: &str, request: &Request<'_>) -> Denied {
+    let Request { kind, namespace, name, .. } = request;
     let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
-    Err(Denied(format!(
+    Denied(format!(
         "{kind} \"{name}\"{place} is not node {node}'s: a node reaches only itself, its pods and what they reference"
-    )))
+    ))
 }
 
 /// Whether what is to be made has the name that was asked about: it would be made under the name that stands in it.

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::{mirror::is_mirror, references::references};
+use super::{
+    mirror::is_mirror,
+    references::{claims, references},
+};
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -14,6 +17,7 @@ struct PodEntry {
     node: String,
     account: String,
     references: BTreeSet<ObjectPath>,
+    claims: BTreeSet<String>,
 }
 
 /// The pods that are bound to a node.
@@ -41,6 +45,7 @@ impl Index {
                 node: node.clone(),
                 account,
                 references: references(pod),
+                claims: claims(pod),
             };
             self.pods.insert(key, entry);
             nodes.insert(node);
@@ -103,6 +108,12 @@ impl Index {
     /// Whether the pod is bound to `node`.
     pub(super) fn pod_on(&self, node: &str, namespace: &str, name: &str) -> bool {
         self.pods.get(&(namespace.to_owned(), name.to_owned())).is_some_and(|entry| entry.node == node)
+    }
+
+    /// Whether a pod on `node` uses the persistent volume claim.
+    pub(super) fn claim_on(&self, node: &str, namespace: &str, claim: &str) -> bool {
+        let of_namespace = self.pods.iter().filter(|((ns, _), _)| ns == namespace).map(|(_, entry)| entry);
+        of_namespace.filter(|entry| entry.node == node).any(|entry| entry.claims.contains(claim))
     }
 
     /// Whether a pod on `node` (the one with `uid`, where given) runs as the service account.

@@ -11,6 +11,7 @@ mod objects;
 mod references;
 mod request;
 mod status;
+mod storage;
 mod upstream;
 mod watch;
 

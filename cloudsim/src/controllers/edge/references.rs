@@ -16,6 +16,13 @@ pub(super) fn references(pod: &Pod) -> BTreeSet<ObjectPath> {
     found.paths
 }
 
+/// The names of the persistent volume claims in the pod's namespace that it uses.
+pub(super) fn claims(pod: &Pod) -> BTreeSet<String> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+    claims.map(|source| source.claim_name.clone()).collect()
+}
+
 struct Found<'a> {
     namespace: &'a str,
     paths: BTreeSet<ObjectPath>,

@@ -17,7 +17,7 @@ use super::{
     authorize::{Denied, authorize},
     now_ms, objects,
     request::Request,
-    status,
+    status, storage,
 };
 use crate::{
     controllers::sync::Subject,
@@ -35,7 +35,7 @@ pub enum Reply {
 }
 
 /// The outcome of a request: what to answer, and the revision that the answer's header carries.
-enum Outcome {
+pub(super) enum Outcome {
     Nothing,
     Answer(Answer, Option<String>),
     Object(ObjectPath, Value),
@@ -73,6 +73,12 @@ impl Edge {
     }
 
     async fn request(&self, node: &str, request: &Request<'_>) -> Outcome {
+        if storage::is_asked_by(request) {
+            return match self.storage(node, request).await {
+                Ok(answer) => answer,
+                Err(error) => refuse(request, status::of(&error)),
+            };
+        }
         let allowed = authorize(node, request, &self.index.read());
         if let Err(Denied(reason)) = allowed {
             if self.is_gone(request).await {

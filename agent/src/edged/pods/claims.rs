@@ -1,0 +1,49 @@
+//! Persistent volume claims and their volumes, asked of the API for the volumes that the pod has not been given yet.
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use kube::Api;
+
+use super::{Context, Identity};
+use crate::edged::{
+    api_message, names,
+    volumes::{self, Backing, ClaimError, Claims},
+};
+
+/// What became of each claim.
+pub(super) async fn of_pod(context: &Context, pod: &Pod, identity: &Identity<'_>) -> Claims {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let wanted: Vec<(&Volume, &str)> = volumes
+        .filter_map(|volume| Some((volume, volume.persistent_volume_claim.as_ref()?.claim_name.as_str())))
+        .filter(|(volume, _)| !volumes::is_given(&context.dirs, pod, volume))
+        .collect();
+    if wanted.is_empty() {
+        return Claims::new();
+    }
+    let node = Api::<Node>::all(context.client.clone()).get_opt(&context.node_name).await;
+    let node = node.ok().flatten().unwrap_or_default();
+    let asked = wanted.into_iter().map(async |(volume, claim)| {
+        (volume.name.clone(), one(context, identity.namespace, claim, &node).await)
+    });
+    join_all(asked).await.into_iter().collect()
+}
+
+async fn one(context: &Context, namespace: &str, name: &str, node: &Node) -> Result<Backing, ClaimError> {
+    let missing = || ClaimError::Missing(name.chars().take(256).collect());
+    // A name that is no name would become another path.
+    if !names::is_component(name) {
+        return Err(missing());
+    }
+    let unavailable =
+        |name: &str, error: &kube::Error| ClaimError::Unavailable(name.to_owned(), api_message(error));
+    let claims = Api::<PersistentVolumeClaim>::namespaced(context.client.clone(), namespace);
+    let claim = claims.get_opt(name).await.map_err(|error| unavailable(name, &error))?.ok_or_else(missing)?;
+    let name = volumes::volume_name(&claim)?;
+    let gone = || ClaimError::Gone(name.to_owned());
+    if !names::is_component(name) {
+        return Err(gone());
+    }
+    let all = Api::<PersistentVolume>::all(context.client.clone());
+    let volume = all.get_opt(name).await.map_err(|error| unavailable(name, &error))?.ok_or_else(gone)?;
+    volumes::backing(&claim, &volume, node)
+}

@@ -1,0 +1,208 @@
+//! Volumes behind claims: which place on this node a claim stands for, and the link by which the pod keeps it.
+//!
+//! A pod that has been given its volume keeps it: the link in the pod's directory is the memory of it, so that the pod starts
+//! again without the cloud, whatever has become of the claim. A link, not a mount: what removes the pod's directory never gets
+//! into the volume.
+//!
+//! Source: Kubernetes, "Persistent Volumes" and "Volumes: local"; the kubelet's reasons.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::symlink,
+    path::{Component, Path, PathBuf},
+};
+
+use k8s_openapi::api::core::v1::{
+    HostPathVolumeSource, Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod, Volume,
+};
+
+use super::{Error, fs_group, host, ownership, ownership::Policy};
+use crate::edged::{admit, names::Dirs};
+
+/// The directory in which a pod keeps its links.
+const PLUGIN: &str = "local-volume";
+
+/// Why a claim gives no volume.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ClaimError {
+    /// No such claim.
+    #[error("failed to fetch PVC from API server: persistentvolumeclaims {0:?} not found")]
+    Missing(String),
+    /// Claim or volume may exist, nobody knows now.
+    #[error("{0:?} is not on this node and cannot be fetched now: {1}")]
+    Unavailable(String, String),
+    /// The claim is on its way out.
+    #[error("PVC is being deleted")]
+    Deleted,
+    /// It has no volume yet.
+    #[error(
+        "PVC is not bound: it waits for a PersistentVolume of its storage class, with room and access modes enough"
+    )]
+    Unbound,
+    /// The claim's volume is not there.
+    #[error("failed to fetch PV {0:?} from API server: persistentvolumes {0:?} not found")]
+    Gone(String),
+    /// The volume is another claim's.
+    #[error("PV {0:?} is bound to another claim")]
+    Others(String),
+    /// A raw device.
+    #[error("PV {0:?} has volumeMode Block, which is not supported on this node: use volumeMode Filesystem")]
+    Block(String),
+    /// Something that this node cannot mount.
+    #[error("PV {0:?} is of a kind that is not supported on this node: use local or hostPath")]
+    Kind(String),
+    /// The volume is elsewhere.
+    #[error("MountVolume.NodeAffinity check failed for PV {0:?}: no matching NodeSelectorTerms")]
+    Elsewhere(String),
+}
+
+/// The place on this node that a claim stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Backing {
+    source: HostPathVolumeSource,
+    /// Whether it is a volume of its own, which can be given to a group, or a part of the node.
+    local: bool,
+}
+
+/// What became of the pod's claims, by the volumes' names.
+pub(crate) type Claims = BTreeMap<String, Result<Backing, ClaimError>>;
+
+/// Whether the claim can be used, and the volume's name.
+pub(crate) fn volume_name(claim: &PersistentVolumeClaim) -> Result<&str, ClaimError> {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Err(ClaimError::Deleted);
+    }
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
+    if phase == Some("Bound") && !name.is_empty() { Ok(name) } else { Err(ClaimError::Unbound) }
+}
+
+/// Where the claim's volume is on this node.
+pub(crate) fn backing(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+    node: &Node,
+) -> Result<Backing, ClaimError> {
+    let name = volume.metadata.name.clone().unwrap_or_default();
+    let Some(spec) = &volume.spec else { return Err(ClaimError::Kind(name)) };
+    let owner = spec.claim_ref.as_ref().and_then(|claim| claim.uid.as_ref());
+    if owner.is_none() || owner != claim.metadata.uid.as_ref() {
+        return Err(ClaimError::Others(name));
+    }
+    if spec.volume_mode.as_deref() == Some("Block") {
+        return Err(ClaimError::Block(name));
+    }
+    let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    if required.is_some_and(|selector| !admit::selects(selector, node)) {
+        return Err(ClaimError::Elsewhere(name));
+    }
+    source(spec).ok_or(ClaimError::Kind(name))
+}
+
+fn source(spec: &PersistentVolumeSpec) -> Option<Backing> {
+    if let Some(source) = &spec.host_path {
+        return Some(Backing { source: source.clone(), local: false });
+    }
+    let local = spec.local.as_ref()?;
+    let source = HostPathVolumeSource { path: local.path.clone(), type_: Some("Directory".to_owned()) };
+    Some(Backing { source, local: true })
+}
+
+/// Whether the pod has been given this volume.
+pub(crate) fn is_given(dirs: &Dirs, pod: &Pod, volume: &Volume) -> bool {
+    super::place(dirs, pod, volume).is_ok()
+}
+
+/// Where the link is.
+pub(super) fn link(dirs: &Dirs, uid: &str, volume: &str) -> PathBuf {
+    dirs.volume(uid, PLUGIN, volume)
+}
+
+/// The place behind the link.
+pub(super) fn followed(link: &Path) -> Result<PathBuf, Error> {
+    fs::read_link(link).map_err(Error::io(link))
+}
+
+/// Gives the pod the volume, if it does not have it.
+pub(super) fn set_up(link: &Path, pod: &Pod, volume: &Volume, claims: &Claims) -> Result<(), Error> {
+    if followed(link).is_ok() {
+        return Ok(());
+    }
+    let Some(source) = &volume.persistent_volume_claim else { return Err(Error::Unsupported) };
+    let failed = |error: ClaimError| {
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        Error::Claim { claim: format!("{namespace}/{}", source.claim_name), source: error }
+    };
+    let claimed = claims.get(&volume.name).cloned();
+    let backing =
+        claimed.unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone()))).map_err(failed)?;
+    host::check(&backing.source)?;
+    let place: PathBuf =
+        Path::new(&backing.source.path).components().filter(|part| *part != Component::CurDir).collect();
+    if let Some(group) = fs_group(pod).filter(|_| backing.local && source.read_only != Some(true)) {
+        ownership::give(&place, group, Policy::of(pod))?;
+    }
+    if let Some(parent) = link.parent() {
+        fs::create_dir_all(parent).map_err(Error::io(parent))?;
+    }
+    symlink(&place, link).map_err(Error::io(link))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn claim(change: impl FnOnce(&mut Value)) -> PersistentVolumeClaim {
+        let mut claim = json!({"metadata": {"name": "data", "namespace": "n", "uid": "c-1"},
+            "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+        change(&mut claim);
+        serde_json::from_value(claim).unwrap()
+    }
+
+    #[test]
+    fn only_a_bound_claim_has_a_volume() {
+        assert_eq!(volume_name(&claim(|_| ())), Ok("pv"));
+        let pending = claim(|claim| claim["status"]["phase"] = json!("Pending"));
+        assert_eq!(volume_name(&pending), Err(ClaimError::Unbound));
+        let unnamed = claim(|claim| claim["spec"]["volumeName"] = json!(""));
+        assert_eq!(volume_name(&unnamed), Err(ClaimError::Unbound));
+        let going = claim(|claim| claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+        assert_eq!(volume_name(&going), Err(ClaimError::Deleted));
+    }
+
+    #[test]
+    fn a_volume_is_the_claims_on_this_node_and_of_a_known_kind() {
+        let node = json!({"metadata": {"name": "edge-1", "labels": {"kubernetes.io/hostname": "edge-1"}}});
+        let node: Node = serde_json::from_value(node).unwrap();
+        let on = |host: &str| {
+            json!({"required": {"nodeSelectorTerms": [{"matchExpressions":
+                [{"key": "kubernetes.io/hostname", "operator": "In", "values": [host]}]}]}})
+        };
+        let local =
+            json!({"local": {"path": "/mnt/disk"}, "nodeAffinity": on("edge-1"), "claimRef": {"uid": "c-1"}});
+        let with = |change: Value| {
+            let mut spec = local.clone();
+            spec.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            let volume = json!({"metadata": {"name": "pv"}, "spec": spec});
+            backing(&claim(|_| ()), &serde_json::from_value(volume).unwrap(), &node)
+        };
+        let found = with(json!({})).unwrap();
+        assert!(found.local && found.source.path == "/mnt/disk");
+        let host =
+            with(json!({"local": null, "hostPath": {"path": "/data", "type": "DirectoryOrCreate"}})).unwrap();
+        assert!(!host.local && host.source.type_.as_deref() == Some("DirectoryOrCreate"));
+        let pv = || "pv".to_owned();
+        for (change, error) in [
+            (json!({"claimRef": {"uid": "c-2"}}), ClaimError::Others(pv())),
+            (json!({"claimRef": null}), ClaimError::Others(pv())),
+            (json!({"volumeMode": "Block"}), ClaimError::Block(pv())),
+            (json!({"nodeAffinity": on("edge-2")}), ClaimError::Elsewhere(pv())),
+            (json!({"local": null, "nfs": {"server": "s", "path": "/"}}), ClaimError::Kind(pv())),
+        ] {
+            assert_eq!(with(change), Err(error));
+        }
+    }
+}
