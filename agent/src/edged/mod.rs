@@ -10,7 +10,7 @@
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
-//! | `volumes`, `words` | files of pods |
+//! | `volumes`, `words`, `usage` | files of pods, and what they take |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
 //! | `node` | registration, status, lease |
@@ -39,7 +39,7 @@ mod pleg;
 mod pods;
 mod pressure;
 mod probes;
-pub(crate) mod quantity;
+pub mod quantity;
 mod references;
 mod runtime;
 mod server;
@@ -48,6 +48,7 @@ mod static_pods;
 mod stats;
 mod status;
 mod task;
+mod usage;
 mod volumes;
 mod words;
 

@@ -8,7 +8,7 @@ const NANOS: i128 = 1_000_000_000;
 const MAX_LEN: usize = 32;
 
 /// Whole units, rounded up as Kubernetes does.
-pub(crate) fn whole(quantity: &Quantity) -> Option<i64> {
+pub fn whole(quantity: &Quantity) -> Option<i64> {
     scaled(quantity, NANOS)
 }
 

@@ -15,4 +15,5 @@ pub mod namespaces;
 pub mod node_lifecycle;
 mod pod_gc;
 pub mod sync;
+mod volume_binder;
 mod workloads;

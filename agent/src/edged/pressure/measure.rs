@@ -1,12 +1,6 @@
 //! Measures what pods use: memory, layers and processes as the runtime counts them, logs and volumes by looking.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    os::unix::fs::MetadataExt,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
@@ -15,12 +9,11 @@ use super::rank::{ContainerUsage, Disk, Usage};
 use crate::edged::{
     names::{self, Dirs},
     runtime::Runtime,
+    usage,
 };
 
 /// More files than this are not counted: a pod that has them is far beyond any limit.
-const MAX_FILES: usize = 4_000_000;
-/// What `stat` counts blocks in, whatever the disk's own size.
-const BLOCK: u64 = 512;
+const MAX_FILES: u64 = 4_000_000;
 
 /// What each of the pods uses; `None` for those that the runtime knows nothing of, or when it does not tell.
 pub(crate) async fn usages(
@@ -100,13 +93,13 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
     let logs = dirs.pod_logs(&namespace, &name, &uid);
     for (container, usage) in &mut usage.containers {
         if names::is_component(container) {
-            usage.logs = tree(logs.join(container));
+            usage.logs = tree(&logs.join(container));
         }
     }
     for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
         let Some(source) = &volume.empty_dir else { continue };
         if names::is_component(&volume.name) {
-            let used = tree(dirs.volume(&uid, "empty-dir", &volume.name));
+            let used = tree(&dirs.volume(&uid, "empty-dir", &volume.name));
             usage.volumes.insert(volume.name.clone(), used);
             if source.medium.as_deref().is_some_and(|medium| !medium.is_empty()) {
                 usage.in_memory.push(volume.name.clone());
@@ -116,51 +109,16 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
     usage
 }
 
-/// What a directory and all below it take, links not followed, files of several names counted once.
-pub(crate) fn tree(root: PathBuf) -> Disk {
-    let (mut sum, mut files) = (Disk::default(), 0);
-    let mut linked = BTreeSet::new();
-    let mut open = vec![root];
-    while let Some(path) = open.pop() {
-        // What has gone meanwhile takes nothing.
-        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-        files += 1;
-        if files > MAX_FILES {
-            break;
-        }
-        if meta.is_dir() {
-            open.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
-        } else if meta.nlink() > 1 && !linked.insert((meta.dev(), meta.ino())) {
-            continue;
-        }
-        let bytes = i64::try_from(meta.blocks().saturating_mul(BLOCK)).unwrap_or(i64::MAX);
-        sum = sum.and(Disk { bytes, inodes: 1 });
-    }
-    sum
+/// What a directory and all below it take; one that is not there takes nothing.
+fn tree(root: &Path) -> Disk {
+    let used = usage::below(root, MAX_FILES).unwrap_or_default();
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    Disk { bytes: number(used.bytes), inodes: number(used.inodes) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
     use super::*;
-
-    #[test]
-    fn a_tree_is_measured_as_du_does() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("root");
-        fs::create_dir_all(root.join("a/b")).unwrap();
-        let empty = tree(root.clone());
-        assert_eq!(empty.inodes, 3);
-        fs::write(root.join("a/b/file"), vec![1; 1 << 20]).unwrap();
-        fs::hard_link(root.join("a/b/file"), root.join("a/again")).unwrap();
-        symlink("/usr", root.join("a/elsewhere")).unwrap();
-        let full = tree(root);
-        assert_eq!(full.inodes, 5, "one file, one link");
-        let more = full.bytes - empty.bytes;
-        assert!(((1 << 20)..(1 << 20) + 65536).contains(&more), "{more}");
-        assert_eq!(tree(dir.path().join("none")), Disk::default());
-    }
 
     #[test]
     fn the_runtimes_figures_find_their_pods() {

@@ -1,11 +1,6 @@
 //! What a pod has on the node's disks: its volumes and its logs. Blocks on the disk.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fs, io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Volume};
@@ -14,7 +9,7 @@ use super::{
     machine,
     summary::{ClaimReference, FsStats, VolumeStats},
 };
-use crate::edged::{names, names::Dirs, volumes};
+use crate::edged::{names, names::Dirs, usage, volumes};
 
 /// More files than this in one place are not counted: the answer would come too late.
 const MAX_FILES: u64 = 200_000;
@@ -77,37 +72,8 @@ fn logs(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Option<BTreeMap<String, FsSta
 /// What is below `place`, and the disk that it is on.
 fn used(place: &Path, now: Timestamp) -> Option<FsStats> {
     let disk = machine::disk(place, now)?;
-    let (bytes, inodes) = usage(place).ok().flatten()?;
-    Some(FsStats { used_bytes: Some(bytes), inodes_used: Some(inodes), ..disk })
-}
-
-/// Bytes and inodes below `place`, itself among them, as `du -x` counts: no link is followed, no other disk entered, a file
-/// with several names counted once. `None`: there are too many.
-fn usage(place: &Path) -> io::Result<Option<(u64, u64)>> {
-    let top = fs::symlink_metadata(place)?;
-    let (mut bytes, mut inodes) = (top.blocks() * 512, 1);
-    let mut seen = HashSet::new();
-    let mut directories = vec![PathBuf::from(place)];
-    while let Some(directory) = directories.pop() {
-        // What vanishes while it is counted is not counted.
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.dev() != top.dev()
-                || (!metadata.is_dir() && metadata.nlink() > 1 && !seen.insert(metadata.ino()))
-            {
-                continue;
-            }
-            inodes += 1;
-            if inodes > MAX_FILES {
-                return Ok(None);
-            }
-            bytes += metadata.blocks() * 512;
-            if metadata.is_dir() {
-                directories.push(entry.path());
-            }
-        }
-    }
-    Ok(Some((bytes, inodes)))
+    let used = usage::below(place, MAX_FILES).ok().filter(|used| used.whole)?;
+    Some(FsStats { used_bytes: Some(used.bytes), inodes_used: Some(used.inodes), ..disk })
 }
 
 #[cfg(test)]
@@ -115,20 +81,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn files_are_counted_once_and_links_not_followed() {
-        let place = tempfile::tempdir().unwrap();
-        let (empty, _) = usage(place.path()).unwrap().unwrap();
-        fs::create_dir(place.path().join("sub")).unwrap();
-        fs::write(place.path().join("sub/a"), vec![1; 100_000]).unwrap();
-        fs::hard_link(place.path().join("sub/a"), place.path().join("b")).unwrap();
-        std::os::unix::fs::symlink("/", place.path().join("c")).unwrap();
-        let (bytes, inodes) = usage(place.path()).unwrap().unwrap();
-        assert_eq!(inodes, 4, "the place, a directory, a file, a link");
-        assert!((100_000..150_000).contains(&(bytes - empty)), "{bytes} - {empty}");
-        assert!(usage(Path::new("/nowhere/at/all")).is_err());
-    }
 
     #[test]
     fn a_pod_has_volumes_and_logs() {

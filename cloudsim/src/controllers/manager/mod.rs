@@ -6,7 +6,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     endpoints,
     events::Recorder,
-    eviction, garbage, namespace_lifecycle, pod_gc,
+    eviction, garbage, namespace_lifecycle, pod_gc, volume_binder,
     workloads::{self, Cluster},
 };
 
@@ -40,6 +40,7 @@ pub fn spawn(
         "endpointslice" => endpoints::run,
         "taint-eviction" => eviction::run,
         "pod-garbage-collector" => pod_gc::run,
+        "persistentvolume-binder" => volume_binder::run,
     }
     if switches.is_on("garbage-collector") {
         tasks.spawn(garbage::run(client.clone(), stop.child_token()));

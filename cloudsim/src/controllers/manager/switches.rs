@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 /// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "cronjob",
     "daemonset",
     "deployment",
@@ -12,6 +12,7 @@ const NAMES: [&str; 15] = [
     "job",
     "namespace",
     "node-lifecycle",
+    "persistentvolume-binder",
     "pod-garbage-collector",
     "replicaset",
     "root-ca-certificate-publisher",

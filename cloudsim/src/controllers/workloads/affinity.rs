@@ -1,7 +1,7 @@
 //! Whether a node is one that a pod may be on: selectors, affinity, taints. Pure.
 
 use k8s_openapi::api::core::v1::{
-    Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
+    Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
 };
 use kube::ResourceExt;
 
@@ -14,7 +14,12 @@ pub(crate) fn wants(spec: &PodSpec, node: &Node) -> bool {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required =
         affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
-    required.is_none_or(|required| required.node_selector_terms.iter().any(|term| matches(term, node)))
+    required.is_none_or(|required| selects(required, node))
+}
+
+/// Whether one of the selector's terms matches the node.
+pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
+    selector.node_selector_terms.iter().any(|term| matches(term, node))
 }
 
 /// All requirements of a term; one without any matches nothing.

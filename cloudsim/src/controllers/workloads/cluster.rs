@@ -8,7 +8,7 @@ use k8s_openapi::{
     api::{
         apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
-        core::v1::{Endpoints, Node, PersistentVolumeClaim, Pod, Service},
+        core::v1::{Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service},
         discovery::v1::EndpointSlice,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
@@ -40,6 +40,7 @@ pub(crate) struct Cluster {
     pub(crate) pods: Informer<Pod>,
     pub(crate) nodes: Informer<Node>,
     pub(crate) claims: Informer<PersistentVolumeClaim>,
+    pub(crate) volumes: Informer<PersistentVolume>,
     pub(crate) deployments: Informer<Deployment>,
     pub(crate) replica_sets: Informer<ReplicaSet>,
     pub(crate) daemon_sets: Informer<DaemonSet>,
@@ -86,6 +87,7 @@ impl Cluster {
             pods: Informer::default(),
             nodes: Informer::default(),
             claims: Informer::default(),
+            volumes: Informer::default(),
             deployments: Informer::default(),
             replica_sets: Informer::default(),
             daemon_sets: Informer::default(),
@@ -118,7 +120,7 @@ impl Cluster {
             jobs,
             cron_jobs
         );
-        watch!(services, slices, endpoints);
+        watch!(services, slices, endpoints, volumes);
     }
 
     /// The API of the objects beside `object`.

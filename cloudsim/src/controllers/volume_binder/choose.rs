@@ -1,0 +1,167 @@
+//! Which claim gets which volume. Pure.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use agent::edged::quantity;
+use k8s_openapi::api::core::v1::{
+    Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod,
+};
+use kube::{
+    ResourceExt,
+    core::{Selector, SelectorExt},
+};
+
+use crate::controllers::workloads::affinity;
+
+/// Says of a claim that it was bound: what it then lacks, it has lost.
+const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
+/// What there is.
+pub(super) struct Known<'a> {
+    pub(super) claims: &'a [Arc<PersistentVolumeClaim>],
+    pub(super) volumes: &'a [Arc<PersistentVolume>],
+    pub(super) pods: &'a [Arc<Pod>],
+    pub(super) nodes: &'a [Arc<Node>],
+    /// The storage classes whose claims wait until a pod that uses them has a node.
+    pub(super) late_classes: &'a [String],
+}
+
+/// Something to write.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The volume's phase.
+    Phase(Arc<PersistentVolume>, &'static str),
+    /// The claim's volume is gone.
+    Lost(Arc<PersistentVolumeClaim>),
+    /// These two belong together.
+    Bind(Arc<PersistentVolumeClaim>, Arc<PersistentVolume>),
+}
+
+/// Whether the claim waits for a volume.
+pub(super) fn is_pending(claim: &PersistentVolumeClaim) -> bool {
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    claim.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Bound" | "Lost"))
+}
+
+/// All that is to be done, the oldest claims first.
+pub(super) fn steps(known: &Known<'_>) -> Vec<Step> {
+    let phases = known.volumes.iter().filter_map(|volume| {
+        let is = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+        let phase = phase(volume, known.claims);
+        (is != Some(phase)).then(|| Step::Phase(volume.clone(), phase))
+    });
+    let lost = known.claims.iter().filter(|claim| has_lost(claim, known.volumes)).cloned().map(Step::Lost);
+    let mut steps: Vec<Step> = phases.chain(lost).collect();
+    let mut pending: Vec<_> = known.claims.iter().filter(|claim| is_pending(claim)).collect();
+    pending.sort_by_key(|claim| (claim.metadata.creation_timestamp.clone(), claim.name_any()));
+    let mut taken = BTreeSet::new();
+    for claim in pending {
+        if let Some(volume) = best(claim, known, &taken) {
+            taken.insert(volume.name_any());
+            steps.push(Step::Bind(claim.clone(), volume));
+        }
+    }
+    steps
+}
+
+/// A volume that names a claim without its uid waits for it; one whose claim is gone is released for good.
+fn phase(volume: &PersistentVolume, claims: &[Arc<PersistentVolumeClaim>]) -> &'static str {
+    let owner = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    match owner.and_then(|owner| owner.uid.as_ref()) {
+        None => "Available",
+        Some(uid) if claims.iter().any(|claim| claim.metadata.uid.as_ref() == Some(uid)) => "Bound",
+        Some(_) => "Released",
+    }
+}
+
+fn has_lost(claim: &PersistentVolumeClaim, volumes: &[Arc<PersistentVolume>]) -> bool {
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
+    claim.annotations().contains_key(COMPLETED)
+        && phase != Some("Lost")
+        && !volumes.iter().any(|volume| volume.name_any() == name)
+}
+
+/// The smallest volume that does for the claim; before all, one that was made for it.
+fn best(
+    claim: &PersistentVolumeClaim,
+    known: &Known<'_>,
+    taken: &BTreeSet<String>,
+) -> Option<Arc<PersistentVolume>> {
+    let spec = claim.spec.as_ref()?;
+    let node = node_of(claim, known);
+    if node.is_none() && known.late_classes.contains(&spec.storage_class_name.clone().unwrap_or_default()) {
+        return None;
+    }
+    let free = known.volumes.iter().filter(|volume| !taken.contains(&volume.name_any()));
+    free.filter(|volume| is_for(claim, spec, volume) && does(spec, volume) && is_near(volume, node))
+        .min_by_key(|volume| {
+            let made_for_it = volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some());
+            (!made_for_it, capacity(volume), volume.name_any())
+        })
+        .cloned()
+}
+
+/// Whether the claim may have the volume: neither names another.
+fn is_for(
+    claim: &PersistentVolumeClaim,
+    spec: &PersistentVolumeClaimSpec,
+    volume: &PersistentVolume,
+) -> bool {
+    let wanted = spec.volume_name.as_deref().unwrap_or_default();
+    let owner = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    let is_owner = owner.is_none_or(|owner| {
+        (owner.namespace.as_ref(), owner.name.as_ref())
+            == (claim.metadata.namespace.as_ref(), claim.metadata.name.as_ref())
+            && (owner.uid.is_none() || owner.uid == claim.metadata.uid)
+    });
+    is_owner
+        && (wanted.is_empty() || wanted == volume.name_any())
+        && volume.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether the volume is what the claim asks for.
+fn does(spec: &PersistentVolumeClaimSpec, volume: &PersistentVolume) -> bool {
+    let Some(has) = &volume.spec else { return false };
+    let text = |field: &Option<String>, default: &str| field.clone().unwrap_or_else(|| default.to_owned());
+    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let size = requests.and_then(|requests| requests.get("storage")).and_then(quantity::whole).unwrap_or(0);
+    let modes = has.access_modes.as_deref().unwrap_or_default();
+    let selected = spec.selector.clone().is_none_or(|selector| {
+        Selector::try_from(selector).is_ok_and(|selector| selector.matches(volume.labels()))
+    });
+    text(&spec.storage_class_name, "") == text(&has.storage_class_name, "")
+        && text(&spec.volume_mode, "Filesystem") == text(&has.volume_mode, "Filesystem")
+        && spec.access_modes.iter().flatten().all(|mode| modes.contains(mode))
+        && capacity(volume) >= size
+        && selected
+}
+
+fn capacity(volume: &PersistentVolume) -> i64 {
+    let capacity = volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref());
+    capacity.and_then(|capacity| capacity.get("storage")).and_then(quantity::whole).unwrap_or(0)
+}
+
+/// The node of a pod that uses the claim.
+fn node_of<'a>(claim: &PersistentVolumeClaim, known: &Known<'a>) -> Option<&'a Node> {
+    let uses = |pod: &&Arc<Pod>| {
+        let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        let mut claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        pod.metadata.namespace == claim.metadata.namespace
+            && claims.any(|source| Some(&source.claim_name) == claim.metadata.name.as_ref())
+    };
+    let names = known.pods.iter().filter(uses).filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
+    let mut nodes =
+        names.filter_map(|name| known.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name)));
+    nodes.next().map(Arc::as_ref)
+}
+
+/// Whether the volume can be had on the node, if there is one yet.
+fn is_near(volume: &PersistentVolume, node: Option<&Node>) -> bool {
+    let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
+    required.is_none_or(|selector| node.is_none_or(|node| affinity::selects(selector, node)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Binds claims to persistent volumes: level-triggered, all of it again at each change. No volume is made, wiped or deleted.
+//!
+//! Source: Kubernetes, "Persistent Volumes"; kube-controller-manager's persistentvolume-binder.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    core::v1::{PersistentVolume, PersistentVolumeClaim},
+    storage::v1::StorageClass,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+mod choose;
+
+use self::choose::{Known, Step};
+use super::{informers::Failure, workloads::Cluster};
+
+/// After a failed call; the API is in this process or near it.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+
+/// Runs until `stop`.
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let (mut claims, mut volumes) = (cluster.claims.listen(), cluster.volumes.listen());
+    let mut pods = cluster.pods.listen();
+    let work = async {
+        cluster.claims.completed().await;
+        cluster.volumes.completed().await;
+        cluster.pods.completed().await;
+        cluster.nodes.completed().await;
+        loop {
+            let retry = pass(&cluster).await.err().map(|error| {
+                warn!(error = &error as &dyn std::error::Error, "claims are not bound yet");
+                AFTER_ERROR
+            });
+            let retry = async {
+                match retry {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // cancel-safe: what changed is read from the caches, whoever told of it
+            tokio::select! {
+                _ = claims.recv() => {}
+                _ = volumes.recv() => {}
+                _ = pods.recv() => {}
+                () = retry => {}
+            }
+            while claims.try_recv().is_ok() || volumes.try_recv().is_ok() || pods.try_recv().is_ok() {}
+        }
+    };
+    let _: Option<()> = stop.run_until_cancelled(work).await;
+}
+
+async fn pass(cluster: &Cluster) -> Result<(), Failure> {
+    let claims = cluster.claims.all();
+    let waiting: Vec<String> = if claims.iter().any(|claim| choose::is_pending(claim)) {
+        let classes = Api::<StorageClass>::all(cluster.client.clone()).list(&ListParams::default()).await?;
+        let late =
+            |class: &StorageClass| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+        classes.items.iter().filter(|class| late(class)).map(ResourceExt::name_any).collect()
+    } else {
+        Vec::new()
+    };
+    let (volumes, pods, nodes) = (cluster.volumes.all(), cluster.pods.all(), cluster.nodes.all());
+    let known =
+        Known { claims: &claims, volumes: &volumes, pods: &pods, nodes: &nodes, late_classes: &waiting };
+    for step in choose::steps(&known) {
+        act(cluster, step).await?;
+    }
+    Ok(())
+}
+
+async fn act(cluster: &Cluster, step: Step) -> Result<(), Failure> {
+    match step {
+        Step::Phase(volume, phase) => status(cluster, &volume, phase).await,
+        Step::Lost(claim) => claim_status(cluster, &claim, &json!({"phase": "Lost"})).await,
+        Step::Bind(claim, volume) => bind(cluster, &claim, &volume).await,
+    }
+}
+
+/// The volume first: a claim that is bound has a volume that says so.
+async fn bind(
+    cluster: &Cluster,
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Result<(), Failure> {
+    let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
+    let reference = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": namespace, "name": name,
+        "uid": claim.uid(), "resourceVersion": claim.resource_version()});
+    // the version that was looked at: another claim may have come first
+    let patch =
+        json!({"metadata": {"resourceVersion": volume.resource_version()}, "spec": {"claimRef": reference}});
+    let all = Api::<PersistentVolume>::all(cluster.client.clone());
+    let written = all.patch(&volume.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+    cluster.volumes.wrote(written.clone());
+    status(cluster, &written, "Bound").await?;
+    let patch = json!({"metadata": {"uid": claim.uid(), "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": volume.name_any()}});
+    cluster.patch(&cluster.claims, claim, &patch).await?;
+    let spec = volume.spec.as_ref();
+    let new = json!({"phase": "Bound", "accessModes": spec.and_then(|spec| spec.access_modes.clone()),
+        "capacity": spec.and_then(|spec| spec.capacity.clone())});
+    claim_status(cluster, claim, &new).await?;
+    info!(namespace, claim = name, volume = volume.name_any(), "a claim is bound");
+    Ok(())
+}
+
+async fn status(cluster: &Cluster, volume: &PersistentVolume, phase: &str) -> Result<(), Failure> {
+    let all = Api::<PersistentVolume>::all(cluster.client.clone());
+    let patch = Patch::Merge(json!({"status": {"phase": phase}}));
+    match all.patch_status(&volume.name_any(), &PatchParams::default(), &patch).await {
+        Ok(written) => cluster.volumes.wrote(written),
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+async fn claim_status(cluster: &Cluster, claim: &PersistentVolumeClaim, new: &Value) -> Result<(), Failure> {
+    let api = cluster.beside::<PersistentVolumeClaim>(claim);
+    let patch = Patch::Merge(json!({"status": new}));
+    match api.patch_status(&claim.name_any(), &PatchParams::default(), &patch).await {
+        Ok(written) => cluster.claims.wrote(written),
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
