@@ -23,7 +23,7 @@ impl Remote {
         if let Some(stored) = self.desired.get(&key).await? {
             return Ok(object(StatusCode::OK, &stored));
         }
-        let value = self.from_cloud(&kind, &key).await?;
+        let value = self.ask_and_keep(&kind, &key).await?;
         Ok(found(&Method::GET, &value))
     }
 
@@ -35,7 +35,7 @@ impl Remote {
         name: &str,
     ) -> Result<Response<Body>, Refusal> {
         let key = Key::new(resource(&kind), namespace, name);
-        match self.from_cloud(&kind, &key).await {
+        match self.ask_and_keep(&kind, &key).await {
             Ok(value) => Ok(found(&Method::GET, &value)),
             Err(refusal) if refusal.is_unavailable() => match self.desired.get(&key).await? {
                 Some(stored) => Ok(object(StatusCode::OK, &stored)),
@@ -53,7 +53,7 @@ impl Remote {
     }
 
     /// Asks, stores and acknowledges.
-    async fn from_cloud(&self, kind: &ResourceType, key: &Key) -> Result<Value, Refusal> {
+    async fn ask_and_keep(&self, kind: &ResourceType, key: &Key) -> Result<Value, Refusal> {
         let (namespace, name) = (&key.namespace, &key.name);
         let (answer, message) = match self.ask(Upstream::query(namespace, kind, name)).await {
             Ok(answered) => answered,

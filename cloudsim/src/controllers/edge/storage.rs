@@ -98,7 +98,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_reads_the_volumes_of_its_own_pods_claims() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("test");
+        let client =
+            kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("test");
         let edge = Edge::new(client.clone(), Mailboxes::default(), "");
         let pod = json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "edge-1",
             "containers": [], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}},
