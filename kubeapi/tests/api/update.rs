@@ -171,3 +171,43 @@ async fn finalizers_hold_what_is_deleted() {
     assert_eq!(lines.ready(), ["ADDED a", "DELETED a"]);
     world.expect(&format!("GET {MAPS}/a"), Value::Null, 404, json!({})).await;
 }
+
+/// Controllers write what they read, in Go's shape (`creationTimestamp: null`, empty maps), again and again: were that a write,
+/// each would outdate what all others have read.
+#[tokio::test]
+async fn what_changes_nothing_is_no_write() {
+    const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+    let world = World::new().await;
+    let template = json!({"metadata": {"labels": {"app": "d"}}, "spec": pod("x")["spec"]});
+    let selector = json!({"matchLabels": {"app": "d"}});
+    let made = json!({"metadata": {"name": "d"}, "spec": {"selector": selector, "template": template}});
+    world.create(DEPLOYMENTS, made).await;
+    let condition = json!({"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": "ok",
+        "lastTransitionTime": "2025-06-01T00:00:00Z", "lastUpdateTime": "2025-06-01T00:00:00Z"});
+    let status = json!({"observedGeneration": 1, "replicas": 1, "conditions": [condition]});
+    let path = format!("{DEPLOYMENTS}/d");
+    let before = world
+        .expect(
+            &format!("MERGE {path}/status?fieldManager=controller"),
+            json!({"status": status}),
+            200,
+            json!({}),
+        )
+        .await;
+    let go = with(&before, "/spec/template/metadata/creationTimestamp", Value::Null);
+    let annotations = json!({"metadata": {"annotations": null}});
+    for (request, body) in [
+        ("PUT /status?fieldManager=controller", &go),
+        ("PUT /status?fieldManager=other", &go),
+        ("PUT ?fieldManager=controller", &go),
+        ("PUT ?fieldManager=other", &go),
+        ("MERGE /status?fieldManager=other", &json!({"status": status})),
+        ("STRATEGIC /status?fieldManager=controller", &json!({"status": {"conditions": [condition]}})),
+        ("STRATEGIC ?fieldManager=other", &json!({"spec": {"replicas": 1}})),
+        ("MERGE ?fieldManager=other", &annotations),
+    ] {
+        let (verb, rest) = request.split_once(' ').unwrap();
+        let after = world.expect(&format!("{verb} {path}{rest}"), body.clone(), 200, json!({})).await;
+        assert_eq!(after, before, "{request}");
+    }
+}

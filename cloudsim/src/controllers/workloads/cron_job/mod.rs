@@ -225,6 +225,10 @@ mod tests {
         serde_json::from_value(cron).unwrap()
     }
 
+    fn midnight(zone: &str) -> Value {
+        json!({"schedule": "0 0 * * *", "timeZone": zone})
+    }
+
     #[test]
     fn the_latest_missed_time_is_due() {
         for (spec, last, now, expected) in [
@@ -240,6 +244,8 @@ mod tests {
                 "2025-06-01T00:15:00Z",
                 Some("2025-06-01T00:10:00Z"),
             ),
+            (midnight("Asia/Tokyo"), None, "2025-06-01T14:59:59Z", None),
+            (midnight("Asia/Tokyo"), None, "2025-06-01T15:00:00Z", Some("2025-06-01T15:00:00Z")),
         ] {
             let cron = cron(spec);
             let spec = cron.spec.clone().unwrap();

@@ -22,6 +22,10 @@ use crate::controllers::{
     },
 };
 
+mod surge;
+
+use self::surge::Surge;
+
 /// What to do.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
@@ -126,6 +130,7 @@ pub(super) fn plan(
         by_node.entry(node_of(pod).unwrap_or_default()).or_default().push(pod);
     }
     let mut running = Vec::new();
+    let mut surge = Surge::of(set, revision, nodes, now);
     for node in nodes {
         let name = node.name_any();
         let here = by_node.remove(name.as_str()).unwrap_or_default();
@@ -139,6 +144,10 @@ pub(super) fn plan(
         let finished: Vec<_> = kept.extract_if(.., |pod| is_finished(pod)).cloned().collect();
         plan.delete.extend(finished);
         kept.sort_by_key(|pod| pod.metadata.creation_timestamp.clone());
+        if let Some(surge) = surge.as_mut().filter(|_| !kept.is_empty()) {
+            surge.look_at(&kept, ending.is_empty().then_some(name), &mut plan);
+            continue;
+        }
         plan.delete.extend(kept.iter().skip(1).map(|pod| Arc::clone(pod)));
         match kept.first() {
             Some(pod) => running.push(Arc::clone(pod)),
@@ -147,7 +156,12 @@ pub(super) fn plan(
             None => {}
         }
     }
-    plan.delete.extend(outdated(set, revision, &running, plan.create.len(), nodes.len(), now));
+    match surge {
+        Some(surge) => plan.create.extend(surge.next()),
+        None => {
+            plan.delete.extend(outdated(set, revision, &running, plan.create.len(), nodes.len(), now));
+        }
+    }
     plan
 }
 

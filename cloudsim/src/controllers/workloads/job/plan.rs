@@ -135,36 +135,50 @@ fn restarts(pod: &Pod) -> i32 {
 
 /// Why the job fails at once, by its policy.
 fn fatal(spec: &JobSpec, pods: &[Arc<Pod>]) -> Option<String> {
-    let pod = pods.iter().find(|pod| phase(pod) == "Failed" && matches(spec, pod, "FailJob"))?;
-    let namespace = pod.namespace().unwrap_or_default();
-    Some(format!(
-        "Pod {namespace}/{} has failed in a way that the job's podFailurePolicy does not forgive",
-        pod.name_any()
-    ))
+    pods.iter().filter(|pod| phase(pod) == "Failed").find_map(|pod| {
+        let (index, action, why) = rule(spec, pod)?;
+        (action == "FailJob").then(|| format!("{why} matching FailJob rule at index {index}"))
+    })
 }
 
 /// Whether the first rule of the policy that the failed pod matches has this action.
 fn matches(spec: &JobSpec, pod: &Pod, action: &str) -> bool {
-    let rules = spec.pod_failure_policy.iter().flat_map(|policy| &policy.rules);
-    rules.into_iter().find(|rule| applies(rule, pod)).is_some_and(|rule| rule.action == action)
+    rule(spec, pod).is_some_and(|(_, own, _)| own == action)
 }
 
-fn applies(rule: &PodFailurePolicyRule, pod: &Pod) -> bool {
+/// The first rule of the policy that the failed pod matches: its place, its action, and what of the pod it is about.
+fn rule<'a>(spec: &'a JobSpec, pod: &Pod) -> Option<(usize, &'a str, String)> {
+    let rules = &spec.pod_failure_policy.as_ref()?.rules;
+    let found = |(index, rule): (usize, &'a PodFailurePolicyRule)| {
+        Some((index, rule.action.as_str(), cause(rule, pod)?))
+    };
+    rules.iter().enumerate().find_map(found)
+}
+
+/// What of the failed pod the rule is about, in the words of Kubernetes.
+fn cause(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let status = pod.status.clone().unwrap_or_default();
-    let by_code = rule.on_exit_codes.as_ref().is_some_and(|codes| {
-        status.container_statuses.iter().flatten().any(|container| {
+    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+    let by_code = rule.on_exit_codes.as_ref().and_then(|codes| {
+        let containers = [&status.container_statuses, &status.init_container_statuses];
+        containers.into_iter().flatten().flatten().find_map(|container| {
             let named = codes.container_name.as_ref().is_none_or(|name| *name == container.name);
-            let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
-            let among = |code: i32| codes.values.contains(&code) == (codes.operator == "In");
-            named && ended.is_some_and(|ended| ended.exit_code != 0 && among(ended.exit_code))
+            let code = container.state.as_ref()?.terminated.as_ref()?.exit_code;
+            let among = codes.values.contains(&code) == (codes.operator == "In");
+            let container = &container.name;
+            (named && code != 0 && among).then(|| {
+                format!("Container {container} for pod {namespace}/{name} failed with exit code {code}")
+            })
         })
     });
     let mut patterns = rule.on_pod_conditions.iter().flatten();
-    let by_condition = patterns.any(|pattern| {
-        let mut conditions = status.conditions.iter().flatten();
-        conditions.any(|condition| condition.type_ == pattern.type_ && condition.status == pattern.status)
-    });
-    by_code || by_condition
+    by_code.or_else(|| {
+        let held = patterns.find(|pattern| {
+            let mut conditions = status.conditions.iter().flatten();
+            conditions.any(|condition| condition.type_ == pattern.type_ && condition.status == pattern.status)
+        })?;
+        Some(format!("Pod {namespace}/{name} has condition {}", held.type_))
+    })
 }
 
 /// How long until the job's deadline, and whether that is past.

@@ -17,6 +17,7 @@ use crate::controllers::{
 
 mod garbage;
 mod kubectl;
+mod rows;
 mod world;
 
 use world::{NODES, World};

@@ -103,3 +103,45 @@ fn its_pod_knows_its_node() {
     let spec = pod.spec.unwrap();
     assert_eq!(spec.tolerations.unwrap().len(), 8);
 }
+
+fn updated_by(strategy: Value) -> DaemonSet {
+    let mut set = set(json!({}));
+    set.spec.as_mut().unwrap().update_strategy = serde_json::from_value(strategy).unwrap();
+    set
+}
+
+#[test]
+fn so_many_may_be_missing_or_none_before_it_is_deleted() {
+    let nodes = ["a", "b", "c", "d"].map(|name| node(name, json!([])));
+    let old = ["a", "b", "c", "d"].map(|name| running(name, name, "old"));
+    for (strategy, expected) in [
+        (json!({"rollingUpdate": {"maxUnavailable": 3}}), 3),
+        (json!({"rollingUpdate": {"maxUnavailable": "50%"}}), 2),
+        (json!({"type": "OnDelete"}), 0),
+        (json!({"type": "OnDelete", "rollingUpdate": {"maxSurge": 2}}), 0),
+    ] {
+        let (deleted, created) = planned(&updated_by(strategy.clone()), &nodes, &old);
+        assert_eq!((deleted.len(), created.len()), (expected, 0), "{strategy}");
+    }
+}
+
+#[test]
+fn the_new_pod_works_before_the_old_one_goes() {
+    let surging = |most: Value| updated_by(json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": most}}));
+    let one = surging(json!(1));
+    let nodes = ["a", "b", "c"].map(|name| node(name, json!([])));
+    let old = || ["a", "b", "c"].map(|name| running(name, name, "old")).to_vec();
+    let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let starting =
+        || changed(running("new", "a", "now"), |pod| pod.status.as_mut().unwrap().conditions = None);
+    assert_eq!(planned(&one, &nodes, &old()), (vec![], strings(&["a"])));
+    assert_eq!(planned(&surging(json!("50%")), &nodes, &old()), (vec![], strings(&["a", "b"])));
+    let pods = [old(), vec![starting()]].concat();
+    assert_eq!(planned(&one, &nodes, &pods), (vec![], vec![]), "the new one is not there yet");
+    let pods = [old(), vec![running("new", "a", "now")]].concat();
+    assert_eq!(planned(&one, &nodes, &pods), (strings(&["a"]), strings(&["b"])));
+    let mut pods = [old(), vec![starting()]].concat();
+    pods[1] = changed(running("b", "b", "old"), |pod| pod.status.as_mut().unwrap().conditions = None);
+    assert_eq!(planned(&one, &nodes, &pods), (vec![], strings(&["b"])), "the broken one need not wait");
+    assert_eq!(planned(&one, &nodes, &[]).1, strings(&["a", "b", "c"]));
+}

@@ -79,6 +79,48 @@ fn the_policy_knows_failures_that_end_it_and_failures_that_do_not_count() {
         failed(&plan(&with("FailJob"), &[pod_in("0", "Failed", 1)], (0, 1), at(99))),
         "BackoffLimitExceeded"
     );
+    assert_eq!(failed(&plan(&with("Count"), &pods, (0, 1), at(99))), "BackoffLimitExceeded");
+    let Some(Outcome::Failed { message, .. }) = plan(&with("FailJob"), &pods, (0, 1), at(99)).outcome else {
+        panic!("it fails")
+    };
+    assert_eq!(message, "Container a for pod /0 failed with exit code 42 matching FailJob rule at index 0");
+}
+
+#[test]
+fn the_policy_knows_conditions_and_its_first_rule_counts() {
+    let disrupted = {
+        let mut pod = (*pod_in("0", "Failed", 137)).clone();
+        let conditions = json!([{"type": "DisruptionTarget", "status": "True"}]);
+        pod.status.as_mut().unwrap().conditions = serde_json::from_value(conditions).unwrap();
+        [Arc::new(pod)]
+    };
+    let by_condition = |action| json!({"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
+    let others = json!({"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [1]}});
+    let with = |rules: Value| {
+        let policy = json!({"rules": rules});
+        plan(
+            &job(json!({"completions": 1, "backoffLimit": 0, "podFailurePolicy": policy})),
+            &disrupted,
+            (0, 1),
+            at(99),
+        )
+    };
+    assert_eq!(with(json!([by_condition("Ignore"), others])).outcome, None);
+    assert_eq!(failed(&with(json!([others, by_condition("Ignore")]))), "PodFailurePolicy");
+    let Some(Outcome::Failed { message, .. }) = with(json!([by_condition("FailJob")])).outcome else {
+        panic!("it fails")
+    };
+    assert_eq!(message, "Pod /0 has condition DisruptionTarget matching FailJob rule at index 0");
+}
+
+#[test]
+fn a_pod_that_ends_is_replaced_at_once_or_when_it_has_failed() {
+    let mut ending = (*pod_in("0", "Running", 0)).clone();
+    ending.metadata.deletion_timestamp = serde_json::from_value(json!("2025-06-01T00:00:00Z")).unwrap();
+    for (policy, created) in [("TerminatingOrFailed", 1), ("Failed", 0)] {
+        let job = job(json!({"completions": 1, "podReplacementPolicy": policy}));
+        assert_eq!(plan(&job, &[Arc::new(ending.clone())], (0, 0), at(99)).create.len(), created, "{policy}");
+    }
 }
 
 #[test]

@@ -86,3 +86,22 @@ fn a_pod_has_a_name_and_claims_of_its_own() {
         ("data", "data-db-4")
     );
 }
+
+#[test]
+fn the_first_number_is_where_the_set_says() {
+    let two = set(2, json!({"ordinals": {"start": 5}}));
+    assert_eq!(planned(&two, &[]), ["+5"]);
+    assert_eq!(planned(&two, &["db-5 new +"]), ["+6"]);
+    assert_eq!(planned(&two, &["db-0 new +", "db-5 new +", "db-6 new +"]), ["-db-0"]);
+    let partition = json!({"ordinals": {"start": 5}, "updateStrategy": {"rollingUpdate": {"partition": 1}}});
+    assert_eq!(planned(&set(2, partition), &["db-5 old +", "db-6 old +"]), ["-db-6"]);
+}
+
+#[test]
+fn what_is_updated_on_deletion_waits_for_it() {
+    let by_hand = set(2, json!({"updateStrategy": {"type": "OnDelete"}}));
+    assert!(planned(&by_hand, &["db-0 old +", "db-1 old +"]).is_empty());
+    assert_eq!(planned(&by_hand, &["db-0 old +"]), ["+1"]);
+    let view = Set { object: &by_hand, current: "old".into(), update: "new".into() };
+    assert!(view.is_updated(1), "what is made anew is of the new revision");
+}

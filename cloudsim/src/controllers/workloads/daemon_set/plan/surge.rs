@@ -1,0 +1,76 @@
+//! Rolling updates with `maxSurge`: the new pod of a node works before the old one goes. Pure.
+//!
+//! Source: <https://kubernetes.io/docs/tasks/manage-daemon/update-daemon-set/>.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{Node, Pod},
+};
+
+use super::{Plan, should_run};
+use crate::controllers::workloads::{deployment::amount, hash, pods::is_available};
+
+/// An update under way in which nodes may have two pods.
+#[derive(Debug)]
+pub(super) struct Surge<'a> {
+    revision: &'a str,
+    min_ready: i32,
+    now: Timestamp,
+    /// How many nodes may still get a second pod.
+    room: usize,
+    /// The nodes that have an old pod that works, and no new one.
+    waiting: Vec<String>,
+}
+
+impl<'a> Surge<'a> {
+    /// The set's way to update, if it allows more pods than nodes.
+    pub(super) fn of(
+        set: &DaemonSet,
+        revision: &'a str,
+        nodes: &[Arc<Node>],
+        now: Timestamp,
+    ) -> Option<Self> {
+        let spec = set.spec.as_ref()?;
+        let strategy = spec.update_strategy.as_ref()?;
+        let most = strategy.rolling_update.as_ref()?.max_surge.as_ref()?;
+        let wanted = nodes.iter().filter(|node| should_run(set, node)).count();
+        let room = amount(Some(most), i32::try_from(wanted).unwrap_or(i32::MAX), true);
+        let room = usize::try_from(room).ok().filter(|room| *room > 0)?;
+        if strategy.type_.as_deref() == Some("OnDelete") {
+            return None;
+        }
+        let min_ready = spec.min_ready_seconds.unwrap_or_default();
+        Some(Self { revision, min_ready, now, room, waiting: Vec::new() })
+    }
+
+    /// Plans for a node with the pods `kept`, the oldest first; `free` names it where no other pod is on its way out.
+    pub(super) fn look_at(&mut self, kept: &[&Arc<Pod>], free: Option<String>, plan: &mut Plan) {
+        let is_new = |pod: &Pod| {
+            pod.metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(hash::REVISION))
+                .is_some_and(|own| own == self.revision)
+        };
+        let works = |pod: &Pod| is_available(pod, self.min_ready, self.now);
+        let (new, old): (Vec<_>, Vec<_>) = kept.iter().copied().partition(|pod| is_new(pod));
+        // one of each at most
+        plan.delete.extend(new.iter().skip(1).chain(old.iter().skip(1)).map(|pod| Arc::clone(pod)));
+        match (old.first(), new.first()) {
+            (Some(old), Some(new)) if works(new) => plan.delete.push(Arc::clone(old)),
+            (Some(_), Some(_)) => self.room = self.room.saturating_sub(1),
+            // nothing is lost by a second one where the first does not work
+            (Some(old), None) if !works(old) => plan.create.extend(free),
+            (Some(_), None) => self.waiting.extend(free),
+            (None, _) => {}
+        }
+    }
+
+    /// The nodes that get their new pod now.
+    pub(super) fn next(self) -> impl Iterator<Item = String> {
+        self.waiting.into_iter().take(self.room)
+    }
+}
