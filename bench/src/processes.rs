@@ -157,17 +157,38 @@ pub(crate) async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Clien
 
 /// The resident memory of a process, in megabytes of 1,000,000 bytes.
 pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kibibytes * 1024.0 / 1e6)
+    Ok(memory(pid)?.resident)
 }
 
-/// What this process has used until now, on all processors. See proc_pid_stat(5); Linux counts 100 ticks a second.
+/// A process's memory, in megabytes of 1,000,000 bytes.
+pub(crate) struct Memory {
+    /// All that is not swapped out, pages of its program included.
+    pub(crate) resident: f64,
+    /// What stands in no file: heap and stacks.
+    pub(crate) anonymous: f64,
+}
+
+/// What the system says of a process's memory. See proc_pid_status(5).
+pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let megabytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).context("a figure is missing")?;
+        let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+        anyhow::Ok(kibibytes * 1024.0 / 1e6)
+    };
+    Ok(Memory { resident: megabytes("VmRSS:")?, anonymous: megabytes("RssAnon:")? })
+}
+
+/// What this process has used until now, on all processors.
 pub(crate) fn processor_seconds() -> anyhow::Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    processor_seconds_of(std::process::id())
+}
+
+/// What a process has used until now, on all processors. See proc_pid_stat(5); Linux counts 100 ticks a second.
+pub(crate) fn processor_seconds_of(pid: u32) -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // the name of the program, in brackets, may hold blanks
-    let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat has no name")?;
+    let (_, fields) = stat.rsplit_once(')').context("a process's stat has no name")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
 }
