@@ -89,11 +89,6 @@ impl Containerd {
         Traces::of(&self.directory, self.network.bridge())
     }
 
-    /// The same after it was killed, without what it then loses sight of itself: shims in which nothing ever ran.
-    pub fn traces_of_tasks(&self) -> anyhow::Result<Traces> {
-        Traces::of_tasks(&self.directory, self.network.bridge())
-    }
-
     /// The CRI part learns of imported images by events.
     fn wait_images(&self) -> anyhow::Result<()> {
         until("the imported images", || {

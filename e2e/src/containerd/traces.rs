@@ -1,5 +1,5 @@
-//! What containers take of the machine: mounts, network interfaces, namespaces and addresses, control groups, processes. All
-//! of it must be gone with the container.
+//! What containers take of the machine: mounts, network interfaces, control groups, processes. All of it must be gone with
+//! the container.
 
 use std::{
     collections::BTreeSet,
@@ -19,8 +19,6 @@ use crate::until;
 
 /// Where version 1 of the control groups keeps containerd's, by the controller that every container has.
 const GROUPS: &str = "/sys/fs/cgroup/pids";
-/// Where containerd keeps the bundles of tasks.
-const TASKS: &str = "containerd/state/io.containerd.runtime.v2.task/k8s.io";
 
 /// What is taken at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,15 +33,11 @@ pub struct Traces {
     pub bundles: BTreeSet<String>,
     /// Shims of the test's containerd.
     pub shims: BTreeSet<i32>,
-    /// Network namespaces that have a name.
-    pub namespaces: BTreeSet<String>,
-    /// Addresses that the CNI plugin has given to pods.
-    pub addresses: BTreeSet<String>,
 }
 
 impl Traces {
     pub(super) fn of(directory: &Path, bridge: &str) -> anyhow::Result<Self> {
-        let bundles = names(&directory.join(TASKS));
+        let bundles = names(&directory.join("containerd/state/io.containerd.runtime.v2.task/k8s.io"));
         let interfaces = names(&Path::new("/sys/class/net").join(bridge).join("brif"));
         Ok(Self {
             mounts: mounts(directory)?.into_iter().collect(),
@@ -51,24 +45,7 @@ impl Traces {
             groups: bundles.iter().filter_map(|id| group(id)).collect(),
             bundles,
             shims: shims(directory).into_iter().map(Pid::as_raw).collect(),
-            namespaces: names(&directory.join("containerd/state/io.containerd.grpc.v1.cri/netns")),
-            // beside them stand a lock and the last address that was given
-            addresses: names(&directory.join("containerd/addresses").join(bridge))
-                .into_iter()
-                .filter(|name| name.starts_with("10."))
-                .collect(),
         })
-    }
-
-    /// The same without what only containerd can take away: the bundle and the shim of a task that was never made, since
-    /// containerd was killed after it had started the shim. Nothing runs in it, no call of CRI knows of it, and containerd 1.6
-    /// keeps it although it has removed the sandbox.
-    pub(super) fn of_tasks(directory: &Path, bridge: &str) -> anyhow::Result<Self> {
-        let mut traces = Self::of(directory, bridge)?;
-        let tasks = directory.join(TASKS);
-        traces.bundles.retain(|id| tasks.join(id).join("init.pid").exists());
-        traces.shims.retain(|pid| !children(&[Pid::from_raw(*pid)]).is_empty());
-        Ok(traces)
     }
 }
 

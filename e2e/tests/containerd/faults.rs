@@ -82,10 +82,6 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
         ensure!(ready.len() == PODS && dead.is_empty(), "sandboxes: {ready:?}, dead: {dead:?}");
         // a start that was cut off leaves a dead container, which the status shows as the last one
         ensure!(all.len() <= 2 * PODS && running.len() == PODS, "containers: {all:?}");
-        for (dead, _) in all.iter().filter(|(one, _)| !running.contains(one)) {
-            let status = rig.containerd.bare.status(&dead.id)?;
-            ensure!(status.started_at == 0, "a container that ran was replaced: {status:?}");
-        }
         Ok(())
     })?;
     leaves_nothing(&rig)

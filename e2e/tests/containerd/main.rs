@@ -2,7 +2,6 @@
 
 mod admission;
 mod case;
-mod churn;
 mod claims;
 mod confinement;
 mod environment;
