@@ -20,7 +20,7 @@ use super::{
     names::Dirs,
     node::{self, Description, Machine, resources},
     orphans, pleg,
-    pods::{self, Context, Door, MAX_TRIGGERS, Turns},
+    pods::{self, Context, Door, MAX_TRIGGERS},
     pressure::{self, Evictor, Pressure},
     probes::{self, Probes},
     runtime::Runtime,
@@ -78,7 +78,6 @@ impl Task {
                 .sync
                 .pulls
                 .map(|most| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))),
-            sandbox_turns: Turns::of_machine(),
             host_ips: node::internal_ips(&addresses),
             allocatable: resources::as_limits(&allocatable),
             memory: machine.memory(),

@@ -25,7 +25,6 @@ mod tell;
 mod terminate;
 mod tokens;
 mod triggers;
-mod turns;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -46,7 +45,6 @@ use wire::cri;
 pub(crate) use self::{
     admission::Door,
     memory::{Book, Condemned},
-    turns::Turns,
 };
 use super::{
     Progress,
@@ -88,8 +86,6 @@ pub(crate) struct Context {
     pub(crate) resolv_conf: PathBuf,
     /// Permits to pull images, where only so many are pulled at the same time.
     pub(crate) pulls: Option<Arc<Semaphore>>,
-    /// In which sandboxes are made.
-    pub(crate) sandbox_turns: Turns,
     /// This node's addresses.
     pub(crate) host_ips: Vec<String>,
     /// What a container may use that sets no limit.
