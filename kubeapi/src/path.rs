@@ -70,8 +70,7 @@ fn decode(segment: &str) -> String {
 
 /// Reads `path`.
 pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
-    let segments: Vec<String> =
-        path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
+    let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         [which @ ("healthz" | "livez" | "readyz"), ..] => Place::Health((*which).to_owned()),
