@@ -53,7 +53,7 @@ pub struct Config {
     pub handshake_timeout: Duration,
     /// Limit of writing one message.
     pub write_deadline: Duration,
-    /// Upward messages a second, 0 for no limit; keepalives are exempt.
+    /// Upward messages a second, 0 for no limit; keepalives and answers to the cloud's messages are exempt.
     pub qps: u32,
     /// Upward messages that may go out at once.
     pub burst: u32,
@@ -107,6 +107,7 @@ impl Inbound {
 /// The handle: sends to the cloud.
 #[derive(Clone, Debug)]
 pub struct EdgeHub {
+    answers: mpsc::Sender<Message>,
     outbox: mpsc::Sender<Message>,
     background: mpsc::Sender<Message>,
     waiters: Waiters,
@@ -129,7 +130,9 @@ impl EdgeHub {
         if !self.is_up() {
             return Err(Unreachable::Offline);
         }
-        self.outbox.send(message).await.map_err(|_| Unreachable::Offline)
+        let answers = !message.header.parent_msg_id.is_empty();
+        let queue = if answers { &self.answers } else { &self.outbox };
+        queue.send(message).await.map_err(|_| Unreachable::Offline)
     }
 
     /// Sends when nothing else waits to be sent. With many of these under way, this one is lost, and said to be.
@@ -154,12 +157,13 @@ impl EdgeHub {
 
 /// Builds the room. Files are read and the connection is made by [`Task::run`].
 pub fn new(config: Config) -> (EdgeHub, Inbound, Task) {
+    let (answers, to_answer) = mpsc::channel(OUTBOX);
     let (outbox, outgoing) = mpsc::channel(OUTBOX);
     let (background, in_background) = mpsc::channel(BACKGROUND);
     let (inbox, inbound) = mpsc::channel(INBOX);
     let (state, link) = watch::channel(Link::Down);
     let waiters = Waiters::default();
-    let task =
-        Task::new(config, session::Ends { outgoing, in_background, inbox, waiters: waiters.clone() }, state);
-    (EdgeHub { outbox, background, waiters, link }, Inbound(inbound), task)
+    let ends = session::Ends { answers: to_answer, outgoing, in_background, inbox, waiters: waiters.clone() };
+    let task = Task::new(config, ends, state);
+    (EdgeHub { answers, outbox, background, waiters, link }, Inbound(inbound), task)
 }

@@ -22,6 +22,11 @@ impl Rate {
         self.due.checked_sub(self.tolerance).unwrap_or(self.due)
     }
 
+    /// What is only told may go at this instant: half of the burst is kept for what is promised.
+    pub(super) fn spare_at(&self) -> Instant {
+        self.due.checked_sub(self.tolerance / 2).unwrap_or(self.due)
+    }
+
     /// A message went.
     pub(super) fn sent(&mut self, now: Instant) {
         self.due = self.due.max(now) + self.interval;
@@ -43,6 +48,14 @@ mod tests {
         assert_eq!(rate.ready_at(), start + Duration::from_millis(100));
         rate.sent(start + Duration::from_millis(100));
         assert_eq!(rate.ready_at(), start + Duration::from_millis(200));
+    }
+
+    #[test]
+    fn half_of_the_burst_is_kept() {
+        let start = Instant::now();
+        let mut rate = Rate::new(10, 5, start);
+        (0..3).for_each(|_| rate.sent(start));
+        assert_eq!((rate.ready_at() <= start, rate.spare_at()), (true, start + Duration::from_millis(100)));
     }
 
     #[test]

@@ -19,6 +19,8 @@ use super::{
 /// The program's ends of the connection; they outlive it.
 #[derive(Debug)]
 pub(super) struct Ends {
+    /// Answers to the cloud's own messages: it holds back the next of them until they have come.
+    pub(super) answers: mpsc::Receiver<Message>,
     pub(super) outgoing: mpsc::Receiver<Message>,
     /// Sent when nothing is in `outgoing`.
     pub(super) in_background: mpsc::Receiver<Message>,
@@ -27,14 +29,17 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// The next message to send: what is promised goes before what is only told.
-    async fn next(&mut self) -> Option<Message> {
+    /// The next message to send, and whether it counts: answers go at once, since the cloud sets the rate of what it asks;
+    /// then what is promised goes before what is only told, when the rate allows it.
+    async fn next(&mut self, rate: &Rate) -> Option<(Message, bool)> {
+        let (ready, spare) = (rate.ready_at().into(), rate.spare_at().into());
+        let (outgoing, in_background) = (&mut self.outgoing, &mut self.in_background);
         tokio::select! {
             biased;
-            // cancel-safe: a message not returned stays in its queue
-            message = self.outgoing.recv() => message,
-            // cancel-safe, as above
-            message = self.in_background.recv() => message,
+            // cancel-safe, all three: a message not returned stays in its queue, and is taken after the sleep
+            message = self.answers.recv() => message.map(|message| (message, false)),
+            message = async { time::sleep_until(ready).await; outgoing.recv().await } => message.map(|message| (message, true)),
+            message = async { time::sleep_until(spare).await; in_background.recv().await } => message.map(|message| (message, true)),
         }
     }
 }
@@ -83,7 +88,6 @@ pub(super) async fn run(
                 continue;
             }
         };
-        let ready = rate.ready_at().into();
         let wrote = tokio::select! {
             // cancel-safe: a cancelled token stays cancelled
             () = shutdown.cancelled() => {
@@ -99,11 +103,13 @@ pub(super) async fn run(
             _ = keepalive.tick() => send(config, &mut writer, &Upstream::keepalive().into_message(now_ms())).await,
             // cancel-safe: sleeping holds no data
             () = time::sleep_until(pulse.into()) => Ok(()),
-            // cancel-safe: a message is taken from a queue only when the rate allows it and this arm wins
-            message = async { time::sleep_until(ready).await; ends.next().await } => match message {
+            // cancel-safe: a message is taken from a queue only when this arm wins
+            message = ends.next(&rate) => match message {
                 None => return Ended::Shutdown,
-                Some(message) => {
-                    rate.sent(Instant::now());
+                Some((message, counts)) => {
+                    if counts {
+                        rate.sent(Instant::now());
+                    }
                     send(config, &mut writer, &message).await
                 }
             },
