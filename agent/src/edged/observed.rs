@@ -1,8 +1,9 @@
 //! What there is of one pod: sandboxes and containers, newest first, as the runtime, probes and hooks know them.
 
-use std::{cmp::Reverse, path::PathBuf, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
+use wire::cri;
 
 use super::moment;
 
@@ -18,6 +19,13 @@ pub(crate) struct Observed {
     pub(crate) sandboxes: Vec<Sandbox>,
     /// Newest first.
     pub(crate) containers: Vec<Container>,
+}
+
+/// A sandbox or container in a state, as the runtime's lists tell of it: two looks that give the same items found the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Item {
+    id: String,
+    state: &'static str,
 }
 
 /// A pod sandbox.
@@ -132,6 +140,27 @@ pub(crate) enum State {
     Unknown,
 }
 
+impl Item {
+    pub(crate) fn sandbox(id: String, ready: bool) -> Self {
+        Self { id, state: if ready { "ready" } else { "not ready" } }
+    }
+
+    pub(crate) fn container(id: String, state: cri::ContainerState) -> Self {
+        Self { id, state: state.as_str_name() }
+    }
+}
+
+impl State {
+    fn listed(&self) -> cri::ContainerState {
+        match self {
+            Self::Created => cri::ContainerState::ContainerCreated,
+            Self::Running { .. } => cri::ContainerState::ContainerRunning,
+            Self::Exited { .. } => cri::ContainerState::ContainerExited,
+            Self::Unknown => cri::ContainerState::ContainerUnknown,
+        }
+    }
+}
+
 impl Container {
     /// Whether it may still use resources.
     pub(crate) fn is_alive(&self) -> bool {
@@ -150,6 +179,14 @@ impl Observed {
         sandboxes.sort_by_key(|sandbox| Reverse((sandbox.attempt, sandbox.created_at)));
         containers.sort_by_key(|container| Reverse((container.attempt, container.created_at)));
         Self { sandboxes, containers }
+    }
+
+    /// All of it, as lists tell of it.
+    pub(crate) fn items(&self) -> BTreeSet<Item> {
+        let sandboxes = self.sandboxes.iter().map(|one| Item::sandbox(one.id.clone(), one.ready));
+        let containers =
+            self.containers.iter().map(|one| Item::container(one.id.clone(), one.state.listed()));
+        sandboxes.chain(containers).collect()
     }
 
     /// The sandbox in which containers can be started: the newest, if it is ready.

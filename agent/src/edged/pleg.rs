@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,9 +12,9 @@ use tokio::sync::mpsc;
 use wire::cri;
 
 use super::{
-    metrics::Metrics,
     names,
-    pods::Trigger,
+    observed::Item,
+    pods::{Book, Context, Trigger},
     runtime::{CallError, Runtime},
 };
 
@@ -22,22 +23,18 @@ const RESUBSCRIBE: Duration = Duration::from_secs(5);
 
 /// Triggers pods until the receiver is gone. Events are best; while the runtime has none to offer, its lists are compared
 /// every `relist`.
-pub(super) async fn run(
-    runtime: Runtime,
-    triggers: mpsc::Sender<Trigger>,
-    metrics: Metrics,
-    relist: Duration,
-) {
-    let mut lists = Lists { last: Snapshot::default(), metrics };
+pub(super) async fn run(context: Arc<Context>, relist: Duration) {
+    let mut lists = Lists { last: Snapshot::default(), context: &context };
+    let triggers = &context.triggers;
     loop {
-        let events = runtime.events();
+        let events = context.runtime.events();
         let stream = tokio::select! {
             stream = events => stream,
             // A runtime may answer only with its first event.
-            () = lists.compare_for_ever(&runtime, &triggers, relist) => return,
+            () = lists.compare_for_ever(relist) => return,
         };
         let ended = match stream {
-            Ok(stream) => follow(stream, &triggers).await,
+            Ok(stream) => follow(stream, triggers).await,
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
                 Ended::Stream
@@ -48,7 +45,7 @@ pub(super) async fn run(
         }
         tokio::select! {
             () = tokio::time::sleep(RESUBSCRIBE) => {}
-            () = lists.compare_for_ever(&runtime, &triggers, relist) => return,
+            () = lists.compare_for_ever(relist) => return,
         }
     }
 }
@@ -76,30 +73,33 @@ async fn follow(
     Ended::Stream
 }
 
-/// Namespace and name → everything's id and state.
-type Snapshot = BTreeMap<(String, String), BTreeSet<(String, i32)>>;
-
-/// The lists as they were last.
-struct Lists {
-    last: Snapshot,
-    metrics: Metrics,
+/// Whose a sandbox or container is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Owner {
+    namespace: String,
+    name: String,
+    uid: String,
 }
 
-impl Lists {
+/// What there is of each pod.
+type Snapshot = BTreeMap<Owner, BTreeSet<Item>>;
+
+/// The lists as they were last.
+struct Lists<'a> {
+    last: Snapshot,
+    context: &'a Context,
+}
+
+impl Lists<'_> {
     /// Returns only when the receiver is gone.
-    async fn compare_for_ever(
-        &mut self,
-        runtime: &Runtime,
-        triggers: &mpsc::Sender<Trigger>,
-        every: Duration,
-    ) {
+    async fn compare_for_ever(&mut self, every: Duration) {
         loop {
             let begun = Instant::now();
-            match snapshot(runtime).await {
+            match snapshot(&self.context.runtime).await {
                 Ok(now) => {
-                    self.metrics.relisted(begun.elapsed());
-                    for pod in changed(&self.last, &now) {
-                        if triggers.send(Trigger::Pod(pod)).await.is_err() {
+                    self.context.metrics.relisted(begun.elapsed());
+                    for pod in changed(&self.last, &now, &self.context.book) {
+                        if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
                     }
@@ -116,49 +116,86 @@ impl Lists {
 
 async fn snapshot(runtime: &Runtime) -> Result<Snapshot, CallError> {
     let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
-    let sandboxes = sandboxes.into_iter().map(|sandbox| (sandbox.labels, sandbox.id, sandbox.state));
-    let containers =
-        containers.into_iter().map(|container| (container.labels, container.id, container.state));
+    let sandboxes = sandboxes.into_iter().map(|sandbox| {
+        let ready = sandbox.state() == cri::PodSandboxState::SandboxReady;
+        (sandbox.labels, Item::sandbox(sandbox.id, ready))
+    });
+    let containers = containers.into_iter().map(|container| {
+        let state = container.state();
+        (container.labels, Item::container(container.id, state))
+    });
     let mut snapshot = Snapshot::new();
-    for (mut labels, id, state) in sandboxes.chain(containers) {
+    for (mut labels, item) in sandboxes.chain(containers) {
         if let (Some(namespace), Some(name)) =
             (labels.remove(names::POD_NAMESPACE), labels.remove(names::POD_NAME))
         {
-            snapshot.entry((namespace, name)).or_default().insert((id, state));
+            let uid = labels.remove(names::POD_UID).unwrap_or_default();
+            snapshot.entry(Owner { namespace, name, uid }).or_default().insert(item);
         }
     }
     Ok(snapshot)
 }
 
-fn changed(last: &Snapshot, now: &Snapshot) -> Vec<ObjectRef<Pod>> {
-    let keys: BTreeSet<_> = last.keys().chain(now.keys()).collect();
-    let changed = keys.into_iter().filter(|key| last.get(*key) != now.get(*key));
-    changed.map(|(namespace, name)| ObjectRef::new(name).within(namespace)).collect()
+/// The pods of which something came, went or changed, but for those that were seen as they are now: above all what the agent
+/// itself has started.
+fn changed(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<ObjectRef<Pod>> {
+    let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
+    let changed = owners.into_iter().filter(|owner| {
+        let items = now.get(*owner);
+        last.get(*owner) != items && !items.is_some_and(|items| book.has_seen(&owner.uid, items))
+    });
+    changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn snapshot(all: &[(&str, &str, cri::ContainerState)]) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        for (name, id, state) in all {
+            let owner = Owner { namespace: "ns".into(), name: (*name).into(), uid: format!("uid of {name}") };
+            snapshot.entry(owner).or_default().insert(Item::container((*id).to_owned(), *state));
+        }
+        snapshot
+    }
+
+    fn names(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<String> {
+        changed(last, now, book).into_iter().map(|pod| pod.name).collect()
+    }
+
     #[test]
     fn a_pod_is_triggered_when_anything_of_it_came_went_or_changed() {
-        let snapshot = |all: &[(&str, &str, i32)]| {
-            let mut snapshot = Snapshot::new();
-            for (name, id, state) in all {
-                let key = ("ns".to_owned(), (*name).to_owned());
-                snapshot.entry(key).or_default().insert(((*id).to_owned(), *state));
-            }
-            snapshot
-        };
-        let last = snapshot(&[("same", "1", 1), ("ended", "2", 1), ("gone", "3", 1), ("more", "4", 1)]);
-        let now = snapshot(&[
-            ("same", "1", 1),
-            ("ended", "2", 2),
-            ("more", "4", 1),
-            ("more", "5", 1),
-            ("new", "6", 0),
+        use cri::ContainerState::{ContainerCreated, ContainerExited, ContainerRunning};
+        let running = |name, id| (name, id, ContainerRunning);
+        let last = snapshot(&[
+            running("same", "1"),
+            running("ended", "2"),
+            running("gone", "3"),
+            running("more", "4"),
         ]);
-        let names: Vec<String> = changed(&last, &now).into_iter().map(|pod| pod.name).collect();
-        assert_eq!(names, ["ended", "gone", "more", "new"]);
+        let now = snapshot(&[
+            running("same", "1"),
+            ("ended", "2", ContainerExited),
+            running("more", "4"),
+            running("more", "5"),
+            ("new", "6", ContainerCreated),
+        ]);
+        assert_eq!(names(&last, &now, &Book::default()), ["ended", "gone", "more", "new"]);
+    }
+
+    #[test]
+    fn what_was_seen_as_it_is_triggers_nothing() {
+        use cri::ContainerState::{ContainerExited, ContainerRunning};
+        let book = Book::default();
+        let started = snapshot(&[("web", "1", ContainerRunning), ("db", "2", ContainerRunning)]);
+        for (owner, items) in &started {
+            book.saw(&owner.uid, items.clone());
+        }
+        assert_eq!(names(&Snapshot::new(), &started, &book), [""; 0]);
+        let ended = snapshot(&[("web", "1", ContainerExited), ("db", "2", ContainerRunning)]);
+        assert_eq!(names(&started, &ended, &book), ["web"]);
+        // it went, and nobody has looked since
+        assert_eq!(names(&ended, &Snapshot::new(), &book), ["db", "web"]);
     }
 }

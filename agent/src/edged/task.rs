@@ -20,7 +20,7 @@ use super::{
     names::Dirs,
     node::{self, Description, Machine, resources},
     orphans, pleg,
-    pods::{self, Context, Door, MAX_TRIGGERS},
+    pods::{self, Context, Door, MAX_TRIGGERS, Turns},
     pressure::{self, Evictor, Pressure},
     probes::{self, Probes},
     runtime::Runtime,
@@ -78,6 +78,7 @@ impl Task {
                 .sync
                 .pulls
                 .map(|most| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))),
+            sandbox_turns: Turns::of_machine(),
             host_ips: node::internal_ips(&addresses),
             allocatable: resources::as_limits(&allocatable),
             memory: machine.memory(),
@@ -98,12 +99,12 @@ impl Task {
             orphaned: Notify::new(),
             gone: Notify::new(),
             pods_whole: config.pods_whole.clone(),
-            triggers: triggers.clone(),
+            triggers,
             shutdown: shutdown.clone(),
             background: background.clone(),
             resync: config.sync.resync,
         });
-        let pleg = pleg::run(runtime.clone(), triggers, context.metrics.clone(), config.sync.relist);
+        let pleg = pleg::run(context.clone(), config.sync.relist);
         let server = serve(&config, &context, &reader);
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);

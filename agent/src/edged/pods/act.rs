@@ -102,7 +102,8 @@ async fn run_sandbox(context: &Context, pod: &Pod, config: cri::PodSandboxConfig
         return Some(format!("{}: {error}", config.log_directory));
     }
     let handler = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone()).unwrap_or_default();
-    context.runtime.run_sandbox(config, handler).await.err().map(|error| error.to_string())
+    let made = context.sandbox_turns.take(context.runtime.run_sandbox(config, handler)).await;
+    made.err().map(|error| error.to_string())
 }
 
 async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, attempt: u32) -> Done {

@@ -2,7 +2,7 @@
 //! restart of the agent it is empty, and everything is tried at once.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
 
 use super::{admission::Decision, hooks::PostStart};
-use crate::edged::{moment, status::Waiting};
+use crate::edged::{moment, observed::Item, status::Waiting};
 
 /// What failed is tried again after this, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -27,6 +27,8 @@ pub(crate) struct Book(Mutex<HashMap<String, Memory>>);
 pub(crate) struct Memory {
     /// When it was looked at first.
     pub(super) seen: Option<Instant>,
+    /// What there was of it at the last look.
+    items: BTreeSet<Item>,
     /// Looks in a row that failed.
     pub(super) failures: u32,
     /// Whether it was let in.
@@ -113,6 +115,16 @@ impl Book {
             return act(memory);
         }
         act(book.entry(uid.to_owned()).or_default())
+    }
+
+    /// What there is of the pod, at this look.
+    pub(crate) fn saw(&self, uid: &str, items: BTreeSet<Item>) {
+        self.with(uid, |memory| memory.items = items);
+    }
+
+    /// Whether the last look found just that.
+    pub(crate) fn has_seen(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
+        self.0.lock().get(uid).is_some_and(|memory| memory.items == *items)
     }
 
     /// The pod has to end.

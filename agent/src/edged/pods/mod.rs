@@ -25,6 +25,7 @@ mod tell;
 mod terminate;
 mod tokens;
 mod triggers;
+mod turns;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -45,6 +46,7 @@ use wire::cri;
 pub(crate) use self::{
     admission::Door,
     memory::{Book, Condemned},
+    turns::Turns,
 };
 use super::{
     Progress,
@@ -86,6 +88,8 @@ pub(crate) struct Context {
     pub(crate) resolv_conf: PathBuf,
     /// Permits to pull images, where only so many are pulled at the same time.
     pub(crate) pulls: Option<Arc<Semaphore>>,
+    /// In which sandboxes are made.
+    pub(crate) sandbox_turns: Turns,
     /// This node's addresses.
     pub(crate) host_ips: Vec<String>,
     /// What a container may use that sets no limit.
@@ -163,6 +167,7 @@ impl Context {
     async fn observe(&self, pod: &Pod) -> Result<Observed, CallError> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let mut observed = self.runtime.observe(uid).await?;
+        self.book.saw(uid, observed.items());
         words::add(&mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
         self.book.with(uid, |memory| hooks::judge(&mut memory.hooks, &mut observed));
