@@ -27,5 +27,5 @@ pub use self::{
     process::Process,
     rig::{Cloud, NODE, Node, Rig, Runtime},
     run::{Output, run, run_with_input},
-    until::{PATIENCE, at, until},
+    until::{PATIENCE, at, until, until_within},
 };

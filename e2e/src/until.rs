@@ -15,13 +15,22 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Asks until the answer is `Ok`; `Err` tells what was seen instead, and stands in the error when patience is over.
-pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> anyhow::Result<T> {
-    let end = Instant::now() + PATIENCE;
+pub fn until<T, E: Debug>(what: &str, ask: impl FnMut() -> Result<T, E>) -> anyhow::Result<T> {
+    until_within(PATIENCE, what, ask)
+}
+
+/// The same with another patience: for what takes many steps.
+pub fn until_within<T, E: Debug>(
+    patience: Duration,
+    what: &str,
+    mut ask: impl FnMut() -> Result<T, E>,
+) -> anyhow::Result<T> {
+    let end = Instant::now() + patience;
     loop {
         match ask() {
             Ok(answer) => return Ok(answer),
             Err(seen) if Instant::now() > end => {
-                bail!("{what}: not within {PATIENCE:?}; last seen: {seen:?}")
+                bail!("{what}: not within {patience:?}; last seen: {seen:?}")
             }
             Err(_) => thread::sleep(INTERVAL),
         }

@@ -1,8 +1,8 @@
-//! What containers take of the machine: mounts, network interfaces, control groups, processes. All of it must be gone with
-//! the container.
+//! What containers take of the machine: mounts, network interfaces, namespaces and addresses, control groups, processes. All
+//! of it must be gone with the container.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -19,10 +19,13 @@ use crate::until;
 
 /// Where version 1 of the control groups keeps containerd's, by the controller that every container has.
 const GROUPS: &str = "/sys/fs/cgroup/pids";
+/// Where containerd keeps the bundles of tasks.
+const TASKS: &str = "containerd/state/io.containerd.runtime.v2.task/k8s.io";
 
 /// What is taken at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Traces {
+    tasks: PathBuf,
     /// Mounts below the test's directory: root file systems, network namespaces, volumes in memory.
     pub mounts: BTreeSet<PathBuf>,
     /// Ends of pods' network interfaces, at the bridge.
@@ -33,11 +36,16 @@ pub struct Traces {
     pub bundles: BTreeSet<String>,
     /// Shims of the test's containerd.
     pub shims: BTreeSet<i32>,
+    /// Network namespaces that have a name.
+    pub namespaces: BTreeSet<String>,
+    /// Addresses that the CNI plugin has given to pods.
+    pub addresses: BTreeSet<String>,
 }
 
 impl Traces {
     pub(super) fn of(directory: &Path, bridge: &str) -> anyhow::Result<Self> {
-        let bundles = names(&directory.join("containerd/state/io.containerd.runtime.v2.task/k8s.io"));
+        let tasks = directory.join(TASKS);
+        let bundles = names(&tasks);
         let interfaces = names(&Path::new("/sys/class/net").join(bridge).join("brif"));
         Ok(Self {
             mounts: mounts(directory)?.into_iter().collect(),
@@ -45,7 +53,62 @@ impl Traces {
             groups: bundles.iter().filter_map(|id| group(id)).collect(),
             bundles,
             shims: shims(directory).into_iter().map(Pid::as_raw).collect(),
+            tasks,
+            namespaces: names(&directory.join("containerd/state/io.containerd.grpc.v1.cri/netns")),
+            // beside them stand a lock and the last address that was given
+            addresses: names(&directory.join("containerd/addresses").join(bridge))
+                .into_iter()
+                .filter(|name| name.starts_with("10."))
+                .collect(),
         })
+    }
+
+    /// Without what a call that was cut off leaves in containerd 1.6, and no call of CRI knows of: the bundle and the empty
+    /// shim of a task that was never made.
+    #[must_use]
+    pub fn of_tasks(mut self) -> Self {
+        self.bundles.retain(|id| self.tasks.join(id).join("init.pid").exists());
+        self.shims.retain(|pid| !children(&[Pid::from_raw(*pid)]).is_empty());
+        self
+    }
+
+    /// Only what runs, or is not containerd's: one that was killed loses sight of what it was making or taking away just then,
+    /// networks and control groups too.
+    #[must_use]
+    pub fn alive(self) -> Self {
+        let containerd = self.tasks.ancestors().nth(3).unwrap_or(&self.tasks).to_path_buf();
+        let mut alive = self.of_tasks();
+        alive.mounts.retain(|mount| !mount.starts_with(&containerd));
+        alive
+            .groups
+            .retain(|group| fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|ids| !ids.is_empty()));
+        alive.bundles.retain(|id| {
+            let pid = fs::read_to_string(alive.tasks.join(id).join("init.pid")).unwrap_or_default();
+            Path::new("/proc").join(pid.trim()).join("exe").exists()
+        });
+        alive.interfaces.clear();
+        alive.namespaces.clear();
+        alive.addresses.clear();
+        alive
+    }
+
+    /// How much there is of each, for people.
+    pub fn counts(&self) -> BTreeMap<&'static str, usize> {
+        [
+            ("mounts", self.mounts.len()),
+            ("bundles", self.bundles.len()),
+            ("control groups", self.groups.len()),
+            ("shims", self.shims.len()),
+            ("interfaces", self.interfaces.len()),
+            ("network namespaces", self.namespaces.len()),
+            ("addresses", self.addresses.len()),
+        ]
+        .into()
+    }
+
+    /// Whether there is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.counts().values().all(|count| *count == 0)
     }
 }
 

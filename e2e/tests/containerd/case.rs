@@ -1,11 +1,12 @@
 //! Tables of pods, and what is seen inside of them.
 
-use std::{fmt::Write as _, fs};
+use std::{fmt::Write as _, fs, time::Duration};
 
 use anyhow::ensure;
 use e2e::{
+    PATIENCE,
     containerd::{IMAGE, RealRig, Traces},
-    until,
+    until_within,
 };
 use serde_json::{Value, json};
 
@@ -89,10 +90,23 @@ pub(crate) fn check(rig: &RealRig, cases: &[Case<'_>]) -> anyhow::Result<()> {
 
 /// Nothing of any pod is left on the machine when all are deleted.
 pub(crate) fn leaves_nothing(rig: &RealRig) -> anyhow::Result<()> {
+    leaves_nothing_of(rig, PATIENCE, |traces| traces)
+}
+
+/// Nothing of what `part` picks is left when all pods are deleted, and nothing that the agent makes.
+pub(crate) fn leaves_nothing_of(
+    rig: &RealRig,
+    patience: Duration,
+    part: fn(Traces) -> Traces,
+) -> anyhow::Result<()> {
     rig.cloud.kubectl.run(&["delete", "pods", "--all", "--wait=false"])?;
-    until("a machine without a trace of pods", || {
-        let traces = rig.containerd.traces()?;
-        ensure!(traces == Traces::default(), "{traces:#?}");
+    until_within(patience, "a machine without a trace of pods", || {
+        let sandboxes = rig.containerd.bare.sandboxes(None)?;
+        ensure!(sandboxes.is_empty(), "sandboxes: {sandboxes:?}");
+        let containers = rig.containerd.bare.list(None)?;
+        ensure!(containers.is_empty(), "containers: {containers:?}");
+        let traces = part(rig.containerd.traces()?);
+        ensure!(traces.is_empty(), "{traces:#?}");
         let left: Vec<_> = fs::read_dir(&rig.node.pods)?.chain(fs::read_dir(rig.logs())?).collect();
         ensure!(left.is_empty(), "files of pods are left: {left:?}");
         Ok(())

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use e2e::{
-    RunningContainer,
-    containerd::{Bare, RealRig},
+    PATIENCE, RunningContainer,
+    containerd::{Bare, RealRig, Traces},
     until,
 };
 use serde_json::json;
 
-use crate::case::{apply, leaves_nothing, pod};
+use crate::case::{apply, leaves_nothing, leaves_nothing_of, pod};
 
 /// How many pods live through a fault.
 const PODS: usize = 4;
@@ -82,9 +82,14 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
         ensure!(ready.len() == PODS && dead.is_empty(), "sandboxes: {ready:?}, dead: {dead:?}");
         // a start that was cut off leaves a dead container, which the status shows as the last one
         ensure!(all.len() <= 2 * PODS && running.len() == PODS, "containers: {all:?}");
+        for (dead, _) in all.iter().filter(|(one, _)| !running.contains(one)) {
+            let status = rig.containerd.bare.status(&dead.id)?;
+            ensure!(status.started_at == 0, "a container that ran was replaced: {status:?}");
+        }
         Ok(())
     })?;
-    leaves_nothing(&rig)
+    // its calls were cut off
+    leaves_nothing_of(&rig, PATIENCE, Traces::of_tasks)
 }
 
 #[test]
@@ -109,7 +114,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
         other => Err(format!("{other:?}")),
     })?;
     unchanged(&rig, &before)?;
-    leaves_nothing(&rig)
+    leaves_nothing_of(&rig, PATIENCE, Traces::alive)
 }
 
 #[test]
@@ -140,6 +145,8 @@ fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
 #[test]
 fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
+    // what is there before that may be a pod of a store that was lost
+    rig.node.process.wait_for("the store has all pods of this node")?;
     let bare = &rig.containerd.bare;
     let config = Bare::sandbox_config("foreign", &rig.directory.path().join("foreign"));
     let sandbox = bare.run_sandbox(config.clone())?;

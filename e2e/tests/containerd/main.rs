@@ -2,6 +2,7 @@
 
 mod admission;
 mod case;
+mod churn;
 mod claims;
 mod confinement;
 mod environment;
