@@ -72,24 +72,29 @@ impl Traces {
         self
     }
 
-    /// Only what runs, or is not containerd's: one that was killed loses sight of what it was making or taking away just then,
-    /// networks and control groups too.
+    /// Only what has run and runs on, or is not containerd's: one that was killed loses sight of what it was making or taking
+    /// away just then, networks, control groups and processes that wait to become a container's.
     #[must_use]
-    pub fn alive(self) -> Self {
+    pub fn alive(mut self) -> Self {
         let containerd = self.tasks.ancestors().nth(3).unwrap_or(&self.tasks).to_path_buf();
-        let mut alive = self.of_tasks();
-        alive.mounts.retain(|mount| !mount.starts_with(&containerd));
-        alive
-            .groups
-            .retain(|group| fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|ids| !ids.is_empty()));
-        alive.bundles.retain(|id| {
-            let pid = fs::read_to_string(alive.tasks.join(id).join("init.pid")).unwrap_or_default();
-            Path::new("/proc").join(pid.trim()).join("exe").exists()
+        let first = |id: &str| {
+            let pid = fs::read_to_string(self.tasks.join(id).join("init.pid")).ok()?.trim().parse().ok()?;
+            Path::new("/proc").join(i32::to_string(&pid)).join("exe").exists().then_some(pid)
+        };
+        let running: BTreeMap<String, i32> =
+            self.bundles.iter().filter_map(|id| Some((id.clone(), first(id)?))).collect();
+        self.mounts.retain(|mount| !mount.starts_with(&containerd));
+        self.groups
+            .retain(|group| group.file_name().is_some_and(|id| running.contains_key(&*id.to_string_lossy())));
+        self.shims.retain(|shim| {
+            let children = children(&[Pid::from_raw(*shim)]);
+            children.iter().any(|child| running.values().any(|first| *first == child.as_raw()))
         });
-        alive.interfaces.clear();
-        alive.namespaces.clear();
-        alive.addresses.clear();
-        alive
+        self.bundles.retain(|id| running.contains_key(id));
+        self.interfaces.clear();
+        self.namespaces.clear();
+        self.addresses.clear();
+        self
     }
 
     /// How much there is of each, for people.
