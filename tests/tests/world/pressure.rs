@@ -55,7 +55,8 @@ async fn for_want_of_memory_pods_go_by_class_and_static_ones_stay() {
     assert_eq!(first["status"]["reason"], "Evicted");
     assert_eq!(
         first["status"]["message"],
-        "The node was low on resource: memory. Threshold quantity: 100, available: 50. "
+        "The node was low on resource: memory. Threshold quantity: 100, available: 50. Container main was using 4Mi, \
+         request is 0, has larger consumption of memory. "
     );
     let disrupted = transition(&first, "DisruptionTarget");
     assert_eq!(
