@@ -79,10 +79,7 @@ impl Task {
             node_name: config.node_name.clone(),
             dns: dns(&config),
             resolv_conf: config.resolv_conf.clone(),
-            pulls: config
-                .sync
-                .pulls
-                .map(|most| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))),
+            pulls: config.sync.pulls.map(permits),
             sandbox_turns: Turns::of_machine(),
             host_ips: node::internal_ips(&addresses),
             allocatable: limits,
@@ -128,6 +125,11 @@ impl Task {
         background.wait().await;
         Ok(())
     }
+}
+
+/// To do so many things at the same time.
+fn permits(most: u32) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))
 }
 
 /// How pods resolve names.

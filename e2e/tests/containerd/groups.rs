@@ -12,6 +12,9 @@ use crate::{
     resources::{pid_of, unusual},
 };
 
+/// What the agent's log says when it was told that something has ended.
+const TOLD: &str = "a control group has gone";
+
 /// A pod whose process has an argument that no other has.
 fn idle(name: &str, resources: &Value) -> Value {
     pod(
@@ -74,6 +77,29 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
     let told =
         rig.containerd.bare.runtime(async |mut client| client.list_pod_sandbox_stats(request).await)?;
     ensure!(told.stats.len() == 3, "{told:?}");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn the_kernel_tells_that_a_container_has_ended() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    apply(&rig, &[idle("ends", &json!({}))])?;
+    let id = RealRig::container_id(&rig.wait_ready("ends")?, "main")?;
+    ensure!(!rig.node.process.log().contains(TOLD), "told before anything has ended");
+    rig.containerd.bare.stop(&id, 0)?;
+    e2e::until("what the kernel says", || {
+        let log = rig.node.process.log();
+        ensure!(log.contains(TOLD), "{log}");
+        Ok(())
+    })?;
+    rig.wait_pod("ends", |pod| {
+        let again = &pod["status"]["containerStatuses"][0];
+        if again["restartCount"] == 1 && again["ready"] == true {
+            Ok(())
+        } else {
+            Err("not restarted".to_owned())
+        }
+    })?;
     leaves_nothing(&rig)
 }
 

@@ -153,6 +153,7 @@ async fn a_full_disk_is_freed_of_what_nobody_uses_before_any_pod_goes() {
         if images == ["registry.example/used:1"] && ended.is_empty() { Ok(()) } else { Err((images, ended)) }
     })
     .await;
+    readings.look();
     until_node(&world, "DiskPressure", "False").await;
     let now = world.pod("user").get().await;
     assert!(runs(&now) && uid(&now) == uid(&user), "{now:#}");

@@ -68,6 +68,11 @@ impl Kernel {
         Ok(())
     }
 
+    /// Where a group is, in any one of the hierarchies.
+    pub(super) fn place(&self, group: &Path) -> Option<PathBuf> {
+        self.hierarchies().into_iter().map(|hierarchy| hierarchy.join(group)).find(|place| place.is_dir())
+    }
+
     /// In version 1 also those that have nothing to limit: runtimes make groups in all of them.
     fn hierarchies(&self) -> Vec<PathBuf> {
         match self.version {

@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `name`, `limits` | decisions, pure |
 //! | `kernel` | the files |
+//! | `watch` | tells when containers have ended |
 
 mod kernel;
 mod limits;
 mod name;
+mod watch;
 
 use std::{
     io::{self, ErrorKind},
@@ -22,6 +24,7 @@ use std::{
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::OnceCell;
 
+pub(crate) use self::watch::{Held, Watch};
 use self::{
     kernel::Kernel,
     limits::Limits,
@@ -120,10 +123,7 @@ impl Groups {
         if !inner.config.per_pod {
             return Ok(());
         }
-        // With either driver: the runtime may have had the other one when it made them.
-        let drivers = [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].map(|driver| inner.naming(driver));
-        let all = drivers.iter().flat_map(|naming| Class::ALL.map(|class| naming.pod(class, uid)));
-        for group in all {
+        for group in inner.possible(uid) {
             match inner.kernel.remove(&group) {
                 Err(error) if refused(&error) => inner.say(&error),
                 Err(source) => return Err(Stays { group, source }),
@@ -131,6 +131,18 @@ impl Groups {
             }
         }
         Ok(())
+    }
+
+    /// A watch on pods' groups.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.clone())
+    }
+
+    /// Where the kernel shows the pod's group, in one of its hierarchies; `None` where the pod has none.
+    fn place(&self, uid: &str) -> Option<PathBuf> {
+        let inner = &self.0;
+        let possible = if inner.config.per_pod { inner.possible(uid) } else { Vec::new() };
+        possible.iter().find_map(|group| inner.kernel.place(group))
     }
 
     async fn naming(&self) -> Naming {
@@ -149,6 +161,12 @@ impl Groups {
 impl Inner {
     fn naming(&self, driver: CgroupDriver) -> Naming {
         Naming { root: self.config.root.clone(), driver }
+    }
+
+    /// The pod's group in each class, with either driver: the runtime may have had the other one when it made it.
+    fn possible(&self, uid: &str) -> Vec<PathBuf> {
+        let drivers = [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].map(|driver| self.naming(driver));
+        drivers.iter().flat_map(|naming| Class::ALL.map(|class| naming.pod(class, uid))).collect()
     }
 
     /// Once is enough: it is the same for all pods.
