@@ -25,7 +25,7 @@ use tower::service_fn;
 
 use crate::{
     config::{Config, Host, Transport},
-    edged::{self, NodeConfig, StaticPods, SyncConfig},
+    edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link},
     metamanager::{self, MetaManager},
     rt::{Ended, Supervisor},
@@ -78,6 +78,8 @@ pub struct Parts {
     pub runtime: Channel,
     /// Where everything is kept.
     pub store: Arc<dyn Store>,
+    /// What there is of memory, disks and process ids; `None`: what this machine has.
+    pub signals: Option<Arc<dyn Signals>>,
 }
 
 impl Parts {
@@ -89,7 +91,7 @@ impl Parts {
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
         let store = SqliteStore::open(&path).await?;
-        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store })
+        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store, signals: None })
     }
 }
 
@@ -125,7 +127,7 @@ impl App {
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
-            let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime)?)?;
+            let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime, parts.signals)?)?;
             let stop = shutdown.clone();
             supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
         }
@@ -171,7 +173,12 @@ fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     })
 }
 
-fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> Result<edged::Config, Error> {
+fn edged_config(
+    config: &Config,
+    meta: &MetaManager,
+    runtime: Channel,
+    signals: Option<Arc<dyn Signals>>,
+) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let ip = match &node.interface {
         Some(name) => Host::address_of(name).ok_or_else(|| Error::Interface(name.clone()))?,
@@ -227,7 +234,10 @@ fn edged_config(config: &Config, meta: &MetaManager, runtime: Channel) -> Result
         },
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
+        groups: pods.groups.clone(),
         sandbox_image: pods.sandbox_image.clone(),
+        settings: pods.settings.clone(),
+        signals,
         server: Some(pods.server).filter(|address| address.port() != 0),
     })
 }

@@ -39,6 +39,10 @@ const ROUNDS: usize = 7;
 const ROUNDS_OF_MANY: usize = 3;
 /// Ends when it is asked to: the first process of a container has no default answer to SIGTERM.
 const COMMAND: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"];
+/// How long an idle agent is watched …
+const IDLE: Duration = Duration::from_secs(30);
+/// … after so long without anything to do.
+const SETTLING: Duration = Duration::from_secs(15);
 /// How often a file, or a list of what has to go, is looked at.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -79,6 +83,34 @@ pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
         figure("containerd.agent-anonymous-100-pods", many(|ours| ours.memory.anonymous), "MB"),
         figure("containerd.config-change", change, "s"),
     ])
+}
+
+/// What the agent uses while it has nothing to do: all pods run, and nobody asks anything.
+pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
+    let rig = tokio::task::spawn_blocking(RealRig::start).await??;
+    let client = client(&rig.cloud.kubeconfig).await?;
+    let agent = rig.node.process.id().context("the agent has ended")?;
+    let pods = Api::<Pod>::default_namespaced(client);
+    create(&pods, MANY).await?;
+    // what starting them has left to do is done
+    tokio::time::sleep(SETTLING).await;
+    let before = processor_seconds_of(agent)?;
+    tokio::time::sleep(IDLE).await;
+    let used = processor_seconds_of(agent)? - before;
+    tokio::task::spawn_blocking(move || drop(rig)).await?;
+    Ok(vec![Figure { name: "containerd.100-pods-idle-processor", value: used, unit: "s in 30 s" }])
+}
+
+/// Makes so many pods, and waits until all are Ready.
+async fn create(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
+    let wanted = (0..count).map(|index| pod(&format!("pod-{index}"))).collect::<anyhow::Result<Vec<_>>>()?;
+    let params = PostParams::default();
+    let created =
+        futures::stream::iter(&wanted).map(|pod| pods.create(&params, pod)).buffer_unordered(API_CALLS);
+    let all = created.try_collect::<Vec<_>>();
+    let (ready, created) = tokio::join!(until(pods.clone(), count, is_ready), all);
+    created?;
+    ready
 }
 
 /// Seconds until `count` containers run, started by the bare client; they are removed afterwards.
@@ -157,15 +189,8 @@ async fn through_the_cloud(rig: &RealRig, client: &Client, count: usize) -> anyh
     let cloud = rig.cloud.process.id().context("the cloud has ended")?;
     let used = (processor_seconds_of(agent)?, processor_seconds_of(cloud)?);
     let pods = Api::<Pod>::default_namespaced(client.clone());
-    let wanted = (0..count).map(|index| pod(&format!("pod-{index}"))).collect::<anyhow::Result<Vec<_>>>()?;
     let begun = Instant::now();
-    let params = PostParams::default();
-    let created =
-        futures::stream::iter(&wanted).map(|pod| pods.create(&params, pod)).buffer_unordered(API_CALLS);
-    let all = created.try_collect::<Vec<_>>();
-    let (ready, created) = tokio::join!(until(pods.clone(), count, is_ready), all);
-    created?;
-    ready?;
+    create(&pods, count).await?;
     let ours = Ours {
         seconds: begun.elapsed().as_secs_f64(),
         agent_processor: processor_seconds_of(agent)? - used.0,

@@ -25,7 +25,7 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -33,6 +33,7 @@ const BENCHES: [Bench; 6] = [
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),
+    ("containerd.idle", || Box::pin(containerd::idle())),
 ];
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
 //! Hollow nodes: the real agent on the simulated runtime, any number of them in this process.
 
-use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use agent::{app, config};
+use agent::{app, config, edged::Signals};
 use kubeapi::store::StoreError;
 
 pub use self::node::{HollowNode, edgecore_yaml};
@@ -25,6 +25,10 @@ pub struct Options {
     pub lease: Duration,
     /// Where a node serves health, pods and metrics; only one node at a time can. `None`: nowhere.
     pub server: Option<SocketAddr>,
+    /// Settings of `modules.edged` laid over those that a hollow node has; null for none.
+    pub edged: serde_json::Value,
+    /// What nodes have of memory, disks and process ids; `None`: what this machine has.
+    pub signals: Option<Arc<dyn Signals>>,
 }
 
 impl Options {
@@ -37,6 +41,8 @@ impl Options {
             qps: 30,
             lease: Duration::from_secs(40),
             server: None,
+            edged: serde_json::Value::Null,
+            signals: None,
         }
     }
 }

@@ -163,7 +163,8 @@ impl Node {
         // off by default: what people are told is looked at, too
         let text = text.replacen("  edged:\n", "  edged:\n    reportEvent: true\n", 1);
         let path = directory.join("edgecore.yaml");
-        fs::write(&path, with_kubelet_settings(&text, &UNMOVED)?)?;
+        let text = with_kubelet_settings(&text, &UNMOVED)?;
+        fs::write(&path, with_kubelet_settings(&text, &[("cgroupRoot", &group_root(directory))])?)?;
         Ok(path)
     }
 
@@ -172,6 +173,12 @@ impl Node {
         let text = fs::read_to_string(&self.config)?;
         Ok(fs::write(&self.config, with_kubelet_settings(&text, settings)?)?)
     }
+}
+
+/// The control group that holds those of the pods of the one node below `directory`.
+pub(crate) fn group_root(directory: &Path) -> String {
+    let name = directory.file_name().map(|name| name.to_string_lossy().replace('.', "")).unwrap_or_default();
+    format!("/outrigger-{name}")
 }
 
 /// A node that does not mind how full the machine of the test is.

@@ -10,6 +10,7 @@
 mod gate;
 pub mod manifests;
 mod object;
+mod readings;
 mod story;
 mod wait;
 mod world;
@@ -17,6 +18,7 @@ mod world;
 pub use self::{
     gate::Gate,
     object::Object,
+    readings::Readings,
     story::story,
     wait::{PATIENCE, eventually, within},
     world::{Setup, World, condition, runs, uid},

@@ -5,6 +5,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,7 +20,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use wire::cri::{ContainerState, ExecSyncRequest, runtime_service_client::RuntimeServiceClient};
 
-use crate::{Object, eventually, within};
+use crate::{Object, Readings, eventually, within};
 
 /// What a world is like.
 #[derive(Clone, Debug)]
@@ -38,6 +39,10 @@ pub struct Setup {
     pub server: Option<SocketAddr>,
     /// What nodes join with; the cloud's own token unless it is given.
     pub token: Option<String>,
+    /// Settings of `modules.edged` laid over the node's own.
+    pub edged: Value,
+    /// What the node's machine has, where that is not to be this machine's.
+    pub readings: Option<Readings>,
 }
 
 impl Default for Setup {
@@ -52,6 +57,8 @@ impl Default for Setup {
             limits: Limits::default(),
             server: None,
             token: None,
+            edged: Value::Null,
+            readings: None,
         }
     }
 }
@@ -101,7 +108,10 @@ impl World {
         let directory = self.directory.path().join("nodes");
         // tests are not about the rate
         let (lease, server) = (setup.lease, setup.server);
-        let options = fleet::Options { lease, server, qps: 0, ..fleet::Options::new(0, directory) };
+        let (edged, signals) = (setup.edged.clone(), setup.readings.clone());
+        let signals = signals.map(|readings| Arc::new(readings) as _);
+        let options =
+            fleet::Options { lease, server, edged, signals, qps: 0, ..fleet::Options::new(0, directory) };
         let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
         HollowNode::prepare(name, self.addresses, token, &options).await.expect("a node's directory")
     }
@@ -149,9 +159,14 @@ impl World {
         Object::new(&self.client(), api_version, kind, Some("default"), name)
     }
 
+    /// The object of this kind and name, which is in no namespace.
+    pub fn object_of_cluster(&self, api_version: &str, kind: &str, name: &str) -> Object {
+        Object::new(&self.client(), api_version, kind, None, name)
+    }
+
     /// The node of this name.
     pub fn node(&self, name: &str) -> Object {
-        Object::new(&self.client(), "v1", "Node", None, name)
+        self.object_of_cluster("v1", "Node", name)
     }
 
     /// Applies a pod and waits until it runs.

@@ -5,6 +5,7 @@ use super::{file::File, report::Report, typed::Config};
 mod edge_hub;
 mod edged;
 mod eviction;
+mod groups;
 mod housekeeping;
 mod services;
 mod values;

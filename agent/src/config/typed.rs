@@ -8,9 +8,11 @@ use std::{
     time::Duration,
 };
 
+mod groups;
 mod resources;
 mod services;
 
+pub use self::groups::{CgroupDriver, ControlGroups};
 pub use self::resources::{Amount, Eviction, Housekeeping, Signal, Threshold};
 pub use self::services::{DeviceTwin, EdgeStream, EventBus, MetaManager, MetaServer, MqttMode, ServiceBus};
 
@@ -233,6 +235,8 @@ pub struct Edged {
     pub housekeeping: Housekeeping,
     /// When pods are evicted.
     pub eviction: Eviction,
+    /// Control groups of pods.
+    pub groups: ControlGroups,
     /// The image of sandboxes, as configured: it is never removed.
     pub sandbox_image: String,
     /// Name servers for pods; empty: the node's own.
@@ -247,4 +251,6 @@ pub struct Edged {
     pub report_events: bool,
     /// Settings of the kernel that pods may have beside the safe ones: names, or beginnings that end with `*`.
     pub allowed_sysctls: Vec<String>,
+    /// The kubelet's settings that are kept to, under its own names: `/configz`.
+    pub settings: serde_json::Value,
 }

@@ -10,6 +10,7 @@
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
+//! | `groups` | control groups of pods |
 //! | `volumes`, `words`, `usage` | files of pods, and what they take |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
@@ -27,6 +28,7 @@ mod downward;
 mod env;
 mod events;
 mod fields;
+mod groups;
 mod housekeeping;
 mod metrics;
 mod moment;
@@ -52,16 +54,21 @@ mod usage;
 mod volumes;
 mod words;
 
-use std::{collections::BTreeMap, fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
 use kubeapi::serve::BindError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
-pub use self::{static_pods::StaticPods, task::Task};
+pub(crate) use self::names::is_component;
+pub use self::{
+    pressure::{Observation, Reading, Signals},
+    static_pods::StaticPods,
+    task::Task,
+};
 use crate::{
-    config::{Eviction, Housekeeping},
+    config::{ControlGroups, Eviction, Housekeeping},
     metamanager::PodsWhole,
 };
 
@@ -100,8 +107,14 @@ pub struct Config {
     pub housekeeping: Housekeeping,
     /// When pods are evicted.
     pub eviction: Eviction,
+    /// Control groups of pods.
+    pub groups: ControlGroups,
     /// The image of sandboxes, which is never removed.
     pub sandbox_image: String,
+    /// The kubelet's settings that are kept to, as `/configz` tells them.
+    pub settings: serde_json::Value,
+    /// What there is of memory, disks and process ids, where that is not to be this machine's.
+    pub signals: Option<Arc<dyn Signals>>,
 }
 
 impl fmt::Debug for Config {
@@ -121,6 +134,7 @@ impl fmt::Debug for Config {
             .field("server", &self.server)
             .field("housekeeping", &self.housekeeping)
             .field("eviction", &self.eviction)
+            .field("groups", &self.groups)
             .field("sandbox_image", &self.sandbox_image)
             .finish_non_exhaustive()
     }

@@ -148,6 +148,12 @@ impl Item {
     pub(crate) fn container(id: String, state: cri::ContainerState) -> Self {
         Self { id, state: state.as_str_name() }
     }
+
+    /// Whether it is a container that has exited, and ran when there was `before`.
+    pub(crate) fn ran(&self, before: &BTreeSet<Self>) -> bool {
+        let running = || Self::container(self.id.clone(), cri::ContainerState::ContainerRunning);
+        self.state == cri::ContainerState::ContainerExited.as_str_name() && before.contains(&running())
+    }
 }
 
 impl State {

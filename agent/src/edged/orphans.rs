@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -15,7 +15,7 @@ use kube::runtime::reflector::Store;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Progress, names, pods::Context, runtime::CallError, volumes};
+use super::{Progress, groups::Groups, names, names::Dirs, pods::Context, runtime::CallError, volumes};
 use crate::rt::Backoff;
 
 /// What could not be removed is tried again after this, doubled with each failure …
@@ -142,26 +142,39 @@ async fn sweep(
         }));
     }
     // Files go after those who may have them open.
-    let dirs = context.dirs.clone();
+    let (dirs, groups) = (context.dirs.clone(), context.groups.clone());
     let cleaned = tokio::task::spawn_blocking(move || {
         let is_gone = |uid: &str| !running.contains(uid) && !wanted.has(uid);
-        let gone = pod_dirs.iter().filter(|uid| is_gone(uid));
-        let volumes = gone.map(|uid| volumes::tear_down(&dirs, uid));
+        let gone = pod_dirs.iter().filter(|uid| is_gone(uid)).map(|uid| (uid.as_str(), None));
         // Other programs may keep other things here: only what has our form.
-        let logs = log_dirs.iter().filter(|name| uid_of_log(name).is_some_and(is_gone));
-        let logs = logs.map(|name| volumes::remove_all(dirs.logs.join(name)));
+        let logs = log_dirs.iter().filter_map(|name| Some((uid_of_log(name)?, Some(dirs.logs.join(name)))));
+        let logs = logs.filter(|(uid, _)| is_gone(uid));
         let mut left = Left::Nothing;
-        for error in volumes.chain(logs).filter_map(Result::err) {
-            left = Left::Files;
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "a pod that is gone leaves files behind"
-            );
+        for (uid, logs) in gone.chain(logs) {
+            if let Err(error) = clear(&dirs, &groups, uid, logs) {
+                left = Left::Files;
+                tracing::warn!(error = &*error, "a pod that is gone leaves something behind");
+            }
         }
         left
     });
     // A task that cannot be waited for is one of a program that ends.
     Ok(cleaned.await.unwrap_or(Left::Nothing))
+}
+
+/// The group first: without files, nobody would look for it.
+fn clear(
+    dirs: &Dirs,
+    groups: &Groups,
+    uid: &str,
+    logs: Option<PathBuf>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    groups.remove(uid)?;
+    match logs {
+        Some(logs) => volumes::remove_all(logs)?,
+        None => volumes::tear_down(dirs, uid)?,
+    }
+    Ok(())
 }
 
 async fn found(context: &Context) -> Result<Found, CallError> {

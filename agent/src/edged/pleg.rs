@@ -1,5 +1,7 @@
 //! The pod lifecycle event generator: what happens in the runtime triggers the pods that it happens to.
 
+mod pace;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -11,27 +13,32 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 use wire::cri;
 
+use self::pace::{Found, Pace};
 use super::{
+    groups::{Held, Watch},
     names,
     observed::Item,
     pods::{Book, Context, Trigger},
     runtime::{CallError, Runtime},
 };
 
+/// After the kernel has told, a runtime needs a moment until it knows too.
+const SETTLES: Duration = Duration::from_millis(100);
 /// A stream of events that ended is asked for again after this; meanwhile the lists are compared.
 const RESUBSCRIBE: Duration = Duration::from_secs(5);
 
 /// Triggers pods until the receiver is gone. Events are best; while the runtime has none to offer, its lists are compared
-/// every `relist`.
+/// every `relist`, and less often where the kernel tells when containers have ended.
 pub(super) async fn run(context: Arc<Context>, relist: Duration) {
-    let mut lists = Lists { last: Snapshot::default(), context: &context };
+    let (groups, pace) = (context.groups.watch(), Pace::new(relist));
+    let mut lists = Lists { last: Snapshot::default(), context: &context, groups, pace };
     let triggers = &context.triggers;
     loop {
         let events = context.runtime.events();
         let stream = tokio::select! {
             stream = events => stream,
             // A runtime may answer only with its first event.
-            () = lists.compare_for_ever(relist) => return,
+            () = lists.compare_for_ever() => return,
         };
         let ended = match stream {
             Ok(stream) => follow(stream, triggers).await,
@@ -45,7 +52,7 @@ pub(super) async fn run(context: Arc<Context>, relist: Duration) {
         }
         tokio::select! {
             () = tokio::time::sleep(RESUBSCRIBE) => {}
-            () = lists.compare_for_ever(relist) => return,
+            () = lists.compare_for_ever() => return,
         }
     }
 }
@@ -88,34 +95,54 @@ type Snapshot = BTreeMap<Owner, BTreeSet<Item>>;
 struct Lists<'a> {
     last: Snapshot,
     context: &'a Context,
+    groups: Watch,
+    pace: Pace,
 }
 
 impl Lists<'_> {
     /// Returns only when the receiver is gone.
-    async fn compare_for_ever(&mut self, every: Duration) {
+    async fn compare_for_ever(&mut self) {
+        let mut watched = false;
         loop {
             let begun = Instant::now();
-            match snapshot(&self.context.runtime).await {
-                Ok(now) => {
+            let wait = match snapshot(&self.context.runtime).await {
+                Ok((now, held)) => {
                     self.context.metrics.relisted(begun.elapsed());
+                    let found =
+                        Found { changed: now != self.last, ended: has_ended(&self.last, &now), watched };
                     for pod in changed(&self.last, &now, &self.context.book) {
                         if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
                     }
                     self.last = now;
+                    watched = self.groups.follow(&held);
+                    self.pace.after(found, begun)
                 }
                 Err(error) => {
                     tracing::debug!(error = &error as &dyn std::error::Error, "the runtime is not listed");
+                    self.pace.every()
+                }
+            };
+            // Cancel-safe, both: they only decide when the next look is.
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.groups.ended() => {
+                    tracing::debug!("a control group has gone: the runtime's lists are compared");
+                    self.pace.told(Instant::now());
+                    tokio::time::sleep(SETTLES).await;
                 }
             }
-            tokio::time::sleep(every).await;
         }
     }
 }
 
-async fn snapshot(runtime: &Runtime) -> Result<Snapshot, CallError> {
+/// The lists, and the pods that can be watched: those that have a sandbox.
+async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<Held>), CallError> {
     let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+    let ready = sandboxes.iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
+    let held = ready.filter_map(|one| Some((one.labels.get(names::POD_UID)?.clone(), one.id.clone())));
+    let held = held.collect();
     let sandboxes = sandboxes.into_iter().map(|sandbox| {
         let ready = sandbox.state() == cri::PodSandboxState::SandboxReady;
         (sandbox.labels, Item::sandbox(sandbox.id, ready))
@@ -133,7 +160,13 @@ async fn snapshot(runtime: &Runtime) -> Result<Snapshot, CallError> {
             snapshot.entry(Owner { namespace, name, uid }).or_default().insert(item);
         }
     }
-    Ok(snapshot)
+    Ok((snapshot, held))
+}
+
+/// Whether a container that ran has ended.
+fn has_ended(last: &Snapshot, now: &Snapshot) -> bool {
+    now.iter()
+        .any(|(owner, items)| last.get(owner).is_some_and(|before| items.iter().any(|item| item.ran(before))))
 }
 
 /// The pods of which something came, went or changed, but for those that were seen as they are now: above all what the agent
@@ -182,6 +215,22 @@ mod tests {
             ("new", "6", ContainerCreated),
         ]);
         assert_eq!(names(&last, &now, &Book::default()), ["ended", "gone", "more", "new"]);
+    }
+
+    #[test]
+    fn what_ran_and_has_exited_has_ended() {
+        use cri::ContainerState::{ContainerCreated, ContainerExited, ContainerRunning};
+        let one = |state| snapshot(&[("web", "1", state)]);
+        assert!(has_ended(&one(ContainerRunning), &one(ContainerExited)));
+        for (last, now) in [
+            (one(ContainerRunning), one(ContainerRunning)),
+            (one(ContainerExited), one(ContainerExited)),
+            (one(ContainerCreated), one(ContainerExited)),
+            (Snapshot::new(), one(ContainerExited)),
+            (one(ContainerRunning), Snapshot::new()),
+        ] {
+            assert!(!has_ended(&last, &now), "{last:?} → {now:?}");
+        }
     }
 
     #[test]

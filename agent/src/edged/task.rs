@@ -15,13 +15,14 @@ use super::{
     admit::{self, Place},
     convert::NodeDns,
     events::{self, Recorder},
+    groups::Groups,
     housekeeping::{self, Keeper},
     metrics::Metrics,
     names::Dirs,
     node::{self, Description, Machine, resources},
     orphans, pleg,
     pods::{self, Context, Door, MAX_TRIGGERS, Turns},
-    pressure::{self, Evictor, Pressure},
+    pressure::{self, Evictor, Pressure, Signals},
     probes::{self, Probes},
     runtime::Runtime,
     server::{self, Pages},
@@ -66,21 +67,22 @@ impl Task {
         let (reader, writer) = reflector::store::<Pod>();
         let allocatable = resources::allocatable(&machine, &config.node);
         let pressure = Pressure::none();
-        let signals = pressure::Machine::new(runtime.clone(), dirs.root.clone());
+        let signals = config.signals.clone();
+        let signals =
+            signals.unwrap_or_else(|| Arc::new(pressure::Machine::new(runtime.clone(), dirs.root.clone())));
+        let limits = resources::as_limits(&allocatable);
         let context = Arc::new(Context {
             client: config.client.clone(),
+            groups: Groups::new(config.groups.clone(), runtime.clone(), limits.cpu_millis),
             runtime: runtime.clone(),
             dirs,
             node_name: config.node_name.clone(),
             dns: dns(&config),
             resolv_conf: config.resolv_conf.clone(),
-            pulls: config
-                .sync
-                .pulls
-                .map(|most| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))),
+            pulls: config.sync.pulls.map(permits),
             sandbox_turns: Turns::of_machine(),
             host_ips: node::internal_ips(&addresses),
-            allocatable: resources::as_limits(&allocatable),
+            allocatable: limits,
             memory: machine.memory(),
             door: Door::new(place(&config, &machine, &allocatable)),
             pods: reader.clone(),
@@ -125,6 +127,11 @@ impl Task {
     }
 }
 
+/// To do so many things at the same time.
+fn permits(most: u32) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))
+}
+
 /// How pods resolve names.
 fn dns(config: &Config) -> NodeDns {
     NodeDns {
@@ -145,6 +152,7 @@ fn serve(
     let pages = Pages::new(server::Parts {
         node_name: node_name.clone(),
         version: config.node.kubelet_version.clone(),
+        settings: config.settings.clone(),
         reader: reader.clone(),
         stats: Stats::new(runtime.clone(), dirs.clone(), node_name.clone(), reader.clone()),
         metrics: context.metrics.clone(),
@@ -185,7 +193,7 @@ async fn upkeep(
     config: &Config,
     context: Arc<Context>,
     pods: Store<Pod>,
-    signals: pressure::Machine,
+    signals: Arc<dyn Signals>,
     progress: watch::Receiver<Progress>,
 ) {
     let (limits, sandbox_image) = (config.housekeeping.clone(), config.sandbox_image.clone());

@@ -10,6 +10,7 @@ use std::{
 use agent::{
     app::{self, App, Parts},
     config::{self, Config},
+    edged::Signals,
     edgehub::Link,
 };
 use kubeapi::store::{SqliteStore, Store};
@@ -41,6 +42,7 @@ pub struct HollowNode {
     pub runtime: SimRuntime,
     directory: PathBuf,
     config: Config,
+    signals: Option<Arc<dyn Signals>>,
     agent: Option<Agent>,
 }
 
@@ -71,7 +73,8 @@ impl HollowNode {
         let (config, _) = config::load(&file)?;
         let root = Some(directory.join("runtime"));
         let runtime = SimRuntime::new(runtime::Options { root, ..runtime::Options::default() })?;
-        Ok(Self { name: name.to_owned(), runtime, directory, config, agent: None })
+        let signals = options.signals.clone();
+        Ok(Self { name: name.to_owned(), runtime, directory, config, signals, agent: None })
     }
 
     /// Where everything of this node is.
@@ -95,7 +98,7 @@ impl HollowNode {
 
     fn run(&mut self, store: Arc<dyn Store>, own: Option<Weak<SqliteStore>>) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
-        let parts = Parts { runtime: self.runtime.channel(), store };
+        let parts = Parts { runtime: self.runtime.channel(), store, signals: self.signals.clone() };
         let app = App::start(&self.config, parts, shutdown.clone())?;
         let (link, node) = (app.link(), self.name.clone());
         let running = tokio::spawn(async move {
@@ -164,7 +167,7 @@ pub fn edgecore_yaml(
     let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
     // port 0 is none
     let server = options.server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
-    let document = serde_json::json!({
+    let mut document = serde_json::json!({
         "apiVersion": "edgecore.config.kubeedge.io/v1alpha2",
         "kind": "EdgeCore",
         "database": {"dataSource": path("edgecore.db")},
@@ -204,5 +207,19 @@ pub fn edgecore_yaml(
             },
         },
     });
+    lay_over(&mut document["modules"]["edged"], &options.edged);
     format!("{document:#}\n")
+}
+
+/// Objects are merged, everything else but null is replaced.
+fn lay_over(below: &mut serde_json::Value, above: &serde_json::Value) {
+    match (below, above) {
+        (_, serde_json::Value::Null) => {}
+        (serde_json::Value::Object(below), serde_json::Value::Object(above)) => {
+            for (key, value) in above {
+                lay_over(below.entry(key).or_insert(serde_json::Value::Null), value);
+            }
+        }
+        (below, above) => below.clone_from(above),
+    }
 }

@@ -15,9 +15,11 @@ use nix::{
 };
 
 use super::read;
-use crate::until;
+use crate::{rig::group_root, until};
 
-/// Where version 1 of the control groups keeps containerd's, by the controller that every container has.
+/// Where control groups are.
+const HIERARCHIES: &str = "/sys/fs/cgroup";
+/// Where version 1 of them keeps containerd's, by the controller that every container has.
 const GROUPS: &str = "/sys/fs/cgroup/pids";
 /// Where containerd keeps the bundles of tasks.
 const TASKS: &str = "containerd/state/io.containerd.runtime.v2.task/k8s.io";
@@ -32,6 +34,8 @@ pub struct Traces {
     pub interfaces: BTreeSet<String>,
     /// Control groups with a process of the test's containerd.
     pub groups: BTreeSet<PathBuf>,
+    /// Control groups of pods, in all hierarchies.
+    pub pod_groups: BTreeSet<PathBuf>,
     /// Bundles of containers that runc knows.
     pub bundles: BTreeSet<String>,
     /// Shims of the test's containerd.
@@ -51,6 +55,7 @@ impl Traces {
             mounts: mounts(directory)?.into_iter().collect(),
             interfaces,
             groups: bundles.iter().filter_map(|id| group(id)).collect(),
+            pod_groups: pod_groups(directory),
             bundles,
             shims: shims(directory).into_iter().map(Pid::as_raw).collect(),
             tasks,
@@ -117,22 +122,39 @@ impl Traces {
     }
 }
 
+/// The node's groups, in each hierarchy where there are any.
+fn roots(directory: &Path) -> Vec<PathBuf> {
+    let root = group_root(directory);
+    let hierarchies = names(Path::new(HIERARCHIES)).into_iter().map(|name| Path::new(HIERARCHIES).join(name));
+    let roots = hierarchies.map(|hierarchy| hierarchy.join(root.trim_start_matches('/')));
+    roots.filter(|root| root.is_dir()).collect()
+}
+
+fn pod_groups(directory: &Path) -> BTreeSet<PathBuf> {
+    let all = roots(directory).into_iter().flat_map(|root| below(root, &mut |_| false).1);
+    let is_pod =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pod"));
+    all.filter(is_pod).collect()
+}
+
+/// Directories below `root`, and itself, each after the one that it is in, up to the first that is `wanted`.
+fn below(root: PathBuf, wanted: &mut dyn FnMut(&Path) -> bool) -> (Option<PathBuf>, Vec<PathBuf>) {
+    let (mut all, mut next) = (vec![root], 0);
+    while let Some(directory) = all.get(next).cloned() {
+        if wanted(&directory) {
+            return (Some(directory), all);
+        }
+        next += 1;
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        all.extend(entries.map(|entry| entry.path()));
+    }
+    (None, all)
+}
+
 /// The control group of a container, wherever below the root of its hierarchy it is.
 fn group(id: &str) -> Option<PathBuf> {
-    let mut open = vec![PathBuf::from(GROUPS)];
-    while let Some(directory) = open.pop() {
-        let found = directory.join(id);
-        if found.is_dir() {
-            return Some(found);
-        }
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        open.extend(
-            entries
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                .map(|entry| entry.path()),
-        );
-    }
-    None
+    below(PathBuf::from(GROUPS), &mut |directory| directory.ends_with(id)).0
 }
 
 fn names(directory: &Path) -> BTreeSet<String> {
@@ -186,6 +208,12 @@ pub(super) fn sweep(directory: &Path) -> anyhow::Result<()> {
     for point in mounts(directory)? {
         umount2(&point, MntFlags::MNT_DETACH)
             .with_context(|| format!("{} stays mounted", point.display()))?;
+    }
+    for root in roots(directory) {
+        for group in below(root, &mut |_| false).1.into_iter().rev() {
+            // by name: a shim's last process may leave it only now
+            until("end of a control group", || fs::remove_dir(&group))?;
+        }
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod claims;
 mod confinement;
 mod environment;
 mod faults;
+mod groups;
 mod hooks;
 mod images;
 mod lifecycle;

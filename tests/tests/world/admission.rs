@@ -116,5 +116,12 @@ async fn a_critical_pod_takes_the_place_of_a_lesser_one() {
     assert_eq!(uid(&lesser_now), uid(&lesser));
     assert_eq!(lesser_now["status"]["reason"], "Preempting");
     assert_eq!(lesser_now["status"]["message"], "Preempted in order to admit critical pod");
+    let conditions = lesser_now["status"]["conditions"].as_array().unwrap();
+    let disrupted = conditions.iter().find(|one| one["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(
+        (&disrupted["status"], &disrupted["reason"]),
+        (&json!("True"), &json!("TerminationByKubelet"))
+    );
+    assert_eq!(disrupted["message"], "Pod was preempted by Kubelet to accommodate a critical pod.");
     world.run(&pod("idle", Some("edge-1"))).await;
 }

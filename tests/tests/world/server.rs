@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     net::{Ipv4Addr, SocketAddr},
     sync::atomic::{AtomicU16, Ordering},
 };
@@ -255,6 +256,49 @@ async fn bad_requests_are_answered() {
         }
     }
     assert_eq!(get(address, "/healthz").await.success().unwrap().body, "ok");
+}
+
+#[tokio::test]
+async fn the_settings_in_force_are_told() {
+    let (_world, address) = serving().await;
+    let told = json(address, "/configz").await["kubeletconfig"].clone();
+    assert_eq!(told["maxPods"], 110);
+    assert_eq!(told["readOnlyPort"], address.port());
+    assert_eq!(told["imageGCHighThresholdPercent"], 100, "what a hollow node has for itself");
+    assert_eq!(told["evictionHard"]["memory.available"], "0%");
+    for unused in ["podCIDR", "runtimeRequestTimeout", "authentication"] {
+        assert_eq!(told[unused], Value::Null, "{unused} changes nothing, and is not told");
+    }
+}
+
+#[tokio::test]
+async fn disks_of_claims_are_told() {
+    let (world, address) = serving().await;
+    let disk = world.directory().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let common = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "slow"});
+    let with = |more: Value| {
+        let mut spec = common.clone();
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    let volume = with(json!({"capacity": {"storage": "1Gi"}, "hostPath": {"path": disk}}));
+    let claim = with(json!({"resources": {"requests": {"storage": "1Gi"}}}));
+    let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec});
+    let mut volume = object("PersistentVolume", "disk", volume);
+    volume["metadata"].as_object_mut().unwrap().remove("namespace");
+    world.apply(&volume).await;
+    world.apply(&object("PersistentVolumeClaim", "data", claim)).await;
+    let mut user = pod("user", Some("edge-1"));
+    user["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    user["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    world.run(&user).await;
+    let page = samples(address, "/metrics").await;
+    let labels = [("namespace", "default"), ("persistentvolumeclaim", "data")];
+    for name in ["capacity_bytes", "available_bytes", "used_bytes", "inodes", "inodes_free", "inodes_used"] {
+        let name = format!("kubelet_volume_stats_{name}");
+        assert!(find(&page, &name, &labels).unwrap().value > 0.0, "{name}");
+    }
 }
 
 #[tokio::test]

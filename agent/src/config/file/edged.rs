@@ -47,6 +47,11 @@ pub(in crate::config) struct Kubelet {
     #[serde(rename = "podCIDR", default)]
     pub(in crate::config) pod_cidr: String,
     pub(in crate::config) cgroup_driver: String,
+    #[serde(default)]
+    pub(in crate::config) cgroup_root: String,
+    #[serde(rename = "cgroupsPerQOS")]
+    pub(in crate::config) cgroups_per_qos: bool,
+    pub(in crate::config) pod_pids_limit: i64,
     pub(in crate::config) cluster_domain: String,
     #[serde(default)]
     pub(in crate::config) allowed_unsafe_sysctls: Vec<String>,

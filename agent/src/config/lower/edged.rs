@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::{
-    eviction, housekeeping,
+    eviction, groups, housekeeping,
     values::{KUBELET, Values, optional},
 };
 use crate::config::{
@@ -41,6 +41,7 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         },
         housekeeping: housekeeping::lower(edged, values),
         eviction: eviction::lower(kubelet, values),
+        groups: groups::lower(kubelet, values),
         sandbox_image: values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone()),
         cluster_dns: kubelet.cluster_dns.iter().map(|text| values.address(&at("clusterDNS"), text)).collect(),
         cluster_domain: kubelet.cluster_domain.clone(),
@@ -51,7 +52,17 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         ),
         report_events: edged.report_event,
         allowed_sysctls: kubelet.allowed_unsafe_sysctls.clone(),
+        settings: kept_to(kubelet),
     }
+}
+
+/// The kubelet's settings but those that are only checked, see [`unused`].
+fn kept_to(kubelet: &file::Kubelet) -> serde_json::Value {
+    let mut settings = serde_json::to_value(kubelet).unwrap_or_default();
+    if let Some(settings) = settings.as_object_mut() {
+        settings.retain(|name, _| !["podCIDR", "runtimeRequestTimeout"].contains(&name.as_str()));
+    }
+    settings
 }
 
 pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
@@ -112,16 +123,8 @@ pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
     let at = |key: &str| format!("{KUBELET}.{key}");
     values.text("modules.edged.registerNodeNamespace", edged.register_node_namespace.clone());
     let timeout = values.duration(&at("runtimeRequestTimeout"), &kubelet.runtime_request_timeout);
-    if !matches!(kubelet.cgroup_driver.as_str(), "cgroupfs" | "systemd") {
-        let found = &kubelet.cgroup_driver;
-        values.fault(
-            &at("cgroupDriver"),
-            format!("is {found:?}, but must be cgroupfs or systemd, as the runtime has it"),
-        );
-    }
     for (path, is_default) in [
         ("modules.edged.registerNodeNamespace".to_owned(), edged.register_node_namespace == "default"),
-        (at("cgroupDriver"), kubelet.cgroup_driver == "cgroupfs"),
         (
             at("maxParallelImagePulls"),
             !kubelet.serialize_image_pulls || kubelet.max_parallel_image_pulls <= 1,

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{Container, Node, Pod, Taint, Toleration};
 
 pub(crate) use self::{
     affinity::selects,
-    requests::{Amounts, amounts},
+    requests::{Amounts, amounts, limits_of, requests_of},
 };
 use super::status::Waiting;
 use crate::metamanager::mirror::SOURCE;

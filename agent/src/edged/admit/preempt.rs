@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{is_critical, priority, requests::of_pod};
+use super::{is_critical, priority, requests_of};
 use crate::edged::status::qos;
 
 /// A resource, and how much of it is missing.
@@ -37,7 +37,7 @@ fn is_lesser(other: &Pod, pod: &Pod) -> bool {
 }
 
 fn request(pod: &Pod, name: &str) -> i64 {
-    if name == "pods" { 1 } else { of_pod(pod).get(name).copied().unwrap_or(0) }
+    if name == "pods" { 1 } else { requests_of(pod).get(name).copied().unwrap_or(0) }
 }
 
 /// What is still missing when these have gone.

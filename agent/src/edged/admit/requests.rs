@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    api::core::v1::{Container, Pod},
+    api::core::v1::{Container, Pod, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity,
 };
 
@@ -25,15 +25,23 @@ pub(crate) fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
     all.collect()
 }
 
-/// What the pod asks for: all containers that run side by side, or one init container where that asks for more.
+/// What the pod asks for.
+pub(crate) fn requests_of(pod: &Pod) -> Amounts {
+    of_pod(pod, |resources| resources.requests.as_ref())
+}
+
+/// What the pod may use, of those resources that any of its containers has a limit of.
+pub(crate) fn limits_of(pod: &Pod) -> Amounts {
+    of_pod(pod, |resources| resources.limits.as_ref())
+}
+
+/// What all containers come to that run side by side, or one init container where that has more.
 ///
 /// Source: Kubernetes, "Resource sharing within containers" (init containers and sidecars).
-pub(super) fn of_pod(pod: &Pod) -> Amounts {
+fn of_pod(pod: &Pod, of: fn(&ResourceRequirements) -> Option<&BTreeMap<String, Quantity>>) -> Amounts {
     let Some(spec) = &pod.spec else { return Amounts::new() };
-    let own = |container: &Container| {
-        let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-        requests.map(amounts).unwrap_or_default()
-    };
+    let own =
+        |container: &Container| container.resources.as_ref().and_then(of).map(amounts).unwrap_or_default();
     let mut total = Amounts::new();
     spec.containers.iter().for_each(|container| add(&mut total, &own(container)));
     let (mut sidecars, mut highest) = (Amounts::new(), Amounts::new());
@@ -76,8 +84,8 @@ pub(super) fn short(pod: &Pod, others: &[&Pod], allocatable: &Amounts) -> Vec<Ob
         short.push(Obstacle::Short { name: "pods".into(), requested: 1, used: count, capacity: most });
     }
     let mut used = Amounts::new();
-    others.iter().for_each(|other| add(&mut used, &of_pod(other)));
-    let wanted = of_pod(pod);
+    others.iter().for_each(|other| add(&mut used, &requests_of(other)));
+    let wanted = requests_of(pod);
     let native = ["cpu", "memory", "ephemeral-storage"];
     let first = native.iter().filter_map(|name| wanted.get_key_value(*name));
     let rest = wanted.iter().filter(|(name, _)| !native.contains(&name.as_str()));

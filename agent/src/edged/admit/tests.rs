@@ -106,7 +106,7 @@ fn init_containers_count_as_far_as_they_run_at_the_same_time() {
     ];
     for (inits, expected) in table {
         let pod = pod("p", json!({"containers": main, "initContainers": inits, "overhead": {"cpu": "10m"}}));
-        assert_eq!(requests::of_pod(&pod)["cpu"], expected + 10, "{inits}");
+        assert_eq!(requests_of(&pod)["cpu"], expected + 10, "{inits}");
     }
 }
 

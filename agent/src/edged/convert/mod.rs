@@ -17,6 +17,7 @@ pub(crate) use self::{
     container::{Made, container, last_words_path, log_path},
     dns::{NodeDns, parse_resolv_conf},
     hosts::{check_hostname, etc_hosts, host_names},
+    resources::{PERIOD, quota, shares},
     sandbox::sandbox,
     security::refuse_root,
 };

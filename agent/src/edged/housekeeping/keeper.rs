@@ -20,6 +20,7 @@ use crate::{
         pods::Context,
         pressure,
         runtime::CallError,
+        status::is_over,
     },
 };
 
@@ -117,12 +118,7 @@ impl Keeper {
         let Some(pod) = pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(uid)) else {
             return Owner::Unknown;
         };
-        if Self::is_over(pod) { Owner::Over } else { Owner::Alive }
-    }
-
-    fn is_over(pod: &Pod) -> bool {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        matches!(phase, Some("Succeeded" | "Failed"))
+        if is_over(pod) { Owner::Over } else { Owner::Alive }
     }
 
     /// Forgets containers and sandboxes that have ended. `all`: none of a pod that is over is kept.
@@ -214,7 +210,7 @@ impl Keeper {
             used.insert(container.image_ref);
             used.extend(container.image.map(|image| image.image));
         }
-        let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !Self::is_over(pod);
+        let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !is_over(pod);
         for pod in self.pods.state().iter().filter(runs) {
             let spec = pod.spec.as_ref();
             let all = spec

@@ -175,7 +175,8 @@ impl Reporter<'_> {
 
     async fn health(&self) -> RuntimeHealth {
         let most = self.description.config.max_images;
-        let images = async { if most == Some(0) { Ok(Vec::new()) } else { self.runtime.images().await } };
+        let images =
+            async { if most == Some(0) { Ok(Vec::new()) } else { self.runtime.list_images().await } };
         match tokio::try_join!(self.runtime.version(), self.runtime.status(), images) {
             Ok((version, status, images)) => {
                 RuntimeHealth { images: images::named(images, most), ..RuntimeHealth::of(&version, &status) }

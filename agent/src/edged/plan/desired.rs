@@ -10,6 +10,7 @@ use crate::edged::{
     convert::hash,
     moment,
     observed::{Observed, State},
+    status::is_over,
 };
 
 /// A pod, as far as planning goes.
@@ -81,9 +82,8 @@ impl Desired {
             .chain(mains.map(|container| wanted(container, Role::Main)))
             .chain(ephemeral.map(|container| wanted(&container, Role::Ephemeral)))
             .collect();
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let deadline = deadline(pod);
-        let over = matches!(phase, Some("Succeeded" | "Failed")) || deadline.is_some_and(|at| at <= now);
+        let over = is_over(pod) || deadline.is_some_and(|at| at <= now);
         Self { containers, over, deadline: deadline.filter(|_| !over) }
     }
 

@@ -119,6 +119,8 @@ async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, a
     context.book.with(identity.uid, |memory| match failed {
         None => {
             memory.held_up = None;
+            // Whoever made the group anew knows no limits.
+            memory.limited = false;
             Done::progress()
         }
         Some(error) => {

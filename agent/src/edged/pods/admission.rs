@@ -7,18 +7,21 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, runtime::reflector::ObjectRef};
 use tokio::sync::Mutex;
 
-use super::{Context, Trigger};
+use super::{Condemned, Context, Trigger};
 use crate::edged::{
     admit::{self, Place, Verdict},
     events::{Severity, reason},
     observed::Observed,
     pressure::EVICTED,
-    status::Waiting,
+    status::{Waiting, is_over},
 };
 
 /// A pod that waits for others to end is decided about again after this.
 pub(super) const AGAIN: Duration = Duration::from_millis(500);
+/// What events and the pod's status say.
 const PREEMPTED: &str = "Preempted in order to admit critical pod";
+/// What its condition says.
+const MADE_ROOM: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
 
 /// The door of the node.
 pub(crate) struct Door {
@@ -111,8 +114,8 @@ fn decide_all(context: &Context, pods: &[Arc<Pod>], place: &Place) {
 /// Ends the pod, so that it fails for this reason.
 fn preempt(context: &Context, pod: &Pod) {
     let why = Waiting::new(reason::PREEMPTING, PREEMPTED);
-    let told = context.book.with(uid(pod), |memory| memory.failed.replace(why).is_some());
-    if !told {
+    let condemned = Condemned { why, grace: None, disrupted: Some(MADE_ROOM.to_owned()) };
+    if context.book.condemn(uid(pod), condemned) {
         context.events.pod(pod, Severity::Warning, reason::PREEMPTING, PREEMPTED.to_owned());
     }
     // Full: another trigger of this pod, or the next look, finds it.
@@ -121,11 +124,6 @@ fn preempt(context: &Context, pod: &Pod) {
 
 fn uid(pod: &Pod) -> &str {
     pod.metadata.uid.as_deref().unwrap_or_default()
-}
-
-fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// Whether this node has begun with it: only what was let in has a time of start.

@@ -33,8 +33,6 @@ pub(crate) struct Memory {
     pub(super) failures: u32,
     /// Whether it was let in.
     pub(super) decision: Option<Decision>,
-    /// Why it has to end and fail, whatever its containers do.
-    pub(super) failed: Option<Waiting>,
     /// Containers that cannot be started, and why.
     pub(super) blocked: BTreeMap<String, Blocked>,
     /// Why the pod as a whole is held up.
@@ -51,8 +49,10 @@ pub(crate) struct Memory {
     pub(super) hooks: HashMap<String, PostStart>,
     /// The last container of each name whose back-off was told.
     pub(super) told_back_off: HashMap<String, String>,
-    /// Why it has to end, or may not even start.
+    /// Why it has to end and fail, whatever its containers do, or may not even start.
     pub(super) condemned: Option<Condemned>,
+    /// Its control group was limited.
+    pub(super) limited: bool,
     /// Its volumes were removed, since it is over.
     pub(super) volumes_removed: bool,
     /// Its time is up, and that was told.
@@ -70,10 +70,10 @@ pub(crate) struct Memory {
 pub(crate) struct Condemned {
     /// Reason and message of its status.
     pub(crate) why: Waiting,
-    /// How long its containers have.
-    pub(crate) grace: Duration,
-    /// Whether it is not its own fault: its status says that it was disrupted.
-    pub(crate) disrupted: bool,
+    /// How long its containers have at most; `None`: as long as they may have anyway.
+    pub(crate) grace: Option<Duration>,
+    /// What its status says of having been disrupted, if that it ends is not its own fault.
+    pub(crate) disrupted: Option<String>,
 }
 
 /// Something that could not be done.
@@ -127,19 +127,18 @@ impl Book {
         self.0.lock().get(uid).is_some_and(|memory| memory.items == *items)
     }
 
-    /// The pod has to end.
-    pub(crate) fn condemn(&self, uid: &str, condemned: Condemned) {
-        self.with(uid, |memory| memory.condemned = Some(condemned));
+    /// The pod has to end. The first reason counts; whether this is it.
+    pub(crate) fn condemn(&self, uid: &str, condemned: Condemned) -> bool {
+        self.with(uid, |memory| {
+            let first = memory.condemned.is_none();
+            memory.condemned.get_or_insert(condemned);
+            first
+        })
     }
 
     /// Whether the pod has to end.
     pub(crate) fn is_condemned(&self, uid: &str) -> bool {
         self.0.lock().get(uid).is_some_and(|memory| memory.condemned.is_some())
-    }
-
-    /// Why, if it has to.
-    pub(super) fn condemned(&self, uid: &str) -> Option<Condemned> {
-        self.0.lock().get(uid).and_then(|memory| memory.condemned.clone())
     }
 
     /// Whether the pod has been ended in order, so that nothing of it is left.

@@ -53,6 +53,7 @@ use super::{
     convert::{self, NodeDns},
     downward::Allocatable,
     events::Recorder,
+    groups::{self, Groups},
     housekeeping,
     metrics::Metrics,
     names::Dirs,
@@ -78,6 +79,8 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     /// The container runtime.
     pub(crate) runtime: Runtime,
+    /// The pods' control groups.
+    pub(crate) groups: Groups,
     /// Where pods live on disk.
     pub(crate) dirs: Dirs,
     /// This node.
@@ -157,6 +160,9 @@ pub(crate) enum Error {
     /// The pod's directories stay.
     #[error(transparent)]
     Volumes(#[from] super::volumes::Error),
+    /// The pod's control group stays.
+    #[error(transparent)]
+    Group(#[from] groups::Stays),
     /// The pod has an identity that no pod can have.
     #[error("the pod has no usable uid, namespace or name")]
     Identity,
@@ -192,7 +198,11 @@ impl Context {
         let merged = self.dns.own || pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
         let nodes = if merged { tokio::fs::read_to_string(&self.resolv_conf).await.ok() } else { None };
         let nodes = convert::parse_resolv_conf(&nodes.unwrap_or_default());
-        convert::sandbox(pod, attempt, &self.dirs, &NodeDns { nodes, ..self.dns.clone() })
+        let mut config = convert::sandbox(pod, attempt, &self.dirs, &NodeDns { nodes, ..self.dns.clone() });
+        if let Some(linux) = &mut config.linux {
+            linux.cgroup_parent = self.groups.parent(pod).await;
+        }
+        config
     }
 
     /// The addresses at which the pod can be reached.

@@ -51,7 +51,6 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
 
 async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
     let mut desired = Desired::of(pod, Timestamp::now());
-    desired.over |= context.book.with(identity.uid, |memory| memory.failed.is_some());
     desired.over |= context.book.is_condemned(identity.uid);
     let mut observed = context.observe(pod).await?;
     if !desired.is_finished(&observed) {

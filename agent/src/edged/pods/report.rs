@@ -35,12 +35,13 @@ pub(super) async fn report(
     situation: &Situation<'_>,
 ) -> Result<(), Error> {
     let version = pod.metadata.resource_version.clone().unwrap_or_default();
-    let (mut waiting, held_up, last) = context.book.with(identity.uid, |memory| {
+    let (mut waiting, held_up, last, condemned) = context.book.with(identity.uid, |memory| {
         let blocked = memory.blocked.iter().map(|(name, blocked)| (name.clone(), blocked.waiting.clone()));
         // The store's view of the pod may be older than the status that was stored last.
         let last =
             memory.reported.as_ref().filter(|(base, _)| *base == version).map(|(_, status)| status.clone());
-        (blocked.collect::<BTreeMap<_, _>>(), memory.held_up.as_ref().map(|h| h.waiting.clone()), last)
+        let held_up = memory.held_up.as_ref().map(|held_up| held_up.waiting.clone());
+        (blocked.collect::<BTreeMap<_, _>>(), held_up, last, memory.condemned.clone())
     });
     for (name, delay) in situation.back_off {
         let Identity { namespace, name: pod, uid } = identity;
@@ -57,10 +58,7 @@ pub(super) async fn report(
         }
         None => pod,
     };
-    let condemned = context.book.condemned(identity.uid);
-    let disrupted = condemned.as_ref().filter(|c| c.disrupted).map(|c| c.why.message.clone());
-    let failed = context.book.with(identity.uid, |memory| memory.failed.clone());
-    let failed = failed.or(condemned.map(|condemned| condemned.why));
+    let (failed, disrupted) = condemned.map(|condemned| (condemned.why, condemned.disrupted)).unzip();
     let failed = failed.or_else(|| tell::deadline(context, pod, Timestamp::now()));
     let status = status::of(&View {
         pod,
@@ -71,7 +69,7 @@ pub(super) async fn report(
         runtime_name: context.runtime_name().await?,
         ended: situation.ended,
         failed: failed.as_ref(),
-        disrupted: disrupted.as_deref(),
+        disrupted: disrupted.flatten().as_deref(),
         now: Timestamp::now(),
     });
     store(context, pod, identity, status).await

@@ -127,6 +127,9 @@ async fn start(
         profiles: &context.dirs.seccomp(),
     };
     let wanted = convert::container(pod, container, made);
+    if !context.book.with(identity.uid, |memory| std::mem::replace(&mut memory.limited, true)) {
+        context.groups.limit(pod, &context.pods.state()).await;
+    }
     let created = context.runtime.create_container(&sandbox.id, wanted, config).await;
     let id = created.map_err(|e| Obstacle::Failed(Waiting::new("CreateContainerError", e.message())))?;
     let tell = |reason, text| context.events.container(pod, what.name, Severity::Normal, reason, text);

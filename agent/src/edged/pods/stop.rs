@@ -60,8 +60,8 @@ pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Obser
     let deleted = pod.metadata.deletion_timestamp.is_some();
     let asked = context.book.with(&uid, |memory| {
         let mut deadline = deadline_for(pod, spec.as_ref(), why, now);
-        if let Some(condemned) = &memory.condemned {
-            deadline = deadline.min(moment::after(now, condemned.grace));
+        if let Some(grace) = memory.condemned.as_ref().and_then(|condemned| condemned.grace) {
+            deadline = deadline.min(moment::after(now, grace));
         }
         if deleted {
             // Those whose turn comes later have what is left of the same time.

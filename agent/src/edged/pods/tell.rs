@@ -8,7 +8,7 @@ use crate::edged::{
     events::{Severity, reason},
     observed::Observed,
     plan::{self, Plan},
-    status::Waiting,
+    status::{Waiting, is_over},
 };
 
 /// A sandbox has died and is replaced.
@@ -47,9 +47,8 @@ pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<W
     plan::deadline(pod).filter(|at| *at <= now)?;
     let text = "Pod was active on the node longer than the specified deadline";
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let told = context.book.with(uid, |memory| std::mem::replace(&mut memory.told_deadline, true));
-    if !told && !matches!(phase, Some("Succeeded" | "Failed")) {
+    if !told && !is_over(pod) {
         context.events.pod(pod, Severity::Normal, "DeadlineExceeded", text.to_owned());
     }
     Some(Waiting::new("DeadlineExceeded", text))

@@ -72,12 +72,15 @@ async fn remove(context: &Context, observed: &Observed) -> Result<(), Error> {
 async fn clean_up(context: &Arc<Context>, identity: &Identity<'_>) -> Result<(), Error> {
     let (dirs, uid) = (context.dirs.clone(), identity.uid.to_owned());
     let logs = dirs.pod_logs(identity.namespace, identity.name, identity.uid);
+    let groups = context.groups.clone();
     let done = tokio::task::spawn_blocking(move || {
+        // Before the files, by which a group is found that an agent which ended here has left.
+        groups.remove(&uid)?;
         volumes::tear_down(&dirs, &uid)?;
-        volumes::remove_all(logs)
+        Ok(volumes::remove_all(logs)?)
     });
     // A task that cannot be waited for is one of a program that ends.
-    Ok(done.await.unwrap_or(Ok(()))?)
+    done.await.unwrap_or(Ok(()))
 }
 
 async fn delete(context: &Context, identity: &Identity<'_>) -> Result<(), Error> {

@@ -22,7 +22,7 @@ use crate::{
         housekeeping::Keeper,
         names,
         pods::{Condemned, Context, Trigger},
-        status::Waiting,
+        status::{Waiting, is_over},
     },
 };
 
@@ -36,7 +36,7 @@ const POLL: Duration = Duration::from_millis(500);
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Keeps the node from running out of what its pods share.
-pub(crate) struct Evictor<S> {
+pub(crate) struct Evictor {
     /// The pods' controller.
     pub(crate) context: Arc<Context>,
     /// The pods of this node.
@@ -44,17 +44,21 @@ pub(crate) struct Evictor<S> {
     /// Frees what can be freed without any pod.
     pub(crate) keeper: Arc<Keeper>,
     /// Where readings come from.
-    pub(crate) signals: S,
+    pub(crate) signals: Arc<dyn Signals>,
     /// When pods are evicted.
     pub(crate) config: Eviction,
 }
 
 /// Looks for ever.
-pub(crate) async fn run<S: Signals>(evictor: Evictor<S>) {
+pub(crate) async fn run(evictor: Evictor) {
     let mut state = State::default();
     loop {
         match evictor.once(&mut state).await {
-            evicted if evicted.is_empty() => tokio::time::sleep(INTERVAL).await,
+            // Cancel-safe: a change that is missed is seen at the next look.
+            evicted if evicted.is_empty() => tokio::select! {
+                () = tokio::time::sleep(INTERVAL) => {}
+                () = evictor.signals.changed() => {}
+            },
             // What they leave behind counts before anybody else has to go.
             evicted => {
                 let _ = tokio::time::timeout(PATIENCE, evictor.gone(&evicted)).await;
@@ -63,7 +67,7 @@ pub(crate) async fn run<S: Signals>(evictor: Evictor<S>) {
     }
 }
 
-impl<S: Signals> Evictor<S> {
+impl Evictor {
     /// One look: the pods that were evicted.
     async fn once(&self, state: &mut State) -> Vec<Arc<Pod>> {
         let reading = match self.config.thresholds.is_empty() {
@@ -173,9 +177,10 @@ impl<S: Signals> Evictor<S> {
         }
         tracing::info!(pod = pod.metadata.name, message, "evicted");
         self.context.events.pod(pod, Severity::Warning, words::EVICTED, message.clone());
+        let disrupted = by_node.then(|| message.clone());
         let why = Waiting::new(words::EVICTED, message);
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.context.book.condemn(uid, Condemned { why, grace, disrupted: by_node });
+        self.context.book.condemn(uid, Condemned { why, grace: Some(grace), disrupted });
         // Full: the pod is looked at anyway, a little later.
         let _ = self.context.triggers.try_send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref())));
         true
@@ -193,11 +198,6 @@ impl<S: Signals> Evictor<S> {
             tokio::time::sleep(POLL).await;
         }
     }
-}
-
-fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// Whose disk counts for a signal.

@@ -2,12 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture, FutureExt};
 use parking_lot::Mutex;
 
 use super::signals::{Observation, Reading};
@@ -17,12 +17,18 @@ use crate::{config::Signal, edged::runtime::Runtime};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where readings come from.
-pub(crate) trait Signals: Send + Sync {
+pub trait Signals: fmt::Debug + Send + Sync {
     /// One look at the node.
     fn read(&self) -> BoxFuture<'_, Reading>;
+
+    /// Ends when a look is due before its time; never, where nothing tells. Whoever waits may give it up.
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        future::pending().boxed()
+    }
 }
 
 /// The machine that this program runs on.
+#[derive(Debug)]
 pub(crate) struct Machine {
     runtime: Runtime,
     root: PathBuf,

@@ -30,6 +30,10 @@ pub(crate) use self::{
     signals::Condition,
     words::EVICTED,
 };
+pub use self::{
+    machine::Signals,
+    signals::{Observation, Reading},
+};
 
 /// What the node is short of, as everybody may know it; cheap to clone.
 #[derive(Clone, Debug)]

@@ -119,18 +119,18 @@ impl Signal {
 
 /// How much there is, in the signal's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Observation {
+pub struct Observation {
     /// That can be had.
-    pub(crate) available: i64,
+    pub available: i64,
     /// In all.
-    pub(crate) capacity: i64,
+    pub capacity: i64,
 }
 
 /// One look at the node. A signal that cannot be read is missing, and never too little.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// By signal.
-    pub(crate) signals: BTreeMap<Signal, Observation>,
+    pub signals: BTreeMap<Signal, Observation>,
     /// Images and containers' layers have a disk of their own.
-    pub(crate) image_disk: bool,
+    pub image_disk: bool,
 }

@@ -15,6 +15,7 @@ use wire::cri::{
 
 use self::counted::Counted;
 use super::{fields::Ability, metrics::Operations, names, observed::Observed};
+use crate::config::CgroupDriver;
 
 /// No call takes longer, but those that say so; the kubelet's limit.
 const CALL: Duration = Duration::from_secs(120);
@@ -118,10 +119,18 @@ impl Runtime {
         limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await
     }
 
-    /// All images.
-    pub(crate) async fn images(&self) -> Result<Vec<cri::Image>> {
-        let request = cri::ListImagesRequest::default();
-        Ok(limited("ListImages", CALL, self.images.clone().list_images(request)).await?.images)
+    /// Who makes control groups, where the runtime tells; older ones do not.
+    pub(crate) async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>> {
+        let request = cri::RuntimeConfigRequest {};
+        let answer = limited("RuntimeConfig", CALL, self.runtime.clone().runtime_config(request)).await;
+        match answer {
+            Ok(answer) => Ok(answer.linux.map(|linux| match linux.cgroup_driver() {
+                cri::CgroupDriver::Systemd => CgroupDriver::Systemd,
+                cri::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
+            })),
+            Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the default handler says that it can do this; one that does not answer cannot.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/healthz`, `/healthz/{ping,log,syncloop}` | [`health`] |
 //! | `/pods` | the pods of this node with their statuses, a `v1.PodList` |
+//! | `/configz` | the settings of the kubelet's that this agent keeps to |
 //! | `/stats/summary`, `?only_cpu_and_memory=true` | [`summary`](super::stats::summary) |
 //! | `/metrics` | [`own`] |
 //! | `/metrics/resource` | [`resource`] |
@@ -18,6 +19,7 @@ mod health;
 mod own;
 mod probes;
 mod resource;
+mod volumes;
 
 use std::{convert::Infallible, fs, net::SocketAddr, sync::Arc};
 
@@ -50,6 +52,8 @@ pub(crate) struct Parts {
     pub(crate) node_name: String,
     /// What the node says of its kubelet.
     pub(crate) version: String,
+    /// The settings that are kept to, under the kubelet's names.
+    pub(crate) settings: serde_json::Value,
     /// The pods of this node.
     pub(crate) reader: Store<Pod>,
     /// What is used.
@@ -113,6 +117,7 @@ impl Pages {
         };
         match path {
             "/pods" => json(&self.pods()),
+            "/configz" => json(&serde_json::json!({"kubeletconfig": self.parts.settings})),
             "/stats/summary" => self.summary(uri).await,
             "/metrics" => exposed(self.own().await),
             "/metrics/resource" => {
@@ -178,6 +183,7 @@ impl Pages {
             counted: parts.metrics.read(),
             machine: Machine::read(),
             files: files(),
+            volumes: parts.stats.volumes().await,
         })
     }
 }

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
-use super::exposition::{Text, number, seconds, unix};
+use super::{
+    exposition::{Text, number, seconds, unix},
+    volumes,
+};
 use crate::edged::{
     metrics::{Counted, Operation},
     names,
-    stats::Machine,
+    stats::{Machine, summary::VolumeStats},
+    status::is_over,
 };
 
 /// What a pod that came from a file on the node says of itself.
@@ -35,6 +39,8 @@ pub(super) struct Facts<'a> {
     pub(super) machine: Machine,
     /// Files that this process has open, and may have.
     pub(super) files: (Option<u64>, Option<u64>),
+    /// Volumes of all pods, as far as they can be measured.
+    pub(super) volumes: Vec<VolumeStats>,
 }
 
 /// The page.
@@ -50,6 +56,7 @@ pub(super) fn page(facts: &Facts<'_>) -> String {
     }
     operations(&mut text, &facts.operations);
     counted(&mut text, &facts.counted);
+    volumes::add(&mut text, &facts.volumes);
     process(&mut text, facts);
     text.into_string()
 }
@@ -58,10 +65,7 @@ fn pods(text: &mut Text, pods: &[std::sync::Arc<Pod>]) {
     let annotation = |pod: &Pod, name: &str| pod.metadata.annotations.as_ref()?.get(name).cloned();
     let is_static = |pod: &Pod| annotation(pod, SOURCE).is_some_and(|source| source != "api");
     let is_mirror = |pod: &Pod| annotation(pod, MIRROR).is_some();
-    let is_active = |pod: &Pod| {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        !matches!(phase, Some("Succeeded" | "Failed"))
-    };
+    let is_active = |pod: &Pod| !is_over(pod);
     let count = |wanted: &dyn Fn(&Pod) -> bool| number(pods.iter().filter(|pod| wanted(pod)).count() as u64);
     let mut desired =
         text.gauge("kubelet_desired_pods", "The number of pods the kubelet is being instructed to run.");

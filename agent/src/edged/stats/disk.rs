@@ -33,7 +33,7 @@ impl PodDisk {
             let Some(place) = volumes::own_place(dirs, pod, volume) else { continue };
             // a volume of its own is told by its disk: who else has files there, and how many, is not the pod's business
             let claim = volume.persistent_volume_claim.as_ref();
-            let fs = if claim.is_some() { machine::disk(&place, now) } else { used(&place, now) };
+            let fs = if claim.is_some() { machine::whole_disk(&place, now) } else { used(&place, now) };
             let Some(fs) = fs else { continue };
             if is_ephemeral(volume) {
                 found.ephemeral.0 += fs.used_bytes.unwrap_or(0);

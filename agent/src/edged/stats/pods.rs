@@ -1,6 +1,6 @@
 //! From the runtime's lists to pods and what they use. Pure.
 //!
-//! A pod uses what its containers use together: so says the kubelet too where a pod has no control group of its own. Of several
+//! A pod uses what its containers use together, and not what the small process that holds its sandbox does. Of several
 //! containers of one name those that run count, or else the newest; the same for sandboxes.
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What pods use as a whole: networks and processes. The runtime says it, or the kernel where the runtime does not.
 //!
-//! containerd 1.6 answers ListPodSandboxStats only where every sandbox has a control group above it, and not at all otherwise.
+//! containerd 1.6 answers ListPodSandboxStats only where every sandbox has a control group above it, and not at all otherwise:
+//! with `cgroupsPerQOS: false`, or while pods run that were made so.
 //! Then the first process of each sandbox, of which its status tells, is the way to the same figures.
 
 use std::{

@@ -12,10 +12,12 @@ use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
 use super::{
-    COUNTED, Stats, Usage,
+    COUNTED, PATIENCE, Stats, Usage,
     disk::PodDisk,
     machine, pods,
-    summary::{ContainerStats, FsStats, MemoryStats, PodStats, ProcessStats, RuntimeStats, Summary},
+    summary::{
+        ContainerStats, FsStats, MemoryStats, PodStats, ProcessStats, RuntimeStats, Summary, VolumeStats,
+    },
 };
 
 impl Stats {
@@ -43,6 +45,12 @@ impl Stats {
                 add_disk(pod, disk, root.as_ref());
             }
         }
+    }
+
+    /// The volumes of all pods, as far as they can be measured.
+    pub(crate) async fn volumes(&self) -> Vec<VolumeStats> {
+        let disks = tokio::time::timeout(PATIENCE, self.disks(Timestamp::now())).await.unwrap_or_default();
+        disks.values().flat_map(|disk| disk.volumes.clone()).collect()
     }
 
     /// What pods have on disks, not older than [`COUNTED`].

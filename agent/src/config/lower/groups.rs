@@ -1,0 +1,43 @@
+//! Control groups of pods.
+
+use super::values::{KUBELET, Values};
+use crate::{
+    config::{
+        file,
+        typed::{CgroupDriver, ControlGroups},
+    },
+    edged::is_component,
+};
+
+pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> ControlGroups {
+    let processes: i64 =
+        values.number(&format!("{KUBELET}.podPidsLimit"), kubelet.pod_pids_limit, -1, i64::from(i32::MAX));
+    ControlGroups {
+        per_pod: kubelet.cgroups_per_qos,
+        root: root(&kubelet.cgroup_root, values),
+        driver: driver(&kubelet.cgroup_driver, values),
+        processes: (processes > 0).then_some(processes),
+    }
+}
+
+fn driver(text: &str, values: &mut Values<'_>) -> CgroupDriver {
+    match text {
+        "systemd" => CgroupDriver::Systemd,
+        "cgroupfs" => CgroupDriver::Cgroupfs,
+        _ => {
+            let must = "must be cgroupfs or systemd, as the runtime has it";
+            values.fault(&format!("{KUBELET}.cgroupDriver"), format!("is {text:?}, but {must}"));
+            CgroupDriver::default()
+        }
+    }
+}
+
+/// A path from the root of the hierarchy.
+fn root(text: &str, values: &mut Values<'_>) -> Vec<String> {
+    let names: Vec<String> = text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if !names.iter().all(|name| is_component(name)) {
+        let must = "must be a path of control groups such as /edge: letters, digits, '-', '_' and '.'";
+        values.fault(&format!("{KUBELET}.cgroupRoot"), format!("is {text:?}, but {must}"));
+    }
+    names
+}

@@ -1,0 +1,186 @@
+//! Control groups of pods: one for each pod, below that of its class, so that a pod is limited and measured as a whole.
+//!
+//! In: pods. Out: the parent that the runtime is to make sandboxes and containers in, the limits of groups, their removal.
+//! The runtime makes the groups; one that has none, or has them elsewhere, is left alone.
+//!
+//! | part | what |
+//! |---|---|
+//! | `name`, `limits` | decisions, pure |
+//! | `kernel` | the files |
+//! | `watch` | tells when containers have ended |
+
+mod kernel;
+mod limits;
+mod name;
+mod watch;
+
+use std::{
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+    sync::Arc,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::OnceCell;
+
+pub(crate) use self::watch::{Held, Watch};
+use self::{
+    kernel::Kernel,
+    limits::Limits,
+    name::{Class, Naming},
+};
+use super::{runtime::Runtime, status};
+use crate::config::{CgroupDriver, ControlGroups};
+
+/// Where Linux shows them.
+const HIERARCHIES: &str = "/sys/fs/cgroup";
+
+/// A group cannot be removed.
+#[derive(Debug, thiserror::Error)]
+#[error("the control group {} cannot be removed; end the processes that are in it", group.display())]
+pub(crate) struct Stays {
+    group: PathBuf,
+    source: io::Error,
+}
+
+/// The groups of all pods; one for the node, clones share what is known.
+#[derive(Clone)]
+pub(crate) struct Groups(Arc<Inner>);
+
+struct Inner {
+    config: ControlGroups,
+    runtime: Runtime,
+    kernel: Kernel,
+    /// Thousandths of a core that pods may use.
+    cpu: i64,
+    driver: OnceCell<CgroupDriver>,
+    /// That this program may not write was said.
+    told: AtomicBool,
+}
+
+impl Groups {
+    /// Asks and writes nothing yet. `cpu`: thousandths of a core that pods may use.
+    pub(crate) fn new(config: ControlGroups, runtime: Runtime, cpu: i64) -> Self {
+        let kernel = Kernel::at(HIERARCHIES.into());
+        let (driver, told) = (OnceCell::new(), AtomicBool::new(false));
+        Self(Arc::new(Inner { config, runtime, kernel, cpu, driver, told }))
+    }
+
+    /// The group in which the runtime is to make the pod's sandbox and containers; empty where it may choose.
+    pub(crate) async fn parent(&self, pod: &Pod) -> String {
+        let config = &self.0.config;
+        if config.per_pod {
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            return format!("/{}", self.naming().await.pod(Class::of(status::qos(pod)), uid).display());
+        }
+        config.root.iter().map(|name| format!("/{name}")).collect()
+    }
+
+    /// Limits a pod as a whole, and its class by what `all` pods of it ask for. Nothing fails when it cannot be done.
+    pub(crate) async fn limit(&self, pod: &Pod, all: &[Arc<Pod>]) {
+        if !self.0.config.per_pod {
+            return;
+        }
+        let (naming, inner) = (self.naming().await, self.0.clone());
+        let class = Class::of(status::qos(pod));
+        let group = naming.pod(class, pod.metadata.uid.as_deref().unwrap_or_default());
+        let limits = Limits::of_pod(pod, class, inner.config.processes);
+        let burstable = limits::cpu_of_class(all.iter().map(Arc::as_ref), Class::Burstable);
+        let done = tokio::task::spawn_blocking(move || {
+            // groups that are another's, or none, if the pod's own is not there
+            if !inner.kernel.limit(&group, &limits)? {
+                return Ok(());
+            }
+            for (class, millis) in
+                [(Class::Guaranteed, inner.cpu), (Class::Burstable, burstable), (Class::BestEffort, 0)]
+            {
+                inner.kernel.limit(&naming.class(class), &Limits::of_cpu(millis))?;
+            }
+            Ok(())
+        });
+        match done.await {
+            Ok(Err(error)) if refused(&error) => self.0.say(&error),
+            // The group has just gone, or holds more memory already than it may.
+            Ok(Err(error)) => {
+                let uid = pod.metadata.uid.as_deref();
+                tracing::warn!(
+                    uid,
+                    error = &error as &dyn std::error::Error,
+                    "a pod is not limited as a whole"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Removes what is left of a pod's groups, whatever its class was. Blocks.
+    ///
+    /// # Errors
+    /// Processes are in one. That this program may not remove them is no error: then the machine does not want it.
+    pub(crate) fn remove(&self, uid: &str) -> Result<(), Stays> {
+        let inner = &self.0;
+        if !inner.config.per_pod {
+            return Ok(());
+        }
+        for group in inner.possible(uid) {
+            match inner.kernel.remove(&group) {
+                Err(error) if refused(&error) => inner.say(&error),
+                Err(source) => return Err(Stays { group, source }),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A watch on pods' groups.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.clone())
+    }
+
+    /// Where the kernel shows the pod's group, in one of its hierarchies; `None` where the pod has none.
+    fn place(&self, uid: &str) -> Option<PathBuf> {
+        let inner = &self.0;
+        let possible = if inner.config.per_pod { inner.possible(uid) } else { Vec::new() };
+        possible.iter().find_map(|group| inner.kernel.place(group))
+    }
+
+    async fn naming(&self) -> Naming {
+        let inner = &self.0;
+        let asked = inner.driver.get_or_try_init(|| async {
+            let told = inner.runtime.cgroup_driver().await?;
+            let driver = told.unwrap_or(inner.config.driver);
+            tracing::debug!(?driver, told = told.is_some(), "control groups");
+            Ok::<_, super::runtime::CallError>(driver)
+        });
+        // A runtime that does not answer makes nothing now, and is asked again.
+        inner.naming(asked.await.copied().unwrap_or(inner.config.driver))
+    }
+}
+
+impl Inner {
+    fn naming(&self, driver: CgroupDriver) -> Naming {
+        Naming { root: self.config.root.clone(), driver }
+    }
+
+    /// The pod's group in each class, with either driver: the runtime may have had the other one when it made it.
+    fn possible(&self, uid: &str) -> Vec<PathBuf> {
+        let drivers = [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].map(|driver| self.naming(driver));
+        drivers.iter().flat_map(|naming| Class::ALL.map(|class| naming.pod(class, uid))).collect()
+    }
+
+    /// Once is enough: it is the same for all pods.
+    fn say(&self, error: &io::Error) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                error = error as &dyn std::error::Error,
+                "pods are not limited as a whole: this machine does not let control groups below {} be written",
+                Path::new(HIERARCHIES).display()
+            );
+        }
+    }
+}
+
+fn refused(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+}

@@ -1,0 +1,140 @@
+//! Control groups of pods: where they are, what they limit, and that they go.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, ensure};
+use e2e::containerd::{RealRig, Traces};
+use serde_json::{Value, json};
+use wire::cri::ListPodSandboxStatsRequest;
+
+use crate::{
+    case::{apply, leaves_nothing, pod},
+    resources::{pid_of, unusual},
+};
+
+/// What the agent's log says when it was told that something has ended.
+const TOLD: &str = "a control group has gone";
+
+/// A pod whose process has an argument that no other has.
+fn idle(name: &str, resources: &Value) -> Value {
+    pod(
+        name,
+        &json!({"containers": [{
+            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait", unusual(name)],
+            "resources": resources,
+        }]}),
+    )
+}
+
+/// The control group of the process with the pod's unusual argument, in the hierarchy of a controller of version 1.
+fn group(name: &str, controller: &str) -> anyhow::Result<String> {
+    let groups = fs::read_to_string(format!("/proc/{}/cgroup", pid_of(&unusual(name))?))?;
+    let line = groups.lines().find(|line| line.split(':').nth(1) == Some(controller));
+    Ok(line.and_then(|line| line.splitn(3, ':').nth(2)).context("no such controller")?.to_owned())
+}
+
+fn value(group: &Path, controller: &str, file: &str) -> anyhow::Result<String> {
+    let path = Path::new("/sys/fs/cgroup").join(controller).join(group.strip_prefix("/")?).join(file);
+    Ok(fs::read_to_string(&path).with_context(|| path.display().to_string())?.trim().to_owned())
+}
+
+#[test]
+fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    rig.restart_with(&[("podPidsLimit", "321")])?;
+    let same =
+        json!({"limits": {"cpu": "200m", "memory": "32Mi"}, "requests": {"cpu": "200m", "memory": "32Mi"}});
+    let partly = json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}});
+    apply(&rig, &[idle("guaranteed", &same), idle("burstable", &partly), idle("best-effort", &json!({}))])?;
+    for (name, class, expected) in [
+        ("guaranteed", "", ["204", "20000", "33554432", "321"]),
+        ("burstable", "burstable/", ["102", "50000", "9223372036854771712", "321"]),
+        ("best-effort", "besteffort/", ["2", "-1", "9223372036854771712", "321"]),
+    ] {
+        let seen = rig.wait_ready(name)?;
+        let uid = seen["metadata"]["uid"].as_str().context("no uid")?;
+        for controller in ["cpu", "memory", "pids", "devices"] {
+            let of_container = group(name, controller)?;
+            ensure!(of_container.contains(&format!("/kubepods/{class}pod{uid}/")), "{name}: {of_container}");
+        }
+        let own = group(name, "cpu")?;
+        let own = Path::new(&own).parent().context("a group at the root")?;
+        let found = [
+            value(own, "cpu", "cpu.shares")?,
+            value(own, "cpu", "cpu.cfs_quota_us")?,
+            value(own, "memory", "memory.limit_in_bytes")?,
+            value(own, "pids", "pids.max")?,
+        ];
+        ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
+        if !class.is_empty() {
+            let of_class = own.parent().context("a pod at the root")?;
+            let shares = value(of_class, "cpu", "cpu.shares")?;
+            ensure!(shares == expected[0], "all of {class}: {shares}, and of its one pod {}", expected[0]);
+        }
+    }
+    // which containerd does only for sandboxes that have a group above them
+    let request = ListPodSandboxStatsRequest::default();
+    let told =
+        rig.containerd.bare.runtime(async |mut client| client.list_pod_sandbox_stats(request).await)?;
+    ensure!(told.stats.len() == 3, "{told:?}");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn the_kernel_tells_that_a_container_has_ended() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    apply(&rig, &[idle("ends", &json!({}))])?;
+    let id = RealRig::container_id(&rig.wait_ready("ends")?, "main")?;
+    ensure!(!rig.node.process.log().contains(TOLD), "told before anything has ended");
+    rig.containerd.bare.stop(&id, 0)?;
+    e2e::until("what the kernel says", || {
+        let log = rig.node.process.log();
+        ensure!(log.contains(TOLD), "{log}");
+        Ok(())
+    })?;
+    rig.wait_pod("ends", |pod| {
+        let again = &pod["status"]["containerStatuses"][0];
+        if again["restartCount"] == 1 && again["ready"] == true {
+            Ok(())
+        } else {
+            Err("not restarted".to_owned())
+        }
+    })?;
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn groups_of_pods_that_went_without_the_agent_are_removed() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    apply(&rig, &[idle("goes", &json!({})), idle("stays", &json!({}))])?;
+    let stays = rig.wait_ready("stays")?;
+    rig.wait_ready("goes")?;
+    rig.node.process.kill()?;
+    rig.cloud.kubectl.run(&["delete", "pod", "goes", "--force", "--grace-period=0"])?;
+    rig.node.process.start_again()?;
+    let uid = stays["metadata"]["uid"].as_str().context("no uid")?;
+    e2e::until("no groups but those of the pod that stays", || {
+        let groups = rig.containerd.traces()?.pod_groups;
+        let own = groups.iter().filter(|group| group.to_string_lossy().contains(uid)).count();
+        ensure!(own > 0 && own == groups.len(), "{groups:?}");
+        Ok(())
+    })?;
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn pods_that_were_made_without_groups_run_on() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    rig.restart_with(&[("cgroupsPerQOS", "false")])?;
+    apply(&rig, &[idle("old", &json!({}))])?;
+    let before = RealRig::container_id(&rig.wait_ready("old")?, "main")?;
+    let Traces { pod_groups, .. } = rig.containerd.traces()?;
+    ensure!(pod_groups.is_empty(), "{pod_groups:?}");
+    rig.restart_with(&[("cgroupsPerQOS", "true")])?;
+    apply(&rig, &[idle("new", &json!({}))])?;
+    rig.wait_ready("new")?;
+    let after = RealRig::container_id(&rig.wait_ready("old")?, "main")?;
+    ensure!(before == after, "{before} → {after}");
+    ensure!(group("new", "cpu")?.contains("/kubepods/besteffort/pod"), "the new pod has no group");
+    leaves_nothing(&rig)
+}

@@ -1,0 +1,63 @@
+//! A machine whose memory, disks and process ids are what a test says.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use agent::{
+    config::Signal,
+    edged::{Observation, Reading, Signals},
+};
+use futures::future::BoxFuture;
+use tokio::sync::Notify;
+
+/// How much there is of everything.
+const CAPACITY: i64 = 1000;
+/// How much of it can be had while a test does not say anything else.
+const PLENTY: i64 = 900;
+
+/// What can be had of everything.
+#[derive(Clone, Debug, Default)]
+pub struct Readings(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    set: Mutex<BTreeMap<Signal, i64>>,
+    once: Mutex<BTreeMap<Signal, i64>>,
+    changed: Notify,
+}
+
+impl Readings {
+    /// So much of 1000 can be had of one thing from now on. The node looks at once.
+    pub fn set(&self, signal: Signal, available: i64) {
+        self.0.set.lock().expect("no test fails in here").insert(signal, available);
+        self.look();
+    }
+
+    /// So much can be had of one thing at the next look only. The node looks at once.
+    pub fn set_once(&self, signal: Signal, available: i64) {
+        self.0.once.lock().expect("no test fails in here").insert(signal, available);
+        self.look();
+    }
+
+    /// The node looks again, at the same.
+    pub fn look(&self) {
+        self.0.changed.notify_one();
+    }
+}
+
+impl Signals for Readings {
+    fn read(&self) -> BoxFuture<'_, Reading> {
+        let mut set = self.0.set.lock().expect("no test fails in here").clone();
+        set.append(&mut self.0.once.lock().expect("no test fails in here"));
+        let available = |signal| set.get(&signal).copied().unwrap_or(PLENTY);
+        let signals =
+            Signal::ALL.map(|s| (s, Observation { available: available(s), capacity: CAPACITY })).into();
+        Box::pin(async move { Reading { signals, image_disk: false } })
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.changed.notified())
+    }
+}
