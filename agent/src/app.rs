@@ -88,7 +88,8 @@ impl Parts {
             let failed = |source| Error::Directory { path: directory.to_owned(), source };
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
-        let store = SqliteStore::open(&path).await?;
+        let store: Arc<dyn Store> = SqliteStore::open(&path).await?;
+        metamanager::take_over(&config.database, &store, &config.node.name).await?;
         Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store })
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod mirror;
 mod record;
 mod remote;
 mod report;
+mod takeover;
 mod task;
 mod whole;
 
@@ -20,7 +21,7 @@ use kube::Client;
 use kubeapi::{Api, Rules, client_of, store::Store};
 
 use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
-pub use self::{task::Task, whole::PodsWhole};
+pub use self::{takeover::take_over, task::Task, whole::PodsWhole};
 use crate::edgehub::{EdgeHub, Inbound};
 
 /// What the room needs.

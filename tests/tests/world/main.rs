@@ -27,3 +27,4 @@ mod restarts;
 mod server;
 mod stand_ins;
 mod static_pods;
+mod takeover;

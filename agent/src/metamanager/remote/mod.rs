@@ -29,6 +29,7 @@ use serde_json::Value;
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
+pub(super) use self::tokens::kept_token;
 use self::{
     answer::{Refusal, object, refusal},
     place::{Place, place},
