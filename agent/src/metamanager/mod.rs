@@ -18,7 +18,10 @@ mod whole;
 use std::sync::Arc;
 
 use kube::Client;
-use kubeapi::{Api, Rules, client_of, store::Store};
+use kubeapi::{
+    Api, Rules, client_of,
+    store::{Resource, Store},
+};
 
 use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
 pub use self::{takeover::take_over, task::Task, whole::PodsWhole};
@@ -67,6 +70,11 @@ pub fn new(config: Config) -> (MetaManager, Task) {
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let client = client_of(remote, "default");
     (MetaManager { client, pods_whole }, Task::new(inbound, hub, desired, (reporter, judge)))
+}
+
+/// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.
+pub(crate) fn confidential() -> Vec<Resource> {
+    vec![Resource::new("", "secrets"), remote::token_resource()]
 }
 
 fn now_ms() -> i64 {

@@ -29,7 +29,7 @@ use serde_json::Value;
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
-pub(super) use self::tokens::kept_token;
+pub(super) use self::tokens::{kept_token, resource as token_resource};
 use self::{
     answer::{Refusal, object, refusal},
     place::{Place, place},

@@ -81,7 +81,8 @@ pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Res
     Ok(())
 }
 
-fn resource() -> Resource {
+/// Where tokens are kept.
+pub(in crate::metamanager) fn resource() -> Resource {
     Resource::new("kubeedge.io", "serviceaccounttokens")
 }
 
