@@ -65,8 +65,8 @@ pub fn new(config: Config) -> (MetaManager, Task) {
     let Config { node_name, store, hub, inbound } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
-    let remote = Remote::new(api.service(), desired.clone(), hub.clone());
     let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
+    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let client = client_of(remote, "default");
     (MetaManager { client, pods_whole }, Task::new(inbound, hub, desired, (reporter, judge)))

@@ -15,6 +15,7 @@ mod bad_starts;
 mod binding;
 mod config;
 mod config_changes;
+mod damage;
 mod exits;
 mod images;
 mod kills;

@@ -135,6 +135,11 @@ impl Desired {
         Self { store, node_name: node_name.into(), writing: Arc::default() }
     }
 
+    /// This node's name.
+    pub(super) fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
     /// Stores what the cloud says. When it returns, that is on disk.
     pub(super) async fn apply(&self, put: Put) -> Result<(), Refused> {
         let key = put.key.clone();
