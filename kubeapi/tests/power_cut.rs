@@ -149,9 +149,9 @@ fn scattered(before: &Moment, after: &Moment, (start, end): (usize, usize), rand
     let mut log = after.log.clone();
     for sector in start / SECTOR..end.div_ceil(SECTOR) {
         if random.random_bool(0.3) {
-            for at in (sector * SECTOR).max(start)..((sector + 1) * SECTOR).min(end) {
-                log[at] = before.log.get(at).copied().unwrap_or(0);
-            }
+            let lost = (sector * SECTOR).max(start)..((sector + 1) * SECTOR).min(end);
+            let old = before.log.iter().copied().chain(std::iter::repeat(0)).skip(lost.start);
+            log[lost].iter_mut().zip(old).for_each(|(byte, old)| *byte = old);
         }
     }
     Image { file: before.file.clone(), log, is_whole: false, what: "sectors of the log missing".into() }
