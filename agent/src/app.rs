@@ -13,15 +13,20 @@
 //! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
-use kubeapi::store::{SqliteStore, Store, StoreError};
+use kubeapi::store::{Seal, SealError, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
+use tracing::warn;
 
 use crate::{
     config::{Config, Host, Transport},
@@ -63,6 +68,9 @@ pub enum Error {
     /// The store cannot be opened.
     #[error("what the cloud said cannot be read")]
     Store(#[from] StoreError),
+    /// The keys that the store is encrypted with cannot be used.
+    #[error("database.keyFile cannot be used")]
+    Keys(#[from] SealError),
     /// EdgeD cannot be built.
     #[error("pods cannot be run")]
     Edged(#[from] edged::Error),
@@ -85,14 +93,42 @@ pub struct Parts {
 impl Parts {
     /// The database and the runtime of this machine, as configured. The runtime may come up later.
     pub async fn of_machine(config: &Config) -> Result<Self, Error> {
-        let path = config.database.with_file_name(DATABASE);
+        let path = database(config);
         if let Some(directory) = path.parent() {
             let failed = |source| Error::Directory { path: directory.to_owned(), source };
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
-        let store = SqliteStore::open(&path).await?;
+        let store = open(config, &path).await?;
         Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store, signals: None })
     }
+}
+
+/// Where the store of a configured agent is.
+pub(crate) fn database(config: &Config) -> PathBuf {
+    config.database.with_file_name(DATABASE)
+}
+
+/// What encrypts the store of a configured agent.
+pub(crate) fn seal(config: &Config) -> Result<Option<Seal>, SealError> {
+    let keys = config.database_keys.as_deref();
+    keys.map(|path| Seal::from_file(path, metamanager::confidential())).transpose()
+}
+
+async fn open(config: &Config, path: &Path) -> Result<Arc<dyn Store>, Error> {
+    let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
+    let opened = SqliteStore::open_or_begin_anew(path, options).await?;
+    let store: Arc<dyn Store> = opened.store;
+    if let Some(damaged) = &opened.set_aside {
+        warn!(
+            damaged = %damaged.display(),
+            "the database was damaged and is set aside; what the cloud still wants of this node it sends again"
+        );
+    }
+    // what EdgeCore left is of before the file that was damaged: pods could come back that the cloud has long deleted
+    if opened.set_aside.is_none() && !opened.was_damaged_before {
+        metamanager::take_over(&config.database, &store, &config.node.name).await?;
+    }
+    Ok(store)
 }
 
 /// A channel to a runtime's unix socket; it connects when it is used, and again after the runtime went away.

@@ -22,6 +22,10 @@ Examples:
   See only what one part says:
     edge-agent --log-filter warn,agent::edgehub=debug
 
+  See what is stored on this node, and whether the file is whole:
+    edge-agent db dump | jq .
+    edge-agent db check
+
   Completions for the shell:
     edge-agent completions bash > /etc/bash_completion.d/edge-agent";
 
@@ -55,13 +59,50 @@ pub struct Cli {
 }
 
 /// Something else than running the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
     /// Print completions for a shell
     Completions {
         /// The shell
         shell: Shell,
     },
+    /// Look into the database of this node; the agent may run meanwhile
+    #[command(subcommand)]
+    Db(Db),
+}
+
+/// What is done with the database.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Db {
+    /// Read all of it and say what is wrong; exit code 1 where something is
+    Check(DbFile),
+    /// Print every object as a line of JSON
+    Dump {
+        /// Where it is
+        #[command(flatten)]
+        file: DbFile,
+        /// Print the values of Secrets and the tokens, too
+        #[arg(long)]
+        show_secrets: bool,
+    },
+    /// Put a new key on top of a key file, which is made where it is missing
+    ///
+    /// What was encrypted with the keys below it is encrypted anew at the next start; after that they can be taken out.
+    NewKey {
+        /// The key file, database.keyFile of the configuration
+        file: PathBuf,
+    },
+}
+
+/// Which database.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct DbFile {
+    /// The configuration that names the database and its key file
+    #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+    pub config: PathBuf,
+    /// Another database, such as one that was set aside
+    #[arg(value_name = "DATABASE")]
+    pub database: Option<PathBuf>,
 }
 
 impl Cli {
@@ -75,10 +116,10 @@ impl Cli {
     /// # Errors
     /// `out` takes no more.
     pub fn print(&self, out: &mut impl Write) -> std::io::Result<bool> {
-        if let Some(Command::Completions { shell }) = self.command {
+        if let Some(Command::Completions { shell }) = &self.command {
             // into memory first: the generator panics on a closed pipe
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Self::command(), "edge-agent", &mut script);
+            clap_complete::generate(*shell, &mut Self::command(), "edge-agent", &mut script);
             out.write_all(&script)?;
         } else if self.minconfig {
             out.write_all(config::minimal_config(&Host::detect()).as_bytes())?;

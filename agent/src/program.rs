@@ -10,8 +10,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{
     app::{App, Parts},
-    cli::Cli,
+    cli::{Cli, Command},
     config::{self, Config},
+    database,
     edgehub::Link,
 };
 
@@ -20,6 +21,9 @@ const THREADS: usize = 2;
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
+    if let Some(Command::Db(command)) = &cli.command {
+        return database::run(command, &mut std::io::stdout().lock()).unwrap_or_else(|error| failed(&error));
+    }
     let filter = match EnvFilter::try_new(cli.log_filter()) {
         Ok(filter) => filter,
         Err(error) => {

@@ -33,6 +33,9 @@ pub(super) struct File {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Database {
     pub(super) data_source: String,
+    /// Not one of EdgeCore's.
+    #[serde(default)]
+    pub(super) key_file: String,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

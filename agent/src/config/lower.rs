@@ -35,6 +35,9 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         edged: edged::pods(&modules.edged, &mut values),
         edge_hub: edge_hub::lower(modules.edge_hub, &mut values),
         database: values.path("database.dataSource", file.database.data_source),
+        database_keys: Some(file.database.key_file)
+            .filter(|path| !path.is_empty())
+            .map(|path| values.path("database.keyFile", path)),
         meta_manager: services::meta_manager(modules.meta_manager, &mut values),
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),

@@ -25,6 +25,8 @@ pub struct Config {
     pub edge_hub: EdgeHub,
     /// SQLite file that holds what the cloud said.
     pub database: PathBuf,
+    /// Keys that Secrets and tokens are encrypted with on the disk; `None`: they are not.
+    pub database_keys: Option<PathBuf>,
     /// Running pods.
     pub edged: Edged,
     /// The store's own settings.

@@ -19,6 +19,7 @@
 //! | `pressure` | what the node is short of: conditions, refusal, eviction |
 //! | `housekeeping` | containers, images and logs that nobody needs |
 //! | `orphans` | what pods that are gone left behind |
+//! | `lost` | pods that run here and that a store which was begun anew has lost |
 //! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
 //! | `server` | both of them, over HTTP, to read |
 
@@ -30,6 +31,7 @@ mod events;
 mod fields;
 mod groups;
 mod housekeeping;
+mod lost;
 mod metrics;
 mod moment;
 mod names;

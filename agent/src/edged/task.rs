@@ -17,6 +17,7 @@ use super::{
     events::{self, Recorder},
     groups::Groups,
     housekeeping::{self, Keeper},
+    lost,
     metrics::Metrics,
     names::Dirs,
     node::{self, Description, Machine, resources},
@@ -110,6 +111,7 @@ impl Task {
         let server = serve(&config, &context, &reader);
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
+        let lost = lost::run(context.clone(), reader.clone(), progress.subscribe());
         let upkeep = upkeep(&config, context.clone(), reader.clone(), signals, progress.subscribe());
         let node = node::run(&config, addresses, machine, runtime, pressure, &progress);
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
@@ -119,7 +121,7 @@ impl Task {
             () = shutdown.cancelled() => {}
             // Whoever is told of an error cancels `shutdown`, and so ends what runs in the background.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(lost), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep)); } => {}
         }
         background.close();
         background.wait().await;

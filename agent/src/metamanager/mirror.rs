@@ -30,6 +30,11 @@ pub(super) fn is_static(pod: &Value) -> bool {
     annotation(pod, SOURCE) == Some("file") && annotation(pod, MIRROR).is_none()
 }
 
+/// Whether the pod comes from a file of a node, or mirrors one that does.
+pub(super) fn is_of_file(pod: &Value) -> bool {
+    annotation(pod, SOURCE) == Some("file") || annotation(pod, MIRROR).is_some()
+}
+
 /// The mirror to make of a static pod; it goes with the node, by its UID.
 pub(super) fn of(pod: &Value, node_name: &str, node_uid: &str) -> Value {
     let meta = |field: &str| pod.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();

@@ -11,16 +11,20 @@ pub(crate) mod mirror;
 mod record;
 mod remote;
 mod report;
+mod takeover;
 mod task;
 mod whole;
 
 use std::sync::Arc;
 
 use kube::Client;
-use kubeapi::{Api, Rules, client_of, store::Store};
+use kubeapi::{
+    Api, Rules, client_of,
+    store::{Resource, Store},
+};
 
 use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
-pub use self::{task::Task, whole::PodsWhole};
+pub use self::{takeover::take_over, task::Task, whole::PodsWhole};
 use crate::edgehub::{EdgeHub, Inbound};
 
 /// What the room needs.
@@ -61,11 +65,16 @@ pub fn new(config: Config) -> (MetaManager, Task) {
     let Config { node_name, store, hub, inbound } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
-    let remote = Remote::new(api.service(), desired.clone(), hub.clone());
     let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
+    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let client = client_of(remote, "default");
     (MetaManager { client, pods_whole }, Task::new(inbound, hub, desired, (reporter, judge)))
+}
+
+/// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.
+pub(crate) fn confidential() -> Vec<Resource> {
+    vec![Resource::new("", "secrets"), remote::token_resource()]
 }
 
 fn now_ms() -> i64 {

@@ -43,6 +43,11 @@ impl PodsWhole {
         *self.whole.borrow()
     }
 
+    /// Waits until they are, or MetaManager has ended.
+    pub(crate) async fn until(&self) {
+        let _ = self.whole.clone().wait_for(|whole| *whole).await;
+    }
+
     /// Nothing of another pod is on this node: there is nothing to wait for.
     pub fn nothing_else_is_here(&self) {
         self.nothing_else.notify_one();

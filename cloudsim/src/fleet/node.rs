@@ -13,7 +13,7 @@ use agent::{
     edged::Signals,
     edgehub::Link,
 };
-use kubeapi::store::{SqliteStore, Store};
+use kubeapi::store::{SqliteOptions, SqliteStore, Store};
 use tokio::{
     sync::watch,
     task::{JoinHandle, yield_now},
@@ -85,7 +85,8 @@ impl HollowNode {
     /// Starts the agent on the node's own store; one that runs is stopped first.
     pub async fn start(&mut self) -> Result<(), Error> {
         self.stop().await;
-        let store = SqliteStore::open(&self.directory.join("agent.db")).await?;
+        let file = self.directory.join("agent.db");
+        let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await?.store;
         let own = Arc::downgrade(&store);
         self.run(store, Some(own))
     }

@@ -23,7 +23,7 @@ mod suite;
 
 pub use log::LogLimits;
 pub use memory::MemoryStore;
-pub use sqlite::SqliteStore;
+pub use sqlite::{Health, Inspection, Recovered, Seal, SealError, SqliteOptions, SqliteStore};
 pub use watch::Watch;
 
 /// A collection of objects: the API's group-resource notation, `pods` or `leases.coordination.k8s.io`.
@@ -34,6 +34,11 @@ impl Resource {
     /// `plural` alone for the core group, else `plural.group`.
     pub fn new(group: &str, plural: &str) -> Self {
         Self(if group.is_empty() { plural.into() } else { format!("{plural}.{group}").into() })
+    }
+
+    /// From the notation itself.
+    pub(crate) fn named(notation: &str) -> Self {
+        Self(notation.into())
     }
 
     /// The notation itself.

@@ -23,7 +23,8 @@ impl Kind {
         match self {
             Self::Memory => MemoryStore::with_log(limits),
             Self::Sqlite(dir) => {
-                SqliteStore::open_with(&dir.path().join("objects.db"), limits).await.unwrap()
+                let options = SqliteOptions { log: limits, ..SqliteOptions::default() };
+                SqliteStore::open_with(&dir.path().join("objects.db"), options).await.unwrap()
             }
         }
     }

@@ -21,7 +21,7 @@ use super::{
 };
 
 /// An object of the cloud, to be stored.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Put {
     change: Change,
     key: Key,
@@ -62,11 +62,32 @@ impl Put {
         if !claimed.is_empty() && claimed != name {
             return Err(malformed("its content has another name"));
         }
-        let revision = [text("/metadata/resourceVersion"), &header.resource_version];
+        let key = Key::new(resource(&place.kind), place.namespace.unwrap_or_default(), name);
+        Ok(Self::of(change, key, object, &header.resource_version))
+    }
+
+    /// An object that the cloud has sent before this store was there.
+    pub(super) fn stored(key: Key, object: Value) -> Self {
+        Self::of(Change::Insert, key, object, "")
+    }
+
+    /// `revision` is the one to take where the object has none.
+    fn of(change: Change, key: Key, object: Value, revision: &str) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let revision = [text("/metadata/resourceVersion"), revision];
         let revision = revision.iter().find_map(|text| text.parse().ok()).unwrap_or_default();
         let uid = text("/metadata/uid").to_owned();
-        let key = Key::new(resource(&place.kind), place.namespace.unwrap_or_default(), name);
-        Ok(Self { change, key, uid, revision, object })
+        Self { change, key, uid, revision, object }
+    }
+
+    /// Where it belongs.
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The object's UID; empty where nobody told.
+    pub(super) fn uid(&self) -> &str {
+        &self.uid
     }
 }
 
@@ -112,6 +133,11 @@ pub(super) struct Desired {
 impl Desired {
     pub(super) fn new(store: Arc<dyn Store>, node_name: String) -> Self {
         Self { store, node_name: node_name.into(), writing: Arc::default() }
+    }
+
+    /// This node's name.
+    pub(super) fn node_name(&self) -> &str {
+        &self.node_name
     }
 
     /// Stores what the cloud says. When it returns, that is on disk.

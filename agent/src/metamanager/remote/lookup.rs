@@ -76,7 +76,13 @@ impl Remote {
         Ok(value)
     }
 
-    async fn keep(&self, path: &ResourcePath, value: &Value, message: &Message) -> Result<(), Refusal> {
+    /// Stores and acknowledges what the cloud has answered.
+    pub(super) async fn keep(
+        &self,
+        path: &ResourcePath,
+        value: &Value,
+        message: &Message,
+    ) -> Result<(), Refusal> {
         let put = Put::new(Change::Update, path, value.clone(), &message.header)
             .map_err(|error| Refusal::bad_gateway(&error.to_string()))?;
         match self.desired.apply(put).await {

@@ -29,11 +29,12 @@ use serde_json::Value;
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
+pub(super) use self::tokens::{kept_token, resource as token_resource};
 use self::{
     answer::{Refusal, object, refusal},
     place::{Place, place},
 };
-use super::{desired::Desired, now_ms};
+use super::{PodsWhole, desired::Desired, now_ms};
 use crate::edgehub::EdgeHub;
 
 /// How long the cloud may take for an answer. EdgeCore gives it a minute; whoever asks here can ask again.
@@ -48,11 +49,12 @@ pub(super) struct Remote {
     local: ApiService,
     desired: Desired,
     hub: EdgeHub,
+    pods_whole: PodsWhole,
 }
 
 impl Remote {
-    pub(super) fn new(local: ApiService, desired: Desired, hub: EdgeHub) -> Self {
-        Self { local, desired, hub }
+    pub(super) fn new(local: ApiService, desired: Desired, hub: EdgeHub, pods_whole: PodsWhole) -> Self {
+        Self { local, desired, hub, pods_whole }
     }
 
     /// What the cloud answers, and the message that it was.
@@ -76,6 +78,7 @@ impl Remote {
             Place::Token(namespace, account) => self.token(&namespace, &account, body(request).await?).await,
             Place::Event(namespace) => self.event(&namespace, body(request).await?),
             Place::EventAgain(namespace, name) => self.event_again(&namespace, &name, body(request).await?),
+            Place::Pod(namespace, name) => self.pod(&namespace, &name, request).await,
             Place::PodEnd(namespace, name) => self.end_pod(&namespace, &name, request).await,
         }
     }

@@ -21,6 +21,8 @@ pub(super) enum Place {
     Event(String),
     /// Tells that an event has happened again: namespace, name.
     EventAgain(String, String),
+    /// Reads a pod: namespace, name.
+    Pod(String, String),
     /// Deletes a pod: namespace, name.
     PodEnd(String, String),
 }
@@ -57,6 +59,7 @@ pub(super) fn place(method: &Method, uri: &Uri) -> Option<Place> {
         }
         ("POST", ["events"]) => Some(Place::Event(namespace)),
         ("PATCH", ["events", name]) => Some(Place::EventAgain(namespace, (*name).to_owned())),
+        ("GET", ["pods", name]) => Some(Place::Pod(namespace, (*name).to_owned())),
         ("DELETE", ["pods", name]) => Some(Place::PodEnd(namespace, (*name).to_owned())),
         _ => None,
     }
@@ -93,7 +96,9 @@ mod tests {
             ("DELETE", "/api/v1/persistentvolumes/v", None),
             ("GET", "/api/v1/persistentvolumes", None),
             ("GET", "/api/v1/namespaces/ns/configmaps", None),
-            ("GET", "/api/v1/namespaces/ns/pods/p", None),
+            ("GET", "/api/v1/namespaces/ns/pods/p", Some(Place::Pod(text("ns"), text("p")))),
+            ("GET", "/api/v1/namespaces/ns/pods/p/log", None),
+            ("GET", "/api/v1/namespaces/ns/pods", None),
             ("DELETE", "/api/v1/namespaces/ns/pods/p", Some(Place::PodEnd(text("ns"), text("p")))),
             ("PATCH", "/api/v1/namespaces/ns/pods/p/status", None),
             (

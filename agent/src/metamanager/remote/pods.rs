@@ -1,12 +1,13 @@
 //! The end of a pod: EdgeD deletes it when its containers have ended. It is gone here at once; the cloud is told until it has
-//! deleted it too.
+//! deleted it too. And the return of one that the store has lost.
 
 use http::{Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body as ClientBody;
 use kubeapi::{Body, store::Key};
 use serde_json::{Value, json};
-use wire::ResourceType;
+use tower::Service;
+use wire::{Answer, ResourcePath, ResourceType, Upstream};
 
 use super::{Refusal, Remote, body, object, tokens};
 use crate::metamanager::{
@@ -14,7 +15,47 @@ use crate::metamanager::{
     record::{Record, fingerprint},
 };
 
+/// A patch that changes nothing: its answer is the pod. Clouds have no query for pods.
+const NO_CHANGE: &str = "{}";
+
 impl Remote {
+    /// The pod; from the cloud where it is not stored and the store may have lost it.
+    pub(super) async fn pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        request: Request<ClientBody>,
+    ) -> Result<Response<Body>, Refusal> {
+        let key = Key::new(resource(&ResourceType::Pod), namespace, name);
+        if !self.pods_whole.now() && self.desired.get(&key).await?.is_none() {
+            self.bring_back(&key).await?;
+        }
+        let mut local = self.local.clone();
+        // it has no errors of its own
+        Ok(local.call(request).await.unwrap_or_else(|never| match never {}))
+    }
+
+    async fn bring_back(&self, key: &Key) -> Result<(), Refusal> {
+        let (namespace, name) = (&key.namespace, &key.name);
+        let (answer, message) = self.ask(Upstream::pod_patch(namespace, name, NO_CHANGE.to_owned())).await?;
+        let mut pod = match answer {
+            Answer::Response(response) => response.into_result().map_err(Refusal::of)?,
+            Answer::Found(pod) => pod,
+            Answer::Failed(status) => return Err(Refusal::of(status)),
+            Answer::Done => return Err(Refusal::not_found("pods", name)),
+        };
+        let place = pod.pointer("/spec/nodeName").and_then(Value::as_str);
+        if place != Some(self.desired.node_name()) {
+            return Err(Refusal::not_found("pods", name));
+        }
+        if let Some(pod) = pod.as_object_mut() {
+            // clouds leave them out of these answers
+            pod.insert("kind".to_owned(), "Pod".into());
+            pod.insert("apiVersion".to_owned(), "v1".into());
+        }
+        self.keep(&ResourcePath::object(namespace, &ResourceType::Pod, name), &pod, &message).await
+    }
+
     /// Deletes the pod here, or begins to where it is given time. Preconditions hold as at an API server.
     pub(super) async fn end_pod(
         &self,

@@ -49,13 +49,26 @@ impl Remote {
             }
             (Err(refusal), None) => return Err(refusal),
         };
-        let entry = json!({
-            "metadata": {"name": key.name, "namespace": namespace}, "pod": bound_pod(&request),
-            "issued": Timestamp::now().to_string(), "token": token,
-        });
+        let now = Timestamp::now().to_string();
+        let (key, entry) = kept_token(namespace, account, &request, (&now, token.clone()));
         self.desired.set(&key, Some(entry)).await?;
         Ok(found(&Method::POST, &token))
     }
+}
+
+/// The place and the form in which a token is kept that was issued then.
+pub(in crate::metamanager) fn kept_token(
+    namespace: &str,
+    account: &str,
+    request: &Value,
+    (issued, token): (&str, Value),
+) -> (Key, Value) {
+    let key = key(namespace, account, request);
+    let entry = json!({
+        "metadata": {"name": key.name, "namespace": namespace}, "pod": bound_pod(request),
+        "issued": issued, "token": token,
+    });
+    (key, entry)
 }
 
 /// Forgets the tokens that were bound to a pod.
@@ -68,7 +81,8 @@ pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Res
     Ok(())
 }
 
-fn resource() -> Resource {
+/// Where tokens are kept.
+pub(in crate::metamanager) fn resource() -> Resource {
     Resource::new("kubeedge.io", "serviceaccounttokens")
 }
 

@@ -2,6 +2,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
+use super::SealError;
 use crate::store::StoreError;
 
 /// Makes errors that name the file.
@@ -26,6 +27,18 @@ pub(super) fn may_be_of_one(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(7 | 13 | 18))
 }
 
+/// Whether the file itself is what failed, and nothing but another file helps.
+pub(super) fn is_damage(error: &sqlx::Error) -> bool {
+    match error {
+        // SQLITE_CORRUPT, SQLITE_NOTADB
+        sqlx::Error::Database(_) => matches!(code(error), Some(11 | 26)),
+        // the verdicts of our own checks
+        sqlx::Error::Protocol(_) | sqlx::Error::RowNotFound => true,
+        sqlx::Error::Decode(error) => matches!(error.downcast_ref(), Some(SealError::Forged(_))),
+        _ => false,
+    }
+}
+
 /// SQLite's result code; an extended code has its primary one in the low byte.
 fn code(error: &sqlx::Error) -> Option<u32> {
     let code = error.as_database_error()?.code()?.parse::<u32>().ok()?;
@@ -47,6 +60,7 @@ fn cure(error: &sqlx::Error) -> &'static str {
             "the file was written by another version: use that version, or move the file away"
         }
         sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => "it has been shut down: restart the process",
+        sqlx::Error::Decode(error) | sqlx::Error::Encode(error) if error.is::<SealError>() => "see the cause",
         sqlx::Error::PoolTimedOut => "the disk does not keep up: check it, or lighten the load",
         _ => DAMAGED,
     }

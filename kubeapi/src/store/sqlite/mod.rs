@@ -3,20 +3,35 @@
 //! One task owns the only writing connection ([`writer`]); reads go through a small pool of their own and, in WAL mode, never
 //! wait for it. The file may hold Secrets, so it is created for its owner's eyes only.
 
+mod aside;
 mod fault;
+mod identity;
+mod inspect;
 mod open;
 mod read;
+mod seal;
+mod sealing;
+mod trim;
 mod writer;
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use sqlx::SqlitePool;
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
-    fault::Fault,
+    fault::{Fault, is_damage},
     writer::{Job, Writer},
+};
+pub use self::{
+    inspect::{Health, Inspection},
+    seal::{Seal, SealError},
 };
 use super::{Key, Listing, LogLimits, Object, Page, Scope, Store, StoreError, Watch, Write, log::Log};
 
@@ -24,41 +39,101 @@ use super::{Key, Listing, LogLimits, Object, Page, Scope, Store, StoreError, Wat
 /// then waits for room.
 const QUEUE: usize = 256;
 
+/// How a file is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// How much of the past is kept for watchers.
+    pub log: LogLimits,
+    /// What is encrypted on the disk; `None` for nothing.
+    pub seal: Option<Seal>,
+}
+
+impl Default for SqliteOptions {
+    /// For an edge node, with nothing encrypted.
+    fn default() -> Self {
+        Self { log: LogLimits::EDGE, seal: None }
+    }
+}
+
 /// Objects in a SQLite file.
 pub struct SqliteStore {
     fault: Fault,
     readers: SqlitePool,
+    seal: Option<Seal>,
     jobs: mpsc::Sender<Job>,
     log: Arc<Log>,
+}
+
+/// A store whose file may have been damaged.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The store; empty where the file was damaged.
+    pub store: Arc<SqliteStore>,
+    /// Where the damaged file is now.
+    pub set_aside: Option<PathBuf>,
+    /// Whether files that were damaged earlier stand beside it.
+    pub was_damaged_before: bool,
 }
 
 impl SqliteStore {
     /// Opens or creates the file at `path`, whose folder must exist, and starts its writer on the current tokio runtime.
     pub async fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
-        Self::open_with(path, LogLimits::EDGE).await
+        Self::open_with(path, SqliteOptions::default()).await
     }
 
-    /// As [`SqliteStore::open`], keeping so much of the past for watchers.
-    pub async fn open_with(path: &Path, limits: LogLimits) -> Result<Arc<Self>, StoreError> {
+    /// As [`SqliteStore::open`], with options.
+    pub async fn open_with(path: &Path, options: SqliteOptions) -> Result<Arc<Self>, StoreError> {
+        let opened = open::open(path, options.seal.as_ref()).await;
+        let opened = opened.map_err(|(step, source)| Fault::of(path).at(step, source))?;
+        Ok(Self::start(path, opened, options))
+    }
+
+    /// As [`SqliteStore::open_with`], but a file that is damaged, or none of this program's, is renamed to
+    /// `<file>.damaged-<time>`, and a new one takes its place.
+    ///
+    /// # Errors
+    /// The disk fails, the file is one of a newer version, or it was sealed with a key that is not given: another file would not
+    /// help, or lose what a person can still save.
+    pub async fn open_or_begin_anew(path: &Path, options: SqliteOptions) -> Result<Recovered, StoreError> {
         let fault = Fault::of(path);
-        let opened = open::open(path).await.map_err(|(step, source)| fault.at(step, source))?;
-        let log = Arc::new(Log::new(opened.revision, limits));
+        let failed = |error| fault.at("look for damaged files beside it", sqlx::Error::Io(error));
+        let was_damaged_before = !aside::earlier(path).await.map_err(failed)?.is_empty();
+        let (opened, set_aside) = match open::open(path, options.seal.as_ref()).await {
+            Err((_, error)) if is_damage(&error) => {
+                let set_aside = aside::set_aside(path, Timestamp::now()).await;
+                let set_aside = set_aside
+                    .map_err(|error| fault.at("move the damaged file away", sqlx::Error::Io(error)))?;
+                (open::open(path, options.seal.as_ref()).await, Some(set_aside))
+            }
+            opened => (opened, None),
+        };
+        let opened = opened.map_err(|(step, source)| fault.at(step, source))?;
+        Ok(Recovered { store: Self::start(path, opened, options), set_aside, was_damaged_before })
+    }
+
+    fn start(path: &Path, opened: open::Opened, options: SqliteOptions) -> Arc<Self> {
+        let SqliteOptions { log, seal } = options;
+        let fault = Fault::of(path);
+        let log = Arc::new(Log::new(opened.revision, log));
         let (jobs, inbox) = mpsc::channel(QUEUE);
-        let writer = Writer::new(opened.writer, log.clone(), fault.clone());
+        let writer = Writer::new(opened.writer, seal.clone(), log.clone(), fault.clone());
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
         tokio::spawn(writer.run(inbox));
-        Ok(Arc::new(Self { fault, readers: opened.readers, jobs, log }))
+        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log })
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
-        read::get(&self.readers, key).await.map_err(|source| self.fault.at("read an object", source))
+        read::get(&self.readers, self.seal.as_ref(), key)
+            .await
+            .map_err(|source| self.fault.at("read an object", source))
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        read::list(&self.readers, scope, page).await.map_err(|source| self.fault.at("list objects", source))
+        let listed = read::list(&self.readers, self.seal.as_ref(), scope, page).await;
+        listed.map_err(|source| self.fault.at("list objects", source))
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {

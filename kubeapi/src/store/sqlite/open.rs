@@ -2,12 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
+use futures::TryFutureExt;
 use sqlx::{
-    ConnectOptions, SqliteConnection, SqlitePool,
+    ConnectOptions, Connection, SqliteConnection, SqlitePool,
     migrate::Migrator,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
 };
 use tokio::fs::OpenOptions;
+
+use super::{Seal, aside, identity, sealing};
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
@@ -17,9 +20,13 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Reads that run at the same time. Each connection is a thread and a cache; the rest of the readers queue.
 const READERS: u32 = 2;
 
-/// Page caches in KiB, as SQLite's negative `cache_size`: small, since the system's file cache stands behind them.
-const WRITER_CACHE: &str = "-2048";
-const READER_CACHE: &str = "-512";
+/// How every connection works. Page caches, in KiB as negative numbers, are small, since the system's file cache stands behind them;
+/// a temporary file would be another place where Secrets lie.
+const READING: &str =
+    "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -512; PRAGMA query_only = 1";
+/// The same for the one that writes. A log of 256 pages, a megabyte, is brought into the file, and keeps a megabyte of its length.
+const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; \
+    PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 1048576";
 
 /// An open database.
 pub(super) struct Opened {
@@ -30,27 +37,55 @@ pub(super) struct Opened {
 }
 
 /// Opens or creates the database; an error says at which step.
-pub(super) async fn open(path: &Path) -> Result<Opened, (&'static str, sqlx::Error)> {
-    create_private(path).await.map_err(|error| ("open or create the file", sqlx::Error::Io(error)))?;
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(BUSY_TIMEOUT)
-        .pragma("mmap_size", "0")
-        .disable_statement_logging();
+pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'static str, sqlx::Error)> {
+    if aside::is_cut_to_nothing(path).await {
+        let cut = "the file is empty, and its log is not".to_owned();
+        return Err(("open the database", sqlx::Error::Protocol(cut)));
+    }
+    let created = create_private(path).await;
+    let is_new = created.map_err(|error| ("open or create the file", sqlx::Error::Io(error)))?;
+    let options =
+        SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_TIMEOUT).disable_statement_logging();
+    let mut writer = options.connect().await.map_err(|error| ("open the database", error))?;
+    let revision = match prepare(&mut writer, is_new, seal).await {
+        Ok(revision) => revision,
+        Err(failure) => {
+            // Not dropped, which closes it at some later time: SQLite then removes the log by its name, and another file may
+            // have the name by then.
+            let _ = writer.close().await;
+            return Err(failure);
+        }
+    };
+    let pool = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .after_connect(|connection, _| Box::pin(sqlx::raw_sql(READING).execute(connection).map_ok(drop)));
+    Ok(Opened { writer, readers: pool.connect_lazy_with(options), revision })
+}
 
-    let writing = options.clone().pragma("cache_size", WRITER_CACHE);
-    let mut writer = writing.connect().await.map_err(|error| ("open the database", error))?;
-    check(&mut writer).await.map_err(|error| ("check the database", error))?;
-    let migrated = MIGRATOR.run(&mut writer).await;
+/// Makes a connection the writer; answers the revision. The file is not written to before it has been checked.
+async fn prepare(
+    writer: &mut SqliteConnection,
+    is_new: bool,
+    seal: Option<&Seal>,
+) -> Result<u64, (&'static str, sqlx::Error)> {
+    let opened = async |writer: &mut SqliteConnection| {
+        if is_new {
+            // before anything is in the file, or it takes a rewriting of the whole
+            sqlx::raw_sql("PRAGMA auto_vacuum = INCREMENTAL").execute(&mut *writer).await?;
+        }
+        sqlx::raw_sql("SELECT count(*) FROM sqlite_master").execute(writer).await
+    };
+    opened(writer).await.map_err(|error| ("open the database", error))?;
+    identity::check(writer).await.map_err(|error| ("check the database", error))?;
+    let configured = sqlx::raw_sql(WRITING).execute(&mut *writer).await;
+    configured.map_err(|error| ("open the database for writing", error))?;
+    let migrated = MIGRATOR.run(&mut *writer).await;
     migrated.map_err(|error| ("prepare the tables", flatten(error)))?;
-    let revision = revision(&mut writer).await.map_err(|error| ("read the revision", error))?;
-
-    let reading = options.pragma("cache_size", READER_CACHE).pragma("query_only", "1");
-    let pool =
-        SqlitePoolOptions::new().max_connections(READERS).max_lifetime(None).test_before_acquire(false);
-    Ok(Opened { writer, readers: pool.connect_lazy_with(reading), revision })
+    identity::sign(writer).await.map_err(|error| ("sign the database", error))?;
+    sealing::settle(writer, seal).await.map_err(|error| ("read what is sealed", error))?;
+    revision(writer).await.map_err(|error| ("read the revision", error))
 }
 
 /// The counter as this connection sees it.
@@ -59,15 +94,11 @@ pub(super) async fn revision(connection: &mut SqliteConnection) -> Result<u64, s
     Ok(revision.cast_unsigned())
 }
 
-/// Makes sure that the file exists and can be written; SQLite gives its side files the same permissions.
-async fn create_private(path: &Path) -> std::io::Result<()> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path).await.map(drop)
-}
-
-/// A file torn by the disk is found here rather than in the middle of the work.
-async fn check(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    let verdict: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection).await?;
-    if verdict == "ok" { Ok(()) } else { Err(sqlx::Error::Protocol(verdict)) }
+/// Makes sure that the file exists and can be written; SQLite gives its side files the same permissions. Answers whether it is
+/// empty.
+async fn create_private(path: &Path) -> std::io::Result<bool> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).await?;
+    Ok(file.metadata().await?.len() == 0)
 }
 
 /// A migration that failed on the disk is a failure of the disk.

@@ -4,11 +4,15 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use sqlx::{Row, SqliteConnection, SqlitePool, sqlite::SqliteRow};
 
-use super::open::revision;
+use super::{Seal, open::revision, sealing::opened};
 use crate::store::{Key, Listing, Object, Page, Resource, Scope};
 
 /// The object at `key`.
-pub(super) async fn get<'c, E>(executor: E, key: &Key) -> Result<Option<Object>, sqlx::Error>
+pub(super) async fn get<'c, E>(
+    executor: E,
+    seal: Option<&Seal>,
+    key: &Key,
+) -> Result<Option<Object>, sqlx::Error>
 where
     E: sqlx::Executor<'c, Database = sqlx::Sqlite>,
 {
@@ -21,14 +25,19 @@ where
         .bind(&key.name)
         .fetch_optional(executor)
         .await?;
-    row.map(|row| object(key.clone(), &row)).transpose()
+    row.map(|row| object(seal, key.clone(), &row)).transpose()
 }
 
 /// A page of the objects of `scope`.
-pub(super) async fn list(pool: &SqlitePool, scope: &Scope, page: &Page) -> Result<Listing, sqlx::Error> {
+pub(super) async fn list(
+    pool: &SqlitePool,
+    seal: Option<&Seal>,
+    scope: &Scope,
+    page: &Page,
+) -> Result<Listing, sqlx::Error> {
     let mut snapshot = pool.begin().await?;
     let revision = revision(&mut snapshot).await?;
-    let items = items(&mut snapshot, scope, page).await?;
+    let items = items(&mut snapshot, seal, scope, page).await?;
     let remaining = match (page.limit, items.last()) {
         (Some(limit), last) if items.len() >= limit => {
             let after = last.map(|object| (object.key.namespace.clone(), object.key.name.clone()));
@@ -60,6 +69,7 @@ impl<'a> Start<'a> {
 
 async fn items(
     connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
     scope: &Scope,
     page: &Page,
 ) -> Result<Vec<Object>, sqlx::Error> {
@@ -78,7 +88,7 @@ async fn items(
     let query = query.bind(scope.resource.as_str()).bind(start.namespace).bind(start.name).bind(limit);
     // Row by row: the rows are never all in memory beside the objects made of them.
     let rows = query.fetch(connection);
-    rows.and_then(async |row| object(place(&scope.resource, &row)?, &row)).try_collect().await
+    rows.and_then(async |row| object(seal, place(&scope.resource, &row)?, &row)).try_collect().await
 }
 
 async fn count(
@@ -100,8 +110,9 @@ fn place(resource: &Resource, row: &SqliteRow) -> Result<Key, sqlx::Error> {
     Ok(Key::new(resource.clone(), row.try_get::<String, _>(2)?, row.try_get::<String, _>(3)?))
 }
 
-fn object(key: Key, row: &SqliteRow) -> Result<Object, sqlx::Error> {
+fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<Object, sqlx::Error> {
     let revision: i64 = row.try_get(0)?;
-    let json: Vec<u8> = row.try_get(1)?;
-    Ok(Object { key, revision: revision.cast_unsigned(), json: Bytes::from(json) })
+    let revision = revision.cast_unsigned();
+    let json = opened(seal, &key, revision, row.try_get(1)?)?;
+    Ok(Object { key, revision, json: Bytes::from(json) })
 }

@@ -1,5 +1,8 @@
 //! What only a store on disk can do: outlive its process, and fail with its disk.
 
+mod damage;
+mod sealing;
+
 use std::{error::Error, os::unix::fs::PermissionsExt};
 
 use sqlx::ConnectOptions;
@@ -92,6 +95,61 @@ async fn a_damaged_object_is_named_and_can_be_deleted() {
     let event = watch.next().await.unwrap();
     assert_eq!(event.object.value().unwrap()["metadata"]["name"], "x");
     assert_eq!(store.get(&pod("a", "x")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_commit_waits_for_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut opened = super::open::open(&dir.path().join("objects.db"), None).await.unwrap();
+    let synchronous: i64 =
+        sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut opened.writer).await.unwrap();
+    let journal: String =
+        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut opened.writer).await.unwrap();
+    assert_eq!((synchronous, journal.as_str()), (2, "wal"), "FULL syncs the log before a commit is told");
+}
+
+#[tokio::test]
+async fn many_at_once_never_find_the_file_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("objects.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let writers = (0..32).map(|writer| {
+        let store = store.clone();
+        async move {
+            for number in 0..20 {
+                let name = format!("{writer}-{number}");
+                store.commit(vec![put(pod("a", &name), "x".repeat(2000))]).await.unwrap();
+                store.get(&pod("a", &name)).await.unwrap().unwrap();
+                store.list(&all(), &Page { limit: Some(10), ..Page::default() }).await.unwrap();
+            }
+        }
+    });
+    // other programs: one that reads long, one that looks
+    let foreign = async {
+        for _ in 0..20 {
+            let mut look = Inspection::open(&path, None).await.unwrap();
+            assert!(look.check().await.unwrap().faults.is_empty());
+        }
+    };
+    futures::join!(futures::future::join_all(writers), foreign);
+    assert_eq!(store.list(&all(), &Page::default()).await.unwrap().items.len(), 640);
+}
+
+#[tokio::test]
+async fn file_and_log_become_smaller_when_what_they_hold_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("objects.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let size = |suffix: &str| std::fs::metadata(format!("{}{suffix}", path.display())).unwrap().len();
+    let big = (0..400).map(|number| put(pod("a", &number.to_string()), "x".repeat(20_000))).collect();
+    store.commit(big).await.unwrap();
+    let delete = |number: i32| Write { value: None, ..put(pod("a", &number.to_string()), 0) };
+    store.commit((0..400).map(delete).collect()).await.unwrap();
+    for number in 0..300 {
+        commit(&*store, put(pod("a", "small"), number)).await;
+    }
+    assert!(size("") < 2 << 20, "{} bytes of 8 million are left in the file", size(""));
+    assert!(size("-wal") < 4 << 20, "{} bytes are left in the log", size("-wal"));
 }
 
 #[tokio::test]

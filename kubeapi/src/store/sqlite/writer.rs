@@ -7,9 +7,12 @@ use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    Seal,
     fault::{Fault, may_be_of_one},
     open::revision,
     read,
+    sealing::closed,
+    trim::Trim,
 };
 use crate::store::{Event, EventKind, Key, Object, StoreError, Write, log::Log, plan::plan};
 
@@ -25,8 +28,10 @@ pub(super) struct Job {
 /// The owner of the writing connection.
 pub(super) struct Writer {
     connection: SqliteConnection,
+    seal: Option<Seal>,
     log: Arc<Log>,
     fault: Fault,
+    trim: Trim,
 }
 
 /// What became of one commit of a group: its events, or why it was refused.
@@ -36,8 +41,8 @@ type Outcome = Result<Vec<Event>, StoreError>;
 type Standing = HashMap<Key, Option<Object>>;
 
 impl Writer {
-    pub(super) fn new(connection: SqliteConnection, log: Arc<Log>, fault: Fault) -> Self {
-        Self { connection, log, fault }
+    pub(super) fn new(connection: SqliteConnection, seal: Option<Seal>, log: Arc<Log>, fault: Fault) -> Self {
+        Self { connection, seal, log, fault, trim: Trim::default() }
     }
 
     /// Works until the store is dropped and the last commit is answered.
@@ -45,6 +50,7 @@ impl Writer {
         let mut group = Vec::with_capacity(GROUP);
         while inbox.recv_many(&mut group, GROUP).await > 0 {
             self.settle(&mut group).await;
+            self.trim.after_commit(&mut self.connection).await;
         }
     }
 
@@ -112,7 +118,7 @@ impl Writer {
 
     /// All of the group but its end.
     async fn carry_out(&mut self, group: &mut [Job]) -> Result<Carried, sqlx::Error> {
-        let connection = &mut self.connection;
+        let (connection, seal) = (&mut self.connection, self.seal.as_ref());
         let mut head = revision(connection).await?;
         if head != self.log.head() {
             // Another process wrote here, or a commit went through although the disk said otherwise.
@@ -122,10 +128,10 @@ impl Writer {
         let mut standing = Standing::new();
         let mut outcomes = Vec::with_capacity(group.len());
         for job in group {
-            load(connection, &job.writes, &mut standing).await?;
+            load(connection, seal, &job.writes, &mut standing).await?;
             let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());
             if let Ok(events) = &outcome {
-                write(connection, events, &mut standing).await?;
+                write(connection, seal, events, &mut standing).await?;
                 head = events.last().map_or(head, |event| event.object.revision);
             }
             outcomes.push(outcome);
@@ -150,12 +156,13 @@ struct Carried {
 /// Reads what the writes will find, so that they can be planned without waiting.
 async fn load(
     connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
     writes: &[Write],
     standing: &mut Standing,
 ) -> Result<(), sqlx::Error> {
     for Write { key, .. } in writes {
         if !standing.contains_key(key) {
-            let object = read::get(&mut *connection, key).await?;
+            let object = read::get(&mut *connection, seal, key).await?;
             standing.insert(key.clone(), object);
         }
     }
@@ -164,6 +171,7 @@ async fn load(
 
 async fn write(
     connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
     events: &[Event],
     standing: &mut Standing,
 ) -> Result<(), sqlx::Error> {
@@ -179,7 +187,11 @@ async fn write(
             sqlx::query("DELETE FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3")
         };
         let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
-        let query = if left { query.bind(revision.cast_signed()).bind(&json[..]) } else { query };
+        let query = if left {
+            query.bind(revision.cast_signed()).bind(closed(seal, key, *revision, json)?)
+        } else {
+            query
+        };
         query.execute(&mut *connection).await?;
         standing.insert(key.clone(), left.then(|| object.clone()));
     }

@@ -1,0 +1,147 @@
+//! The commands on files that a store has written.
+
+use std::os::unix::fs::PermissionsExt;
+
+use kubeapi::store::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write as Put};
+
+use super::*;
+
+struct Node {
+    directory: tempfile::TempDir,
+}
+
+impl Node {
+    /// A configuration, with a key file or without.
+    fn new(keys: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let keys = if keys { format!(", keyFile: {}", at("keys").display()) } else { String::new() };
+        let text = format!(
+            "apiVersion: edgecore.config.kubeedge.io/v1alpha2\nkind: EdgeCore\n\
+             database: {{dataSource: {}{keys}}}\n",
+            at("edgecore.db").display()
+        );
+        fs::write(at("edgecore.yaml"), text).unwrap();
+        Self { directory }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn file(&self) -> DbFile {
+        DbFile { config: self.at("edgecore.yaml"), database: None }
+    }
+
+    /// Writes as the agent would.
+    fn write(&self, objects: &[(Key, Value)]) {
+        let (config, _) = config::load(&self.at("edgecore.yaml")).unwrap();
+        let options = SqliteOptions { seal: app::seal(&config).unwrap(), ..SqliteOptions::default() };
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let store = SqliteStore::open_with(&app::database(&config), options).await.unwrap();
+            let put = |(key, value): &(Key, Value)| Put {
+                key: key.clone(),
+                expect: Expect::Anything,
+                value: Some(value.clone()),
+            };
+            store.commit(objects.iter().map(put).collect()).await.unwrap();
+        });
+    }
+}
+
+fn secret() -> (Key, Value) {
+    let key = Key::new(Resource::new("", "secrets"), "a", "s");
+    let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{\"p\":\"c2VzYW1l\"}"});
+    (key, json!({"metadata": {"name": "s", "annotations": annotations}, "data": {"p": "c2VzYW1l"}}))
+}
+
+fn token() -> (Key, Value) {
+    let key = Key::new(Resource::new("kubeedge.io", "serviceaccounttokens"), "a", "t");
+    (key, json!({"metadata": {}, "pod": "u", "token": {"status": {"token": "c2VzYW1l"}}}))
+}
+
+fn pod() -> (Key, Value) {
+    (Key::new(Resource::new("", "pods"), "a", "p"), json!({"metadata": {"name": "p"}}))
+}
+
+fn said(command: Db) -> (ExitCode, String) {
+    let mut out = Vec::new();
+    let code = run(&command, &mut out).unwrap();
+    (code, String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn a_dump_has_every_object_and_secrets_only_when_asked() {
+    let node = Node::new(false);
+    node.write(&[pod(), secret(), token()]);
+    let (_, masked) = said(Db::Dump { file: node.file(), show_secrets: false });
+    let lines: Vec<Value> = masked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert!(!masked.contains("c2VzYW1l"), "{masked}");
+    assert_eq!(lines[0]["object"]["metadata"]["name"], "p");
+    assert_eq!(lines[1]["object"]["data"], json!({"p": "***"}));
+    assert_eq!(lines[2]["object"]["token"]["status"]["token"], "***");
+    let place = json!([lines[1]["resource"], lines[1]["namespace"], lines[1]["name"], lines[1]["revision"]]);
+    assert_eq!(place, json!(["secrets", "a", "s", 3]));
+    let (_, shown) = said(Db::Dump { file: node.file(), show_secrets: true });
+    assert_eq!(shown.matches("c2VzYW1l").count(), 3);
+}
+
+#[test]
+fn a_check_tells_what_is_wrong() {
+    let node = Node::new(false);
+    node.write(&[pod(), secret()]);
+    let (code, said_whole) = said(Db::Check(node.file()));
+    assert_eq!(code, ExitCode::SUCCESS);
+    assert!(said_whole.starts_with("whole; 2 objects, 0 of them encrypted, revision 3;"), "{said_whole}");
+    fs::write(node.at("text.db"), "kind: EdgeCore\n".repeat(500)).unwrap();
+    let text = DbFile { database: Some(node.at("text.db")), ..node.file() };
+    assert!(matches!(run(&Db::Check(text), &mut Vec::new()), Ok(ExitCode::FAILURE) | Err(_)));
+    let bytes = fs::read(node.at("outrigger.db")).unwrap();
+    fs::write(node.at("half.db"), &bytes[..bytes.len() / 2]).unwrap();
+    let half = DbFile { database: Some(node.at("half.db")), config: node.at("none.yaml") };
+    let (code, said_half) = said(Db::Check(half));
+    assert_eq!(code, ExitCode::FAILURE, "{said_half}");
+    assert!(said_half.starts_with("fault: "), "{said_half}");
+    let none = DbFile { config: node.at("none.yaml"), database: None };
+    assert!(run(&Db::Check(none), &mut Vec::new()).is_err());
+}
+
+#[test]
+fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
+    let node = Node::new(true);
+    let new_key = || run(&Db::NewKey { file: node.at("keys") }, &mut Vec::new());
+    new_key().unwrap();
+    node.write(&[secret(), token(), pod()]);
+    let first = fs::read_to_string(node.at("keys")).unwrap();
+    new_key().unwrap();
+    let second = fs::read_to_string(node.at("keys")).unwrap();
+    assert!(second.ends_with(&first) && second.lines().count() == 2, "{second}");
+    assert_eq!(fs::metadata(node.at("keys")).unwrap().permissions().mode() & 0o777, 0o600);
+    let (_, before) = said(Db::Dump { file: node.file(), show_secrets: true });
+    node.write(&[pod()]);
+    fs::write(node.at("keys"), second.lines().next().unwrap()).unwrap();
+    let (_, after) = said(Db::Dump { file: node.file(), show_secrets: true });
+    assert_eq!(before.matches("c2VzYW1l").count(), after.matches("c2VzYW1l").count());
+    assert!(said(Db::Check(node.file())).1.contains("3 objects, 2 of them encrypted"));
+
+    fs::write(node.at("keys"), "kind: EdgeCore").unwrap();
+    assert!(new_key().is_err(), "a file that is none of keys is left as it is");
+    assert_eq!(fs::read_to_string(node.at("keys")).unwrap(), "kind: EdgeCore");
+}
+
+#[test]
+fn whoever_stops_reading_is_no_error() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let node = Node::new(false);
+    node.write(&[pod()]);
+    assert!(run(&Db::Dump { file: node.file(), show_secrets: false }, &mut Closed).is_ok());
+}

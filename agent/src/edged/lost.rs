@@ -1,0 +1,66 @@
+//! Pods that run here and that the API does not have, because its store was begun anew: each is asked for by name, until the API
+//! has all pods. A cloud that knows that this node has acknowledged a pod does not send it again by itself.
+//!
+//! Source: KubeEdge, SyncController, which compares what was acknowledged and not what is there.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, runtime::reflector::Store};
+use tokio::sync::watch;
+use tracing::{debug, info};
+
+use super::{Progress, names, pods::Context, runtime::CallError};
+use crate::rt::Backoff;
+
+/// While the cloud is not connected the question costs nothing, and should be answered soon after it is …
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// … but a pod that the cloud does not have is no reason to ask all the time.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// Asks until the API has all pods.
+pub(super) async fn run(context: Arc<Context>, pods: Store<Pod>, mut progress: watch::Receiver<Progress>) {
+    if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
+        return;
+    }
+    let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+    while !context.pods_whole.now() {
+        match lost(&context, &pods).await {
+            Ok(lost) => {
+                for (namespace, name) in lost {
+                    ask(&context, &namespace, &name).await;
+                }
+            }
+            Err(error) => debug!(error = &error as &dyn std::error::Error, "lost pods are looked for later"),
+        }
+        // Cancel-safe: either only ends the wait.
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next(1.0)) => {}
+            () = context.pods_whole.until() => {}
+        }
+    }
+}
+
+/// Namespace and name of the pods that have a sandbox here and are not in the API.
+async fn lost(context: &Context, pods: &Store<Pod>) -> Result<BTreeSet<(String, String)>, CallError> {
+    let sandboxes = context.runtime.sandboxes(None).await?;
+    let known: BTreeSet<String> = pods.state().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+    let labels = sandboxes.iter().map(|sandbox| &sandbox.labels);
+    let unknown = labels.filter(|labels| labels.get(names::POD_UID).is_some_and(|uid| !known.contains(uid)));
+    let place = unknown
+        .filter_map(|labels| Some((labels.get(names::POD_NAMESPACE)?, labels.get(names::POD_NAME)?)))
+        .filter(|(namespace, name)| names::is_component(namespace) && names::is_component(name));
+    Ok(place.map(|(namespace, name)| (namespace.clone(), name.clone())).collect())
+}
+
+async fn ask(context: &Context, namespace: &str, name: &str) {
+    match Api::<Pod>::namespaced(context.client.clone(), namespace).get_opt(name).await {
+        Ok(Some(_)) => {
+            info!(namespace, name, "a pod that runs here was lost from the store and is there again")
+        }
+        Ok(None) => debug!(namespace, name, "a pod that runs here is not in the cloud"),
+        Err(error) => {
+            debug!(namespace, name, error = &error as &dyn std::error::Error, "it is asked for again")
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The first start of this agent where EdgeCore has run: what EdgeCore's database holds comes into the store, so that the node's
+//! pods start from there with the cloud or without. The database itself is read and left as it is.
+//!
+//! Taken over: pods of this node with their last status, the node, ConfigMaps, Secrets, persistent volumes and claims, tokens of
+//! service accounts, devices and whatever else the cloud sent, and the rows of `device`, `device_attr`, `device_twin`,
+//! `sub_topics` and `target_urls` as they are. It happens once: only where the store is new, and again only where that was cut
+//! off before its end, which changes nothing that was done already.
+//!
+//! Source: KubeEdge 1.23, `edge/pkg/metamanager/dao`.
+
+mod database;
+mod rows;
+mod token;
+
+use std::{path::Path, sync::Arc};
+
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use kubeapi::{
+    Rules,
+    store::{Key, Resource, Store, StoreError},
+};
+use serde_json::{Value, json};
+use tracing::{debug, info, warn};
+
+use self::{
+    database::{Database, META, META_V2, OTHERS},
+    rows::Row,
+};
+use super::{
+    desired::{Desired, Refused, resource},
+    record::GROUP,
+};
+
+/// A store that nothing was ever written to stands at this revision.
+const NEW: u64 = 1;
+
+/// Takes over EdgeCore's database at `database`, if there is one and `store` is new. Answers how many rows were taken.
+///
+/// A database that is damaged is read as far as it goes: the cloud sends what is missing.
+///
+/// # Errors
+/// The store fails.
+pub async fn take_over(
+    database: &Path,
+    store: &Arc<dyn Store>,
+    node_name: &str,
+) -> Result<usize, StoreError> {
+    let desired = Desired::new(store.clone(), node_name.to_owned());
+    let mark = Key::new(Resource::new(GROUP, "stores"), "", "takeover");
+    let begun = desired.get(&mark).await?.is_some_and(|mark| mark["state"] == "begun");
+    if !begun && store.revision() > NEW || !tokio::fs::try_exists(database).await.unwrap_or(false) {
+        return Ok(0);
+    }
+    let state = |state: &str| Some(json!({"metadata": {}, "state": state}));
+    desired.set(&mark, state("begun")).await?;
+    let client = kubeapi::Api::builder(store.clone()).rules(Rules::Relay).build().client("default");
+    let mut takeover = Takeover { node_name, desired, client, taken: 0, left: 0 };
+    let scratch = database.parent().unwrap_or(Path::new("/"));
+    match Database::open(database, scratch).await {
+        Ok(mut opened) => {
+            let outcome = takeover.run(&mut opened).await;
+            opened.close().await;
+            outcome?;
+        }
+        Err(error) => damaged(&error, "EdgeCore's database cannot be read; the cloud sends what it held"),
+    }
+    takeover.desired.set(&mark, state("done")).await?;
+    let (taken, left) = (takeover.taken, takeover.left);
+    info!(taken, left, database = %database.display(), "EdgeCore's data is taken over");
+    Ok(taken)
+}
+
+fn damaged(error: &sqlx::Error, what: &str) {
+    warn!(error = error as &dyn std::error::Error, "{what}");
+}
+
+struct Takeover<'a> {
+    node_name: &'a str,
+    desired: Desired,
+    client: Client,
+    taken: usize,
+    left: usize,
+}
+
+impl Takeover<'_> {
+    async fn run(&mut self, database: &mut Database) -> Result<(), StoreError> {
+        for table in [META, META_V2].into_iter().chain(OTHERS) {
+            let outcome = match database.has(table).await {
+                Ok(true) => self.table(database, table).await?,
+                Ok(false) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = outcome {
+                damaged(
+                    &error,
+                    &format!(
+                        "the table {table} of EdgeCore's database is not whole; what could be read is used"
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The inner error is the database's, the outer one the store's.
+    async fn table(
+        &mut self,
+        database: &mut Database,
+        table: &str,
+    ) -> Result<Result<(), sqlx::Error>, StoreError> {
+        let mut rows = std::pin::pin!(database.rows(table));
+        loop {
+            let (key, kind, value) = match rows.try_next().await {
+                Ok(Some(row)) => row,
+                Ok(None) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
+            };
+            let row = match table {
+                META => rows::of_meta(self.node_name, &key, &kind, &value),
+                META_V2 => rows::of_meta_v2(self.node_name, &key, &value),
+                other => rows::of_table(other, &key, &value),
+            };
+            match self.take(row).await? {
+                Ok(()) => self.taken += 1,
+                Err(why) => {
+                    self.left += 1;
+                    debug!(table, key, why, "a row was not taken over");
+                }
+            }
+        }
+    }
+
+    /// The inner error says why the row is left out.
+    async fn take(&self, row: Row) -> Result<Result<(), String>, StoreError> {
+        match row {
+            Row::Object(put) => match self.desired.apply(put).await {
+                Ok(()) => Ok(Ok(())),
+                Err(Refused::Malformed(why)) => Ok(Err(why)),
+                Err(Refused::Store(error)) => Err(error),
+            },
+            Row::Mirrored(put) => {
+                if self.desired.entry(put.key()).await?.record.is_none_or(|record| record.uid != put.uid()) {
+                    return Ok(Err("the cloud has deleted it".to_owned()));
+                }
+                Box::pin(self.take(Row::Object(put))).await
+            }
+            Row::Status(namespace, name, patch) => Ok(self.patch(&namespace, &name, patch).await?),
+            Row::Kept(key, value) => Ok(Ok(self.desired.set(&key, Some(value)).await?)),
+            Row::Left(why) => Ok(Err(why.to_owned())),
+        }
+    }
+
+    /// Brings a pod's status to the state that EdgeCore saw last, whether the cloud has heard of it or not.
+    async fn patch(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: Value,
+    ) -> Result<Result<(), String>, StoreError> {
+        let key = Key::new(resource(&wire::ResourceType::Pod), namespace, name);
+        let uid = |object: &Value| object.pointer("/metadata/uid").cloned();
+        let is_of_pod = |pod: &Value| uid(pod).is_some() && uid(pod) == uid(&patch);
+        if !self.desired.get(&key).await?.as_ref().is_some_and(is_of_pod) {
+            return Ok(Err("its pod is not here".to_owned()));
+        }
+        let Some(status) = patch.get("status") else { return Ok(Err("it has no status".to_owned())) };
+        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let patch = Patch::Strategic(json!({"status": status}));
+        let patched = pods.patch_status(name, &PatchParams::default(), &patch).await;
+        Ok(patched.map(drop).map_err(|error| error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What a row of EdgeCore's database is for this agent. Pure.
+//!
+//! Source: KubeEdge, `edge/pkg/metamanager/dao/models` and `edge/pkg/metamanager/process.go`.
+
+use kubeapi::store::{Key, Resource};
+use serde_json::{Value, json};
+use wire::{ResourcePath, ResourceType};
+
+use super::token::Asked;
+use crate::metamanager::{
+    desired::{Put, resource},
+    mirror,
+    remote::kept_token,
+};
+
+/// Where rows stand that are kept as they are.
+const GROUP: &str = "edgecore.outrigger.dev";
+
+/// A row.
+#[derive(Debug, PartialEq)]
+pub(super) enum Row {
+    /// An object that the cloud has sent.
+    Object(Put),
+    /// The same, of a table in which objects stay that the cloud has long deleted: news only about what is stored.
+    Mirrored(Put),
+    /// A pod's status, as a strategic merge patch that the cloud may not have: namespace, name, patch.
+    Status(String, String, Value),
+    /// Something that this agent keeps in a form of its own.
+    Kept(Key, Value),
+    /// Not taken over, and why.
+    Left(&'static str),
+}
+
+/// A row of `meta`, whose keys are resources of messages.
+pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Row {
+    let kind = ResourceType::from(kind.to_owned());
+    let Ok(value) = serde_json::from_str::<Value>(value) else { return Row::Left("it is no JSON") };
+    if kind == ResourceType::ServiceAccountToken {
+        return token(key, value);
+    }
+    let path = ResourcePath::from(key);
+    let Some((place, name)) = path.as_object().and_then(|place| place.name.map(|name| (place.clone(), name)))
+    else {
+        return Row::Left("its key names no object");
+    };
+    let namespace = place.namespace.unwrap_or_default();
+    match kind {
+        ResourceType::PodPatch => Row::Status(namespace.to_owned(), name.to_owned(), value),
+        ResourceType::Lease
+        | ResourceType::Event
+        | ResourceType::PodStatus
+        | ResourceType::NodeStatus
+        | ResourceType::NodePatch
+        | ResourceType::CertificateSigningRequest => Row::Left("this agent makes its own"),
+        _ => object(node_name, Key::new(resource(&place.kind), namespace, name), value),
+    }
+}
+
+/// A row of `meta_v2`, whose keys are `/<core|group>/<version>/<plural>/<namespace|null>/<name>`.
+pub(super) fn of_meta_v2(node_name: &str, key: &str, value: &str) -> Row {
+    let parts: Vec<&str> = key.split('/').collect();
+    let ["", group, _, plural, namespace, name] = parts[..] else {
+        return Row::Left("its key names no object");
+    };
+    let group = if group == "core" { "" } else { group };
+    let Ok(value) = serde_json::from_str::<Value>(value) else { return Row::Left("it is no JSON") };
+    let namespace = if namespace == wire::CLUSTER { "" } else { namespace };
+    let key = Key::new(Resource::new(group, plural), namespace, name);
+    match (group, plural) {
+        ("" | "events.k8s.io", "events") | ("coordination.k8s.io", "leases") => {
+            Row::Left("this agent makes its own")
+        }
+        ("devices.kubeedge.io", _) => Row::Left("it stands in the table meta, too"),
+        (
+            "",
+            "pods" | "nodes" | "configmaps" | "secrets" | "persistentvolumes" | "persistentvolumeclaims",
+        ) => match object(node_name, key, value) {
+            Row::Object(put) => Row::Mirrored(put),
+            other => other,
+        },
+        _ => object(node_name, key, value),
+    }
+}
+
+/// A row of another table, as a JSON object.
+pub(super) fn of_table(table: &str, key: &str, value: &str) -> Row {
+    match serde_json::from_str::<Value>(value) {
+        Ok(row) => Row::Kept(
+            Key::new(Resource::new(GROUP, table), "", key),
+            json!({"metadata": {"name": key}, "row": row}),
+        ),
+        Err(_) => Row::Left("it is no JSON"),
+    }
+}
+
+fn object(node_name: &str, key: Key, value: Value) -> Row {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    // a refusal of the cloud is kept by EdgeCore under the name of what was asked for
+    if text("/metadata/name") != key.name {
+        return Row::Left("it is not the object that its key names");
+    }
+    if key.resource == resource(&ResourceType::Pod) {
+        if text("/spec/nodeName") != node_name {
+            return Row::Left("it is a pod of another node");
+        }
+        // mirrors are made again when their files have been read
+        if mirror::is_of_file(&value) {
+            return Row::Left("it is the mirror of a static pod");
+        }
+    }
+    if key.resource == resource(&ResourceType::Node) && key.name != node_name {
+        return Row::Left("it is another node");
+    }
+    Row::Object(Put::stored(key, value))
+}
+
+fn token(key: &str, value: Value) -> Row {
+    let Some(asked) = Asked::read(key) else { return Row::Left("its key is none of a token") };
+    if value.pointer("/status/token").and_then(Value::as_str).is_none_or(str::is_empty) {
+        return Row::Left("it has no token");
+    }
+    let issued = issued(&value).unwrap_or_default();
+    let (key, entry) = kept_token(&asked.namespace, &asked.account, &asked.request(), (&issued, value));
+    Row::Kept(key, entry)
+}
+
+/// When the token was made, as EdgeCore reckons it: so many seconds before it ends.
+fn issued(token: &Value) -> Option<String> {
+    let expiry: jiff::Timestamp =
+        token.pointer("/status/expirationTimestamp").and_then(Value::as_str)?.parse().ok()?;
+    let life = jiff::SignedDuration::from_secs(token.pointer("/spec/expirationSeconds")?.as_i64()?);
+    expiry.checked_sub(life).ok().map(|issued| issued.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Moving a damaged file out of the way, so that work can begin anew while nothing of it is lost for whoever looks into it.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use tokio::fs;
+
+/// Damaged files that are kept; the disk must not fill with them.
+const KEPT: usize = 3;
+
+/// The side files, in the order in which they are moved: a log without its file is ignored by SQLite, a file without its log
+/// would be an older state.
+const PARTS: [&str; 3] = ["", "-wal", "-shm"];
+
+/// Whether the file was cut to nothing while its log still holds what was in it. SQLite itself would throw the log away.
+pub(super) async fn is_cut_to_nothing(path: &Path) -> bool {
+    let length = async |path: PathBuf| fs::metadata(path).await.map_or(0, |file| file.len());
+    length(path.to_owned()).await == 0 && length(with(path, "-wal")).await > 0
+}
+
+/// Renames the file at `path` and its side files to `<file>.damaged-<time>`; answers the new name. Of several from earlier days the
+/// newest stay.
+pub(super) async fn set_aside(path: &Path, now: Timestamp) -> io::Result<PathBuf> {
+    let stamp = now.strftime("%Y%m%dT%H%M%S%.6fZ");
+    let aside = with(path, &format!(".damaged-{stamp}"));
+    for part in PARTS {
+        match fs::rename(with(path, part), with(&aside, part)).await {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let all = earlier(path).await?;
+    for old in all.iter().rev().skip(KEPT) {
+        for part in PARTS {
+            // one that cannot be removed is no reason not to begin anew
+            let _ = fs::remove_file(with(old, part)).await;
+        }
+    }
+    if let Some(directory) = path.parent() {
+        fs::File::open(directory).await?.sync_all().await?;
+    }
+    Ok(aside)
+}
+
+/// The files that were set aside from `path`, the oldest first.
+pub(super) async fn earlier(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Vec::new()) };
+    let prefix = format!("{}.damaged-", name.to_string_lossy());
+    let mut found = Vec::new();
+    let mut entries = match fs::read_dir(directory).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries?,
+    };
+    while let Some(entry) = entries.next_entry().await? {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(&prefix) && !PARTS.iter().any(|part| !part.is_empty() && name.ends_with(part)) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_newest_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let mut made = Vec::new();
+        for second in 0..5 {
+            for part in PARTS {
+                std::fs::write(with(&path, part), part).unwrap();
+            }
+            made.push(set_aside(&path, Timestamp::from_second(second).unwrap()).await.unwrap());
+            assert!(!path.exists());
+        }
+        assert_eq!(made[4].file_name().unwrap(), "a.db.damaged-19700101T000004.000000Z");
+        assert_eq!(earlier(&path).await.unwrap(), made[2..]);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 9);
+        assert_eq!(std::fs::read_to_string(with(&made[4], "-wal")).unwrap(), "-wal");
+    }
+
+    #[tokio::test]
+    async fn where_nothing_is_nothing_was_set_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(earlier(&directory.path().join("no/a.db")).await.unwrap().is_empty());
+        assert!(earlier(&directory.path().join("a.db")).await.unwrap().is_empty());
+        assert!(!is_cut_to_nothing(&directory.path().join("a.db")).await);
+    }
+}

@@ -1,0 +1,124 @@
+//! Looking into a file without a change to it, also while its owner works: for people.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, TryStreamExt};
+use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+
+use super::{Fault, Seal, identity, open::revision, sealing::opened};
+use crate::store::{Key, Object, Resource, StoreError};
+
+/// How many faults are told at most.
+const MAX_FAULTS: usize = 100;
+
+/// A file that is looked into.
+#[derive(Debug)]
+pub struct Inspection {
+    connection: SqliteConnection,
+    seal: Option<Seal>,
+    fault: Fault,
+}
+
+/// What a look has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// What is wrong; empty for a file that is whole. A hundred lines at most.
+    pub faults: Vec<String>,
+    /// Objects in it.
+    pub objects: u64,
+    /// Those among them that are encrypted.
+    pub sealed: u64,
+    /// The newest revision.
+    pub revision: u64,
+    /// Bytes of the file without its log.
+    pub bytes: u64,
+    /// Bytes in it that are free.
+    pub free_bytes: u64,
+}
+
+impl Inspection {
+    /// Opens the file at `path` for reading.
+    ///
+    /// # Errors
+    /// There is none, it may not be read, or it is no database.
+    pub async fn open(path: &Path, seal: Option<Seal>) -> Result<Self, StoreError> {
+        let fault = Fault::of(path);
+        let options = SqliteConnectOptions::new().filename(path).read_only(true).pragma("query_only", "1");
+        let opened = options.disable_statement_logging().connect().await;
+        let connection = opened.map_err(|error| fault.at("open the database", error))?;
+        Ok(Self { connection, seal, fault })
+    }
+
+    /// Reads all of the file.
+    ///
+    /// # Errors
+    /// The disk fails; a damaged file is no error but a fault in the answer.
+    pub async fn check(&mut self) -> Result<Health, StoreError> {
+        let mut health = Health::default();
+        match self.read_all(&mut health).await {
+            Ok(()) => {}
+            Err(error) if super::is_damage(&error) => health.faults.push(error.to_string()),
+            Err(error) => return Err(self.fault.at("check the database", error)),
+        }
+        Ok(health)
+    }
+
+    async fn read_all(&mut self, health: &mut Health) -> Result<(), sqlx::Error> {
+        let connection = &mut self.connection;
+        let number = async |connection: &mut SqliteConnection, pragma: &'static str| {
+            let number: i64 = sqlx::query_scalar(pragma).fetch_one(connection).await?;
+            Ok::<_, sqlx::Error>(number.cast_unsigned())
+        };
+        let page = number(connection, "PRAGMA page_size").await?;
+        health.bytes = page * number(connection, "PRAGMA page_count").await?;
+        health.free_bytes = page * number(connection, "PRAGMA freelist_count").await?;
+        let verdicts = sqlx::query_scalar("PRAGMA integrity_check(100)");
+        let verdicts: Vec<String> = verdicts.fetch_all(&mut *connection).await?;
+        health.faults.extend(verdicts.into_iter().filter(|verdict| verdict != "ok"));
+        identity::check(connection).await?;
+        health.revision = revision(connection).await?;
+        let mut rows = std::pin::pin!(rows(connection));
+        while let Some((key, revision, value)) = rows.try_next().await? {
+            health.objects += 1;
+            health.sealed += u64::from(value.first() == Some(&super::seal::MARK));
+            let json = opened(self.seal.as_ref(), &key, revision, value).map_err(|error| error.to_string());
+            let fault = match json {
+                Err(why) => Some(why),
+                Ok(_) if revision > health.revision => Some(format!("{key} is newer than the whole")),
+                Ok(json) => serde_json::from_slice::<serde::de::IgnoredAny>(&json)
+                    .err()
+                    .map(|why| format!("{key} is no JSON: {why}")),
+            };
+            if health.faults.len() < MAX_FAULTS {
+                health.faults.extend(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every object, in the order of (collection, namespace, name); what was sealed is opened.
+    pub fn objects(&mut self) -> impl Stream<Item = Result<Object, StoreError>> + Send {
+        let (fault, seal) = (&self.fault, self.seal.as_ref());
+        rows(&mut self.connection).map(move |row| {
+            let read = row.and_then(|(key, revision, value)| {
+                let json = Bytes::from(opened(seal, &key, revision, value)?);
+                Ok(Object { key, revision, json })
+            });
+            read.map_err(|error| fault.at("read an object", error))
+        })
+    }
+}
+
+fn rows(
+    connection: &mut SqliteConnection,
+) -> impl Stream<Item = Result<(Key, u64, Vec<u8>), sqlx::Error>> + Send {
+    let query = sqlx::query(
+        "SELECT resource, namespace, name, revision, value FROM objects ORDER BY resource, namespace, name",
+    );
+    query.fetch(connection).and_then(async |row| {
+        let text = |column: usize| row.try_get::<String, _>(column);
+        let key = Key::new(Resource::named(&text(0)?), text(1)?, text(2)?);
+        Ok((key, row.try_get::<i64, _>(3)?.cast_unsigned(), row.try_get(4)?))
+    })
+}

@@ -1,0 +1,207 @@
+//! Sealing: objects of some collections lie on the disk encrypted, each bound to its place and revision, so that a copy of the
+//! file shows no Secret and a row put elsewhere is noticed.
+//!
+//! A sealed value is `0x01`, four bytes that name the key, a nonce of twelve bytes, and what AES-256-GCM made of the JSON; a JSON
+//! object never begins with `0x01`. The key file has one key of 32 bytes in base64 a line; `#` begins a comment. The first key
+//! seals, all of them open: a key is changed by writing a new one above the old.
+//!
+//! Source: RFC 5116 (`AEAD_AES_256_GCM`); NIST SP 800-38D for how often a key may be used with random nonces (2^32).
+
+use std::{
+    fmt, fs,
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use ring::{
+    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    digest::{SHA256, digest},
+    rand::{SecureRandom, SystemRandom},
+};
+
+use crate::store::{Key, Resource};
+
+/// The first byte of a sealed value.
+pub(super) const MARK: u8 = 1;
+const NAME_LEN: usize = 4;
+const HEAD_LEN: usize = 1 + NAME_LEN + NONCE_LEN;
+const KEY_LEN: usize = 32;
+/// A key file with more is none.
+const MAX_FILE: u64 = 64 * 1024;
+
+/// Why a key file cannot be used, or a value not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The key file cannot be read.
+    #[error("the key file {path} cannot be read; `edge-agent db new-key {path}` makes one")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Others may read it.
+    #[error("the key file {0} may be read by others; run `chmod 600 {0}`")]
+    Open(PathBuf),
+    /// It is no key file.
+    #[error(
+        "line {line} of the key file {path} is no key of 32 bytes in base64; take the line out, or restore the file from a copy"
+    )]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+    },
+    /// No key is in it.
+    #[error("the key file {0} has no key; `edge-agent db new-key {0}` adds one")]
+    Empty(PathBuf),
+    /// A value was sealed with another key.
+    #[error(
+        "{0} was sealed with a key that is not in the key file; add that key below the others, or move the database away: the \
+         cloud sends the node's objects again"
+    )]
+    WrongKey(Key),
+    /// A value was changed, or put into another's place.
+    #[error(
+        "{0} was changed after it was sealed; move the database away: the cloud sends the node's objects again"
+    )]
+    Forged(Key),
+    /// A value is sealed, and no key is given.
+    #[error(
+        "{0} is sealed and no key is given; name the key file (database.keyFile in edgecore.yaml), or move the database away: the \
+         cloud sends the node's objects again"
+    )]
+    NotGiven(Key),
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers, without which nothing is sealed")]
+    NoRandomness,
+}
+
+/// Which collections are sealed, and with what. Cheap to clone.
+#[derive(Clone)]
+pub struct Seal(Arc<Inner>);
+
+struct Inner {
+    /// The first one seals; never empty.
+    keys: Vec<NamedKey>,
+    resources: Vec<Resource>,
+}
+
+struct NamedKey {
+    name: [u8; NAME_LEN],
+    key: LessSafeKey,
+}
+
+impl Seal {
+    /// The keys of the file at `path`, for these collections.
+    ///
+    /// # Errors
+    /// The file is missing, open to others, or no key file.
+    pub fn from_file(path: &Path, resources: Vec<Resource>) -> Result<Self, SealError> {
+        let read = |source| SealError::Read { path: path.to_owned(), source };
+        let file = fs::File::open(path).map_err(read)?;
+        if file.metadata().map_err(read)?.permissions().mode() & 0o077 != 0 {
+            return Err(SealError::Open(path.to_owned()));
+        }
+        let mut text = String::new();
+        file.take(MAX_FILE).read_to_string(&mut text).map_err(read)?;
+        let mut keys = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                let no_key = || SealError::NoKey { path: path.to_owned(), line: number + 1 };
+                keys.push(NamedKey::read(line).ok_or_else(no_key)?);
+            }
+        }
+        if keys.is_empty() {
+            return Err(SealError::Empty(path.to_owned()));
+        }
+        Ok(Self(Arc::new(Inner { keys, resources })))
+    }
+
+    /// A new key as a line of a key file.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new_key() -> Result<String, SealError> {
+        let mut key = [0; KEY_LEN];
+        SystemRandom::new().fill(&mut key).map_err(|_| SealError::NoRandomness)?;
+        Ok(STANDARD.encode(key))
+    }
+
+    /// Whether values of this collection are sealed.
+    pub(super) fn covers(&self, resource: &Resource) -> bool {
+        self.0.resources.contains(resource)
+    }
+
+    /// Whether the value is as it should be on the disk.
+    pub(super) fn is_up_to_date(&self, resource: &Resource, value: &[u8]) -> bool {
+        match value {
+            [MARK, rest @ ..] => self.covers(resource) && rest.starts_with(&self.0.keys[0].name),
+            _ => !self.covers(resource),
+        }
+    }
+
+    /// The value as it goes to the disk.
+    pub(super) fn seal(&self, key: &Key, revision: u64, json: &[u8]) -> Result<Vec<u8>, SealError> {
+        let NamedKey { name, key: secret } = &self.0.keys[0];
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| SealError::NoRandomness)?;
+        let mut value = Vec::with_capacity(HEAD_LEN + json.len() + AES_256_GCM.tag_len());
+        value.push(MARK);
+        value.extend_from_slice(name);
+        value.extend_from_slice(&nonce);
+        let mut body = json.to_vec();
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        // it fails for what is longer than any memory only
+        secret
+            .seal_in_place_append_tag(nonce, Aad::from(place(key, revision)), &mut body)
+            .map_err(|_| SealError::Forged(key.clone()))?;
+        value.append(&mut body);
+        Ok(value)
+    }
+
+    /// What was sealed.
+    pub(super) fn open(&self, key: &Key, revision: u64, mut value: Vec<u8>) -> Result<Vec<u8>, SealError> {
+        let forged = || SealError::Forged(key.clone());
+        let name = value.get(1..1 + NAME_LEN).ok_or_else(forged)?;
+        let secret = self.0.keys.iter().find(|one| one.name == name);
+        let secret = secret.ok_or_else(|| SealError::WrongKey(key.clone()))?;
+        let nonce = value.get(1 + NAME_LEN..HEAD_LEN).ok_or_else(forged)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| forged())?;
+        let mut body = value.split_off(HEAD_LEN);
+        let opened = secret.key.open_in_place(nonce, Aad::from(place(key, revision)), &mut body);
+        let length = opened.map_err(|_| forged())?.len();
+        body.truncate(length);
+        Ok(body)
+    }
+}
+
+impl NamedKey {
+    fn read(line: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(line).ok().filter(|bytes| bytes.len() == KEY_LEN)?;
+        let name = digest(&SHA256, &bytes).as_ref().first_chunk().copied()?;
+        Some(Self { name, key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).ok()?) })
+    }
+}
+
+/// What a sealed value belongs to.
+fn place(key: &Key, revision: u64) -> Vec<u8> {
+    format!("{}\0{}\0{}\0{revision}", key.resource, key.namespace, key.name).into_bytes()
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seal")
+            .field("keys", &self.0.keys.len())
+            .field("resources", &self.0.resources)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! A node on which EdgeCore has run: the agent goes on from EdgeCore's database.
+
+use std::{path::Path, sync::Arc};
+
+use agent::metamanager::take_over;
+use kubeapi::store::{MemoryStore, Store};
+use serde_json::{Value, json};
+use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
+use tests::{
+    Setup, World, eventually,
+    manifests::{config_map, pod, secret},
+    uid,
+};
+
+/// EdgeCore's database with these rows of `meta`: key, type, value.
+async fn edgecore_db(path: &Path, rows: &[(&str, &str, &Value)]) {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    let schema = "CREATE TABLE `meta` (`key` text,`type` text,`value` text,PRIMARY KEY (`key`))";
+    sqlx::query(schema).execute(&mut connection).await.unwrap();
+    for (key, kind, value) in rows {
+        let query = sqlx::query("INSERT INTO meta VALUES (?1, ?2, ?3)").bind(key).bind(kind);
+        query.bind(value.to_string()).execute(&mut connection).await.unwrap();
+    }
+    connection.close().await.unwrap();
+}
+
+/// A new store after the takeover.
+async fn taken_over(world: &World, rows: &[(&str, &str, &Value)], node: &str) -> Arc<dyn Store> {
+    let path = world.directory().join("edgecore.db");
+    edgecore_db(&path, rows).await;
+    let store: Arc<dyn Store> = MemoryStore::new();
+    take_over(&path, &store, node).await.unwrap();
+    store
+}
+
+#[tokio::test]
+async fn its_pods_start_from_disk_without_the_cloud() {
+    let mut world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    world.until_ready().await;
+    let settings = world.apply(&config_map("settings", json!({"mode": "fast"}))).await.get().await;
+    let password = world.apply(&secret("password", json!({"p": "open sesame"}))).await.get().await;
+    world.nodes[0].stop().await;
+    let mut manifest = pod("web", Some("edge-1"));
+    manifest["spec"]["volumes"] = json!([
+        {"name": "c", "configMap": {"name": "settings"}}, {"name": "s", "secret": {"secretName": "password"}},
+    ]);
+    manifest["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "c", "mountPath": "/c"}, {"name": "s", "mountPath": "/s"}]);
+    let web = world.apply(&manifest).await.get().await;
+    let node = world.node("edge-1").get().await;
+    // the one that has the ConfigMap and the Secret is EdgeCore alone
+    let rows = [
+        ("default/pod/web", "pod", &web),
+        ("default/configmap/settings", "configmap", &settings),
+        ("default/secret/password", "secret", &password),
+        ("null/node/edge-1", "node", &node),
+    ];
+    let store = taken_over(&world, &rows, "edge-1").await;
+    world.stop_cloud().await;
+    assert!(world.running(0).is_empty());
+    world.nodes[0].start_on(store).await.unwrap();
+    eventually("the pod runs", async || {
+        if world.running(0).keys().any(|place| place.0 == uid(&web)) { Ok(()) } else { Err(world.running(0)) }
+    })
+    .await;
+    world.until_file(0, &web, "/c/mode", "fast").await;
+    world.until_file(0, &web, "/s/p", "open sesame").await;
+
+    world.start_cloud().await;
+    let seen = world.pod("web").until("running", tests::runs).await;
+    assert_eq!(uid(&seen), uid(&web));
+}
+
+#[tokio::test]
+async fn its_containers_are_not_restarted() {
+    let mut world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    let web = world.run(&pod("web", Some("edge-1"))).await;
+    let node = world.node("edge-1").get().await;
+    let ids = world.running(0);
+    world.nodes[0].stop().await;
+    let rows = [("default/pod/web", "pod", &web), ("null/node/edge-1", "node", &node)];
+    let store = taken_over(&world, &rows, "edge-1").await;
+    world.nodes[0].start_on(store).await.unwrap();
+    world.run(&pod("fence", Some("edge-1"))).await;
+    world.pod("fence").delete(None).await;
+    world.pod("fence").until_gone().await;
+    assert_eq!(world.running(0), ids);
+}
