@@ -58,19 +58,18 @@ impl Task {
         let Self { config, dirs, progress } = self;
         let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
-        let progress = Arc::new(progress);
+        let (progress, background) = (Arc::new(progress), TaskTracker::new());
         let machine = node::Machine::read(&dirs.root);
         let addresses = node::addresses(&config.node.addresses, &config.node_name);
-        let background = TaskTracker::new();
         let (recorder, occurrences) = events::recorder();
         let events = if config.report_events { recorder } else { Recorder::none() };
         let told = events::run(config.client.clone(), config.node_name.clone(), occurrences);
         let (reader, writer) = reflector::store::<Pod>();
         let allocatable = resources::allocatable(&machine, &config.node);
         let pressure = Pressure::none();
+        let root = dirs.root.clone();
         let signals = config.signals.clone();
-        let signals =
-            signals.unwrap_or_else(|| Arc::new(pressure::Machine::new(runtime.clone(), dirs.root.clone())));
+        let signals = signals.unwrap_or_else(|| Arc::new(pressure::Machine::new(runtime.clone(), root)));
         let limits = resources::as_limits(&allocatable);
         let context = Arc::new(Context {
             client: config.client.clone(),
