@@ -25,6 +25,8 @@ pub struct Limits {
     pub keepalive: Duration,
     /// One message that cannot be written in this time ends the session.
     pub write: Duration,
+    /// A message that is not acknowledged in this time is sent again.
+    pub acknowledgement: Duration,
     /// TLS handshake and upgrade.
     pub handshake: Duration,
     /// Largest message accepted, bytes.
@@ -39,6 +41,7 @@ impl Default for Limits {
         Self {
             keepalive: Duration::from_secs(30),
             write: Duration::from_secs(30),
+            acknowledgement: Duration::from_secs(5),
             handshake: Duration::from_secs(30),
             max_message: wire::json::DEFAULT_LIMIT,
             nodes: 500,

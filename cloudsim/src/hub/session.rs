@@ -91,7 +91,7 @@ async fn serve(
         node,
         shared,
         writer,
-        lane: AckLane::default(),
+        lane: AckLane::new(shared.limits.acknowledgement),
         synced,
         todo,
         looked: false,
