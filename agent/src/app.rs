@@ -8,7 +8,7 @@
 //! | channel | between | bound | full | closed |
 //! |---|---|---|---|---|
 //! | inbox | edgehub → metamanager | 64 messages | the socket is not read: TCP pushes back | edgehub has ended |
-//! | outbox | all → edgehub | 64 messages | senders wait | senders are told that the cloud is not connected |
+//! | lanes | all → edgehub | 64 messages each | senders wait; events are dropped | senders are told that the cloud is not connected |
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
 //! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
@@ -31,7 +31,7 @@ use tracing::warn;
 use crate::{
     config::{Config, Host, Transport},
     edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
-    edgehub::{self, Link},
+    edgehub::{self, Link, Proxy, ProxyError, Traffic},
     metamanager::{self, MetaManager},
     rt::{Ended, Supervisor},
 };
@@ -47,6 +47,9 @@ pub enum Error {
         "modules.edgeHub.quic is enabled, and this version speaks WebSocket only; enable modules.edgeHub.websocket instead"
     )]
     Quic,
+    /// The proxy of the environment cannot be used.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The runtime's endpoint is none.
     #[error("{0} is no endpoint of a container runtime; write unix:///path/to/socket")]
     RuntimeEndpoint(String),
@@ -149,6 +152,7 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
 #[derive(Debug)]
 pub struct App {
     link: watch::Receiver<Link>,
+    traffic: Traffic,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -157,7 +161,7 @@ impl App {
     /// Builds and starts all rooms; they end with `shutdown`.
     pub fn start(config: &Config, parts: Parts, shutdown: CancellationToken) -> Result<Self, Error> {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
-        let link = hub.link();
+        let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
         let (meta, meta_task) =
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
@@ -174,12 +178,17 @@ impl App {
         });
         let stop = shutdown.clone();
         supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
-        Ok(Self { link, supervisor, shutdown })
+        Ok(Self { link, traffic, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
     pub fn link(&self) -> watch::Receiver<Link> {
         self.link.clone()
+    }
+
+    /// What goes to the cloud and comes from it.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
     }
 
     /// Runs until shutdown, or until a part gives up.
@@ -190,19 +199,23 @@ impl App {
 
 fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     let hub = &config.edge_hub;
-    let Transport::WebSocket(endpoint) = &hub.transport else { return Err(Error::Quic) };
+    if hub.transport == Transport::Quic {
+        return Err(Error::Quic);
+    }
     Ok(edgehub::Config {
         node_name: config.node.name.clone(),
-        websocket: endpoint.server.to_string(),
-        http_server: hub.http_server.clone(),
+        servers: hub.servers.clone(),
+        http_servers: hub.http_servers.clone(),
+        proxy: Proxy::from_environment(|name| std::env::var(name).ok())?,
         token: hub.token.clone(),
         project_id: hub.project_id.clone(),
         ca_file: hub.tls.ca.clone(),
         cert_file: hub.tls.cert.clone(),
         key_file: hub.tls.key.clone(),
+        rotate_certificates: hub.rotate_certificates,
         heartbeat: hub.heartbeat,
-        handshake_timeout: endpoint.handshake_timeout,
-        write_deadline: endpoint.write_deadline,
+        handshake_timeout: hub.handshake_timeout,
+        write_deadline: hub.write_deadline,
         qps: hub.qps,
         burst: hub.burst,
         max_message: wire::json::DEFAULT_LIMIT,

@@ -105,6 +105,11 @@ impl World {
 
     /// A node of this cloud whose agent does not run yet.
     pub async fn prepare(&self, name: &str, setup: &Setup) -> HollowNode {
+        self.prepare_at(self.addresses, name, setup).await
+    }
+
+    /// The same, of a node that reaches the cloud at other addresses.
+    pub async fn prepare_at(&self, addresses: Addresses, name: &str, setup: &Setup) -> HollowNode {
         let directory = self.directory.path().join("nodes");
         // tests are not about the rate
         let (lease, server) = (setup.lease, setup.server);
@@ -113,7 +118,7 @@ impl World {
         let options =
             fleet::Options { lease, server, edged, signals, qps: 0, ..fleet::Options::new(0, directory) };
         let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
-        HollowNode::prepare(name, self.addresses, token, &options).await.expect("a node's directory")
+        HollowNode::prepare(name, addresses, token, &options).await.expect("a node's directory")
     }
 
     /// The cloud.

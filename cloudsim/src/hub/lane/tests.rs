@@ -80,9 +80,5 @@ fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     }
     assert_eq!(sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(), Some("b@Some(2)"));
     assert!(lane.acknowledged("b@Some(2)").is_some());
-    assert_eq!(
-        sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(),
-        Some("a@Some(1)"),
-        "and comes back"
-    );
+    assert_eq!(sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
 }
