@@ -167,7 +167,8 @@ impl App {
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
-            let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime, parts.signals)?)?;
+            let edged = edged_config(config, &meta, parts.runtime, parts.signals, traffic.clone())?;
+            let (_, edged_task) = edged::new(edged)?;
             let stop = shutdown.clone();
             supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
         }
@@ -227,6 +228,7 @@ fn edged_config(
     meta: &MetaManager,
     runtime: Channel,
     signals: Option<Arc<dyn Signals>>,
+    traffic: Traffic,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let ip = match &node.interface {
@@ -281,6 +283,7 @@ fn edged_config(
             pulls: pods.parallel_image_pulls,
             ..SyncConfig::default()
         },
+        traffic,
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
         groups: pods.groups.clone(),

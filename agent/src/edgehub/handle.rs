@@ -99,13 +99,15 @@ impl EdgeHub {
         if !self.is_up() {
             return Err(Unreachable::Offline);
         }
-        Ok(match self.queue.offer(message) {
+        let full = match self.queue.offer(message) {
             Offered::Taken => None,
             Offered::Instead(id) => {
                 self.waiters.supersede(&id);
                 None
             }
             Offered::Full(message) => Some(message),
-        })
+        };
+        // it may have come after the queue was emptied for the end of the connection: the next one begins by emptying it
+        if self.is_up() { Ok(full) } else { Err(Unreachable::Offline) }
     }
 }
