@@ -29,7 +29,7 @@ use tower::service_fn;
 use tracing::warn;
 
 use crate::{
-    config::{Config, Host, Transport},
+    config::{Config, Host},
     edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     metamanager::{self, MetaManager},
@@ -42,11 +42,6 @@ const DATABASE: &str = "outrigger.db";
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// QUIC is asked for.
-    #[error(
-        "modules.edgeHub.quic is enabled, and this version speaks WebSocket only; enable modules.edgeHub.websocket instead"
-    )]
-    Quic,
     /// The proxy of the environment cannot be used.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -200,11 +195,9 @@ impl App {
 
 fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     let hub = &config.edge_hub;
-    if hub.transport == Transport::Quic {
-        return Err(Error::Quic);
-    }
     Ok(edgehub::Config {
         node_name: config.node.name.clone(),
+        transport: hub.transport,
         servers: hub.servers.clone(),
         http_servers: hub.http_servers.clone(),
         proxy: Proxy::from_environment(|name| std::env::var(name).ok())?,

@@ -37,6 +37,8 @@ pub struct Setup {
     pub limits: Limits,
     /// Where the node serves health and metrics; only one node at a time can.
     pub server: Option<SocketAddr>,
+    /// Whether the cloud serves QUIC, too.
+    pub quic: bool,
     /// What nodes join with; the cloud's own token unless it is given.
     pub token: Option<String>,
     /// Settings of `modules.edged` laid over the node's own.
@@ -56,6 +58,7 @@ impl Default for Setup {
             lease_grace: lease,
             limits: Limits::default(),
             server: None,
+            quic: false,
             token: None,
             edged: Value::Null,
             readings: None,
@@ -86,6 +89,7 @@ impl World {
             data_dir: setup.durable.then(|| directory.path().join("cloud")),
             lease_grace: setup.lease_grace,
             limits: setup.limits.clone(),
+            quic_port: setup.quic.then_some(0),
             ..Options::default().any_ports()
         };
         let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
@@ -94,6 +98,7 @@ impl World {
         options.api_port = addresses.api.port();
         options.https_port = addresses.https.port();
         options.ws_port = addresses.websocket.port();
+        options.quic_port = addresses.quic.map(|address| address.port());
         let mut world = Self { nodes: Vec::new(), cloud: Some(cloud), options, addresses, directory };
         for number in 1..=setup.nodes {
             let mut node = world.prepare(&format!("edge-{number}"), &setup).await;

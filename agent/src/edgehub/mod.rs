@@ -34,7 +34,7 @@ pub use self::{
     traffic::{Direction, Flow, Octets, Traffic},
 };
 use self::{queue::Queue, waiters::Waiters};
-use crate::config::{HostPort, Secret};
+use crate::config::{HostPort, Secret, Transport};
 
 /// Messages of the cloud that wait for MetaManager. A full queue stops reading from the socket (TCP pushes back).
 const INBOX: usize = 64;
@@ -44,6 +44,8 @@ const INBOX: usize = 64;
 pub struct Config {
     /// The node's name: certificate subject and `Node_id` header.
     pub node_name: String,
+    /// How messages travel.
+    pub transport: Transport,
     /// CloudHub's servers, at least one: each is dialled until one answers.
     pub servers: Vec<HostPort>,
     /// The HTTPS bootstrap servers, at least one: each is asked until one answers.

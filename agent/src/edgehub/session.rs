@@ -51,6 +51,10 @@ pub(super) enum Ended {
     Stalled,
     #[error("the cloud sent a malformed message")]
     Malformed(#[source] wire::json::DecodeError),
+    #[error("the cloud sent a malformed frame")]
+    Frame(#[source] wire::frame::FrameError),
+    #[error("the QUIC connection failed")]
+    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// What the parts of a session tell each other.
@@ -79,7 +83,7 @@ pub(super) async fn run(
         () = shutdown.cancelled() => Ended::Shutdown,
         ended = read(config, &mut reader, ends, &signals) => ended,
         ended = write(config, &mut writer, ends, &signals) => ended,
-        () = listen(&meter, patience, &signals, network) => Ended::Silent,
+        () = listen(meter.as_ref(), patience, &signals, network) => Ended::Silent,
     };
     if matches!(ended, Ended::Shutdown) {
         writer.close(GOODBYE).await;
@@ -149,7 +153,8 @@ async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Sign
 }
 
 /// Ends when the other end has been silent for too long.
-async fn listen(meter: &Meter, patience: Duration, signals: &Signals, network: &mut Network) {
+async fn listen(meter: Option<&Meter>, patience: Duration, signals: &Signals, network: &mut Network) {
+    let Some(meter) = meter else { return std::future::pending().await };
     let mut listening = signals.listening.subscribe();
     let mut liveness = Liveness::new(patience, Instant::now());
     loop {

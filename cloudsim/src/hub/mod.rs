@@ -1,10 +1,12 @@
-//! CloudHub: the door for nodes. WebSocket over mutual TLS; one session a node; the acknowledged lane.
+//! CloudHub: the door for nodes. WebSocket over mutual TLS, or QUIC; one session a node; the acknowledged lane.
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 
 pub mod lane;
 mod listener;
+mod quic;
 mod session;
+mod transport;
 mod upgrade;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -12,7 +14,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-pub use self::listener::{BindError, Hub};
+pub use self::{
+    listener::{BindError, Hub},
+    quic::QuicBindError,
+};
 use crate::{
     controllers::{edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,

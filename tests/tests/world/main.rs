@@ -26,6 +26,7 @@ mod offline;
 mod pods;
 mod pressure;
 mod probes;
+mod quic;
 mod raw;
 mod renewal;
 mod restarts;

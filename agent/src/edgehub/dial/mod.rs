@@ -4,6 +4,7 @@
 //! once. Attempts that were overtaken are dropped with the first success.
 
 mod proxy;
+pub(super) mod quic;
 pub(super) mod tcp;
 pub(super) mod websocket;
 
@@ -29,10 +30,12 @@ pub use self::proxy::{Proxy, ProxyError};
 use super::{
     Config, metered::Meter, network::Network, redial::Redial, traffic::Traffic, transport::Transport,
 };
-use crate::config::HostPort as Target;
+use crate::config::{HostPort as Target, Transport as Carrier};
 
 /// An attempt that hangs for twice the time that the last success took, and for no less than this, gets company.
 const HANGS: Duration = Duration::from_millis(300);
+/// … for this, where there was no success yet …
+const HANGS_AT_FIRST: Duration = Duration::from_secs(1);
 /// … and for no more than this.
 const HANGS_AT_MOST: Duration = Duration::from_secs(5);
 /// Attempts at one time; the oldest one makes room. Few enough for a small node, and enough that each has several seconds with
@@ -59,6 +62,11 @@ pub enum DialError {
     /// The upgrade failed otherwise.
     #[error("the WebSocket upgrade with {0} failed")]
     Upgrade(String, #[source] Box<tungstenite::Error>),
+    /// QUIC failed.
+    #[error(
+        "no QUIC connection to {0}; check that cloudsim listens there (--quic-port), and that UDP passes"
+    )]
+    Quic(String, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// It took too long.
     #[error("no connection to {0} within {1:?}")]
     Timeout(String, Duration),
@@ -94,7 +102,7 @@ enum Step {
 
 impl Dialler {
     pub(super) fn new(traffic: Traffic) -> Self {
-        Self { next: 0, hangs: HANGS, turn: Mutex::default(), traffic }
+        Self { next: 0, hangs: HANGS_AT_FIRST, turn: Mutex::default(), traffic }
     }
 
     /// Dials until a connection is there. Waits between attempts are `redial`'s; a change of the network ends them.
@@ -119,16 +127,31 @@ impl Dialler {
     async fn attempt(&self, config: &Config, number: usize, tls: Arc<ClientConfig>) -> Outcome {
         let begun = Instant::now();
         let server = &config.servers[number % config.servers.len().max(1)];
-        let meter = Meter::new(self.traffic.clone(), begun);
-        let connecting = websocket::connect(config, server, tls, &meter, &self.turn);
+        let connecting = self.connect(config, server, tls);
         let connected = timeout(config.handshake_timeout, connecting).await;
         let connected = connected
             .unwrap_or_else(|_| Err(DialError::Timeout(server.to_string(), config.handshake_timeout)));
-        let dialled = connected.map(|socket| {
-            meter.alive();
-            Dialled { transport: Transport::websocket(socket, meter), server: server.clone() }
-        });
-        (number, begun, dialled)
+        (number, begun, connected.map(|transport| Dialled { transport, server: server.clone() }))
+    }
+
+    async fn connect(
+        &self,
+        config: &Config,
+        server: &Target,
+        tls: Arc<ClientConfig>,
+    ) -> Result<Transport, DialError> {
+        match config.transport {
+            Carrier::WebSocket => {
+                let meter = Meter::new(self.traffic.clone(), Instant::now());
+                let socket = websocket::connect(config, server, tls, &meter, &self.turn).await?;
+                meter.alive();
+                Ok(Transport::websocket(socket, meter))
+            }
+            Carrier::Quic => {
+                let stream = quic::connect(config, server, tls, self.traffic.clone(), &self.turn).await?;
+                Ok(Transport::quic(stream, config.max_message))
+            }
+        }
     }
 }
 
