@@ -137,7 +137,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The stream holds something else; it cannot be read on.
-    pub fn next(&mut self) -> Result<Option<(Message, usize)>, FrameError> {
+    pub fn take(&mut self) -> Result<Option<(Message, usize)>, FrameError> {
         let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let [a, b, c, d, kind, _, sizes @ ..] = *head;
         if [a, b, c, d] != VERSION || kind != MESSAGE {

@@ -70,7 +70,7 @@ impl Reader {
                 Ok((message, bytes.len()))
             }
             Self::Quic(stream, decoder) => loop {
-                if let Some(read) = decoder.next().map_err(Ended::Frame)? {
+                if let Some(read) = decoder.take().map_err(Ended::Frame)? {
                     return Ok(read);
                 }
                 match stream.read_chunk(PORTION, true).await {

@@ -114,7 +114,7 @@ async fn welcome(incoming: Incoming, limit: usize) -> Result<(String, (Reader, W
     let (mut answer, mut greeting) = connection.accept_bi().await?;
     let mut decoder = Decoder::new(GREETING);
     let hello = loop {
-        if let Some((hello, _)) = decoder.next()? {
+        if let Some((hello, _)) = decoder.take()? {
             break hello;
         }
         match greeting.read_chunk(PORTION, true).await? {

@@ -61,7 +61,7 @@ impl Reader {
                 wire::json::decode(&bytes, *limit).map(Some).map_err(Ended::Malformed)
             }
             Self::Quic(stream, decoder) => loop {
-                if let Some((message, _)) = decoder.next().map_err(Ended::Frame)? {
+                if let Some((message, _)) = decoder.take().map_err(Ended::Frame)? {
                     return Ok(Some(message));
                 }
                 match stream.read_chunk(PORTION, true).await {

@@ -8,7 +8,7 @@ use crate::{ResourceType, Upstream};
 fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, FrameError> {
     let mut decoder = Decoder::new(LIMIT);
     decoder.push(bytes);
-    decoder.next()
+    decoder.take()
 }
 
 fn message(content: Value) -> Message {
@@ -54,7 +54,7 @@ fn portions_do_not_matter() {
         let (mut decoder, mut got) = (Decoder::new(LIMIT), Vec::new());
         for bytes in stream.chunks(portion) {
             decoder.push(bytes);
-            while let Some((message, _)) = decoder.next().unwrap() {
+            while let Some((message, _)) = decoder.take().unwrap() {
                 got.push(message);
             }
         }
@@ -66,7 +66,7 @@ fn portions_do_not_matter() {
 fn the_limit_holds_before_the_message_is_there() {
     let mut decoder = Decoder::new(100);
     decoder.push(&[1, 1, 1, 0, 1, 0, 0, 0, 0, 101]);
-    assert!(matches!(decoder.next(), Err(FrameError::TooLarge { size: 101, limit: 100 })));
+    assert!(matches!(decoder.take(), Err(FrameError::TooLarge { size: 101, limit: 100 })));
     assert!(matches!(decode(&[1, 1, 1, 0, 1, 0, 255, 255, 255, 255]), Err(FrameError::TooLarge { .. })));
 }
 

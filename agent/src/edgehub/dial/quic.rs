@@ -22,10 +22,11 @@ use crate::edgehub::{
     traffic::{Direction, Traffic},
 };
 
-/// A connection on which nothing was heard for so long is dead.
-const SILENCE: VarInt = VarInt::from_u32(3_000);
+/// A connection on which nothing was heard for so long is dead. QUIC counts from the first packet that was sent after the last
+/// one that came, so that together with the time until that packet it makes three seconds.
+const SILENCE: VarInt = VarInt::from_u32(2_000);
 /// A connection on which nothing is said is kept alive so often.
-const KEEP_ALIVE: Duration = Duration::from_millis(1_500);
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// The answer to the greeting.
 const ANSWER: usize = 4 * 1024;
 /// Bytes read at one time.
@@ -114,7 +115,7 @@ async fn greet(config: &Config, connection: &Connection) -> Result<Message, Fail
     send.write_all(&frame::encode(&Message::new(route, who, now_ms()))).await?;
     let mut decoder = Decoder::new(ANSWER);
     loop {
-        if let Some((answer, _)) = decoder.next()? {
+        if let Some((answer, _)) = decoder.take()? {
             return Ok(answer);
         }
         match receive.read_chunk(PORTION, true).await? {
