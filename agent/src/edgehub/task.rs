@@ -84,7 +84,7 @@ impl Hub {
                         () = shutdown.cancelled() => break,
                         dialled = self.dialler.dial(config, &tls, &mut self.redial, &mut self.network) => dialled,
                         // cancel-safe: a certificate that is not taken is asked for again
-                        renewed = renewal.next(config, &identity) => {
+                        renewed = renewal.after_expiry(config, &identity) => {
                             identity = renewed;
                             renewal = Renewal::new(&identity);
                             kept(enroll::keep(config, &identity));

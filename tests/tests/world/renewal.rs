@@ -59,7 +59,7 @@ async fn a_certificate_near_its_end_is_renewed_without_a_moment_offline() {
         }
     };
     within("a connection with the new certificate", replaced).await;
-    assert_eq!(seen, [Link::Up(1), Link::Up(2)], "the old link stands until there is the new one");
+    assert!(!seen.contains(&Link::Down), "the old link stands until there is the new one: {seen:?}");
     until_renewed(&directory).await;
     let mode = fs::metadata(directory.join("node.key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -36,6 +36,18 @@ impl Renewal {
         Self { due, backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT), failed: false }
     }
 
+    /// The new certificate, once the old one is good for no connection.
+    pub(in crate::edgehub) async fn after_expiry(
+        &mut self,
+        config: &Config,
+        identity: &Identity,
+    ) -> Identity {
+        while let Ok(left) = identity.validity.1.duration_since(SystemTime::now()) {
+            sleep(left.min(LOOK)).await;
+        }
+        self.next(config, identity).await
+    }
+
     /// The new certificate, when it is time and the cloud gives one. For ever, where certificates are not renewed.
     /// Called again, it waits a little: what it gave before was of no use. Cancel-safe: a failure is remembered.
     pub(in crate::edgehub) async fn next(&mut self, config: &Config, identity: &Identity) -> Identity {
