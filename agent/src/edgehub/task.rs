@@ -97,6 +97,9 @@ impl Hub {
                 identity = renewed;
                 renewal = Renewal::new(&identity);
                 ready = Some(dialled);
+            } else {
+                // nodes that were cut off at one instant do not dial at one instant
+                self.pause(shutdown).await;
             }
         }
         Ok(())
@@ -117,13 +120,18 @@ impl Hub {
                 }
                 Err(error) => return Err(error.into()),
             }
-            let pause = self.redial.wait(rand::random(), Instant::now());
-            tokio::select! {
-                // cancel-safe: all hold no data
-                () = shutdown.cancelled() => return Ok(None),
-                () = tokio::time::sleep(pause) => {}
-                () = self.network.changed() => self.redial.hope(),
-            }
+            self.pause(shutdown).await;
+        }
+    }
+
+    /// The wait before the next try, which a changed network ends.
+    async fn pause(&mut self, shutdown: &CancellationToken) {
+        let pause = self.redial.wait(rand::random(), Instant::now());
+        tokio::select! {
+            // cancel-safe: all hold no data
+            () = shutdown.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+            () = self.network.changed() => self.redial.hope(),
         }
     }
 
