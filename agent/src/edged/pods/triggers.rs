@@ -21,7 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{Context, Trigger};
 use crate::edged::{
-    Progress,
+    Progress, plan,
     references::{self, Reference},
 };
 
@@ -108,6 +108,8 @@ fn fingerprint(pod: &Pod) -> Option<u64> {
     let meta = &pod.metadata;
     (&meta.uid, &meta.labels, &meta.annotations, meta.deletion_grace_period_seconds).hash(&mut hasher);
     meta.deletion_timestamp.as_ref().map(|at| at.0.as_nanosecond()).hash(&mut hasher);
+    // a limit on its time is known only when its status says when it began
+    plan::deadline(pod).map(|at| at.as_nanosecond()).hash(&mut hasher);
     serde_json::to_vec(&pod.spec).ok()?.hash(&mut hasher);
     Some(hasher.finish())
 }

@@ -16,7 +16,7 @@ use nix::{
     sys::socket::{AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, socket},
 };
 use tokio::{net::UnixDatagram, sync::watch, time::sleep};
-use tracing::{debug, warn};
+use tracing::{trace, warn};
 
 /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR`, `RTMGRP_IPV6_ROUTE` of `linux/rtnetlink.h`.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
@@ -72,7 +72,7 @@ impl Watcher {
             };
             if matters {
                 sleep(SETTLE).await;
-                debug!("the network has changed");
+                trace!("the network has changed");
                 self.hints.send_modify(|count| *count += 1);
             }
         }

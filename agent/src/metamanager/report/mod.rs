@@ -87,12 +87,20 @@ impl Reporter {
         let mut record_changes = self.desired.watch(&records, revision)?;
         let mut node_changes = self.desired.watch(&nodes, revision)?;
         let mut link = self.hub.link();
+        let mut seen = *link.borrow_and_update();
         let mut waiting = self.everything().await?;
         let mut under_way = FuturesUnordered::new();
         let mut later = FuturesUnordered::new();
         let mut busy: HashSet<Key> = HashSet::new();
         loop {
-            let online = *link.borrow_and_update() != Link::Down;
+            let now = *link.borrow_and_update();
+            let online = now != Link::Down;
+            // compared, not only heard of: a link that is down for a moment is up again before anybody looks
+            if now != seen && online {
+                // the cloud may have forgotten, or thought this node dead
+                waiting.extend(self.everything().await?);
+            }
+            seen = now;
             while online && busy.len() < AT_ONCE {
                 let Some(key) = waiting.iter().find(|key| !busy.contains(*key)).cloned() else { break };
                 waiting.remove(&key);
@@ -118,15 +126,7 @@ impl Reporter {
                 // cancel-safe, as above
                 Some(key) = later.next() => { waiting.insert(key); }
                 // cancel-safe: the state is read at the head of the loop
-                changed = link.changed() => {
-                    if changed.is_err() {
-                        return Ok(());
-                    }
-                    if is_up(&link) {
-                        // the cloud may have forgotten, or thought this node dead
-                        waiting.extend(self.everything().await?);
-                    }
-                }
+                changed = link.changed() => if changed.is_err() { return Ok(()) },
             }
         }
     }
@@ -190,10 +190,6 @@ fn outcome(answer: Answer) -> Result<(), serde_json::Value> {
         Answer::Failed(status) => Err(status),
         Answer::Done | Answer::Found(_) => Ok(()),
     }
-}
-
-fn is_up(link: &watch::Receiver<Link>) -> bool {
-    *link.borrow() != Link::Down
 }
 
 async fn changed(watch: &mut Watch) -> Result<Key, StoreError> {
