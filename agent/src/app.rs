@@ -32,12 +32,14 @@ use crate::{
     config::{Config, Host, Transport},
     edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link},
-    metamanager::{self, MetaManager},
+    metamanager::{self, Listening, MetaManager, MetaServer, MetaServerConfig},
     rt::{Ended, Supervisor},
 };
 
 /// The file of the store, beside EdgeCore's own database, whose form is another.
 const DATABASE: &str = "outrigger.db";
+/// The file of MetaServer's copies, which can be lost.
+const COPIES: &str = "metaserver.db";
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +67,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// MetaServer has no store for its copies.
+    #[error("MetaServer is enabled and was given no store for its copies; give one, or disable it")]
+    NoCopies,
     /// The store cannot be opened.
     #[error("what the cloud said cannot be read")]
     Store(#[from] StoreError),
@@ -88,6 +93,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// What there is of memory, disks and process ids; `None`: what this machine has.
     pub signals: Option<Arc<dyn Signals>>,
+    /// Where MetaServer keeps its copies; needed where it is enabled, and not used where it is not.
+    pub copies: Option<Arc<dyn Store>>,
 }
 
 impl Parts {
@@ -99,7 +106,14 @@ impl Parts {
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
         let store = open(config, &path).await?;
-        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store, signals: None })
+        let copies: Option<Arc<dyn Store>> = match config.meta_manager.meta_server {
+            Some(_) => {
+                let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
+                Some(SqliteStore::open_or_begin_anew(&path.with_file_name(COPIES), options).await?.store)
+            }
+            None => None,
+        };
+        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store, signals: None, copies })
     }
 }
 
@@ -149,6 +163,7 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
 #[derive(Debug)]
 pub struct App {
     link: watch::Receiver<Link>,
+    meta_server: Option<Listening>,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -159,8 +174,10 @@ impl App {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
         let link = hub.link();
         let node_name = config.node.name.clone();
-        let (meta, meta_task) =
-            metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
+        let server = meta_server_config(config, parts.copies)?;
+        let (meta, meta_task, meta_server) =
+            metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound, server });
+        let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
             let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime, parts.signals)?)?;
@@ -172,9 +189,13 @@ impl App {
             meta_task.run(stop).await;
             Ok(())
         });
+        if let Some(meta_server) = meta_server {
+            let stop = shutdown.clone();
+            supervisor.spawn("metaserver", async move { Ok(meta_server.run(stop).await?) });
+        }
         let stop = shutdown.clone();
         supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
-        Ok(Self { link, supervisor, shutdown })
+        Ok(Self { link, meta_server: listening, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
@@ -182,10 +203,24 @@ impl App {
         self.link.clone()
     }
 
+    /// Where MetaServer listens, once it does; `None` where there is none.
+    pub fn meta_server(&self) -> Option<Listening> {
+        self.meta_server.clone()
+    }
+
     /// Runs until shutdown, or until a part gives up.
     pub async fn run(self) -> Result<(), Error> {
         Ok(self.supervisor.run(self.shutdown).await?)
     }
+}
+
+fn meta_server_config(
+    config: &Config,
+    copies: Option<Arc<dyn Store>>,
+) -> Result<Option<MetaServerConfig>, Error> {
+    let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
+    let copies = copies.ok_or(Error::NoCopies)?;
+    Ok(Some(MetaServerConfig { address: server.server, copies }))
 }
 
 fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {

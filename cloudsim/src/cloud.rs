@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     controllers::{
-        binder, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle,
+        binder, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle,
         sync::SyncRecords,
     },
     enrolment::Enrolment,
@@ -176,9 +176,9 @@ impl Cloud {
         let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
         let records = SyncRecords::new(client.clone());
         let tls = pki::hub_tls(pki.server())?;
-        let hub =
-            Hub::bind(at(options.ws_port), tls, edge.clone(), records, mailboxes, options.limits.clone())
-                .await?;
+        let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()));
+        let hub = Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone());
+        let hub = hub.await?;
         let addresses = Addresses {
             api: api_server.local_addr(),
             https: https.local_addr(),

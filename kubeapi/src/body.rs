@@ -34,6 +34,14 @@ where
     }
 }
 
+/// An object that came in, as JSON, YAML or protobuf, for services that take requests before the API does.
+///
+/// # Errors
+/// The answer to give: 400 or 415.
+pub fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, Response<Body>> {
+    parse(headers, body).map_err(|error| crate::service::refusal(&error))
+}
+
 /// An object that came in, as JSON, YAML or protobuf.
 pub(crate) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Value, StatusError> {
     let value = match media_type(headers) {

@@ -40,7 +40,7 @@ mod validate;
 mod verbs;
 
 pub use api::{Api, Builder, Rules};
-pub use body::{Body, BoxError};
+pub use body::{Body, BoxError, object_of};
 pub use client::client_of;
 pub use identity::Identity;
 pub use manifest::complete_pod;

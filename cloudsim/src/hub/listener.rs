@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::{Limits, Sessions, Shared, session, upgrade};
 use crate::{
-    controllers::{edge::Edge, sync::SyncRecords},
+    controllers::{dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,
 };
 
@@ -42,7 +42,7 @@ impl Hub {
     pub async fn bind(
         address: SocketAddr,
         tls: ServerConfig,
-        edge: Edge,
+        (edge, dynamic): (Edge, Dynamic),
         records: SyncRecords,
         mailboxes: Mailboxes,
         limits: Limits,
@@ -55,7 +55,7 @@ impl Hub {
             listener,
             address,
             tls,
-            shared: Shared { edge, records, mailboxes, limits, sessions: Sessions::default() },
+            shared: Shared { edge, dynamic, records, mailboxes, limits, sessions: Sessions::default() },
         })
     }
 

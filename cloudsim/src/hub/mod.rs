@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::listener::{BindError, Hub};
 use crate::{
-    controllers::{edge::Edge, sync::SyncRecords},
+    controllers::{dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,
 };
 
@@ -50,6 +50,7 @@ impl Default for Limits {
 #[derive(Clone)]
 struct Shared {
     edge: Edge,
+    dynamic: Dynamic,
     records: SyncRecords,
     mailboxes: Mailboxes,
     limits: Limits,
