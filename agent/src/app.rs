@@ -15,6 +15,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -32,7 +33,7 @@ use crate::{
     config::{Config, Host, Transport},
     edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link},
-    metamanager::{self, Listening, MetaManager, MetaServer, MetaServerConfig},
+    metamanager::{self, Guard, Listening, MetaManager, MetaServer, MetaServerConfig, TokenRules},
     rt::{Ended, Supervisor},
 };
 
@@ -40,6 +41,9 @@ use crate::{
 const DATABASE: &str = "outrigger.db";
 /// The file of MetaServer's copies, which can be lost.
 const COPIES: &str = "metaserver.db";
+
+/// The feature gate that has MetaServer ask who calls.
+const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +71,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// MetaServer would be open to the network.
+    #[error(
+        "modules.metaManager.metaServer.server is {0}, which others than this node's own programs reach; set \
+         featureGates.requireAuthorization to true, or choose a loopback address"
+    )]
+    OpenMetaServer(SocketAddr),
     /// MetaServer has no store for its copies.
     #[error("MetaServer is enabled and was given no store for its copies; give one, or disable it")]
     NoCopies,
@@ -220,7 +230,20 @@ fn meta_server_config(
 ) -> Result<Option<MetaServerConfig>, Error> {
     let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
     let copies = copies.ok_or(Error::NoCopies)?;
-    Ok(Some(MetaServerConfig { address: server.server, copies }))
+    let is_guarded = config.feature_gates.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default();
+    if !is_guarded && !server.server.ip().is_loopback() {
+        return Err(Error::OpenMetaServer(server.server));
+    }
+    let guard = is_guarded.then(|| Guard {
+        pods_address: server.dummy_server,
+        tls: server.tls.clone(),
+        tokens: TokenRules {
+            issuers: server.issuers.clone(),
+            audiences: server.audiences.clone(),
+            key_files: server.key_files.clone(),
+        },
+    });
+    Ok(Some(MetaServerConfig { address: server.server, copies, guard }))
 }
 
 fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {

@@ -1,5 +1,6 @@
 //! The one reader of the cloud's messages: store, then acknowledge.
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 use wire::{Answer, Down, Downstream, Message, Source, lane::needs_ack};
@@ -8,7 +9,7 @@ use super::{
     desired::{Desired, Put, Refused},
     now_ms,
     report::Reporter,
-    server::Told,
+    server::{Told, service_object},
     whole::Judge,
 };
 use crate::edgehub::{EdgeHub, Inbound};
@@ -22,6 +23,8 @@ pub struct Task {
     judge: Judge,
     /// Takes what the dynamic controller says; `None` where nobody has asked it.
     told: Option<Told>,
+    /// The service by which pods find the API.
+    service: Option<Value>,
 }
 
 impl std::fmt::Debug for Task {
@@ -36,14 +39,17 @@ impl Task {
         hub: EdgeHub,
         desired: Desired,
         (reporter, judge): (Reporter, Judge),
-        told: Option<Told>,
+        (told, service): (Option<Told>, Option<Value>),
     ) -> Self {
-        Self { inbound, hub, desired, reporter, judge, told }
+        Self { inbound, hub, desired, reporter, judge, told, service }
     }
 
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { mut inbound, hub, desired, reporter, judge, told } = self;
+        let Self { mut inbound, hub, desired, reporter, judge, told, service } = self;
+        if let Err(error) = desired.set(&service_object::key(), service).await {
+            warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
+        }
         let receive = async {
             while let Some(message) = inbound.next().await {
                 receive(&desired, told.as_ref(), &hub, message).await;

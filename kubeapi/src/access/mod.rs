@@ -21,6 +21,7 @@ mod tokens;
 pub(crate) use aggregate::refresh as aggregate;
 pub(crate) use escalation::check as check_escalation;
 pub(crate) use policy::{Policy, ready};
+pub use rules::rule_allows;
 pub(crate) use review::{Review, answer as review};
 
 /// The group of the nodes, who have CloudHub and no business here.

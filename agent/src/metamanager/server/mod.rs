@@ -6,6 +6,7 @@
 //!
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
+mod access;
 mod ask;
 mod copies;
 mod feed;
@@ -16,7 +17,9 @@ mod query;
 mod read;
 mod route;
 mod service;
+pub(super) mod service_object;
 mod sync;
+mod tls;
 mod watches;
 mod write;
 
@@ -32,7 +35,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
+pub use self::{
+    access::{KeyError, TokenRules},
+    tls::TlsError,
+};
 use self::{
+    access::Access,
     ask::Cloud,
     copies::{Copies, key_of, text},
     kinds::Kinds,
@@ -42,7 +50,7 @@ use self::{
     watches::Kept,
 };
 use super::desired::Desired;
-use crate::edgehub::EdgeHub;
+use crate::{config::TlsFiles, edgehub::EdgeHub};
 
 /// What MetaServer needs.
 #[derive(Clone, Debug)]
@@ -51,6 +59,19 @@ pub struct MetaServerConfig {
     pub address: SocketAddr,
     /// Where the copies are kept; they can be lost without harm.
     pub copies: Arc<dyn Store>,
+    /// How it is guarded; `None`: plain HTTP for whoever reaches it, which must be this node's own programs only.
+    pub guard: Option<Guard>,
+}
+
+/// How MetaServer is guarded.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// Another address for pods, where this machine has it.
+    pub pods_address: SocketAddr,
+    /// Its certificate, and the CA of its clients.
+    pub tls: TlsFiles,
+    /// Which tokens are accepted.
+    pub tokens: TokenRules,
 }
 
 /// Why MetaServer does not run.
@@ -59,6 +80,12 @@ pub enum MetaServerError {
     /// Its address cannot be had.
     #[error("MetaServer cannot listen; change modules.metaManager.metaServer.server")]
     Bind(#[from] BindError),
+    /// It has no certificate.
+    #[error("MetaServer has no TLS")]
+    Tls(#[from] TlsError),
+    /// It cannot check tokens.
+    #[error("MetaServer cannot check tokens")]
+    Keys(#[from] KeyError),
     /// Its copies cannot be read.
     #[error("MetaServer's copies cannot be read; delete metaserver.db, and they are made anew")]
     Store(#[from] StoreError),
@@ -92,6 +119,8 @@ impl Told {
 /// MetaServer, ready to run.
 pub struct MetaServer {
     address: SocketAddr,
+    guard: Option<Guard>,
+    node: String,
     own: Desired,
     copies: Copies,
     kinds: Kinds,
@@ -108,7 +137,7 @@ impl std::fmt::Debug for MetaServer {
 
 /// Builds it over this node's `own` objects.
 pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeHub) -> (MetaServer, Told) {
-    let MetaServerConfig { address, copies } = config;
+    let MetaServerConfig { address, copies, guard } = config;
     let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay).build();
     let local = Local::new(api.service());
     let copies = Copies::new(copies, own.clone(), node);
@@ -117,9 +146,17 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
     let kept = Kept::default();
     let told = Told { copies: copies.clone(), kinds: kinds.clone() };
-    let front = Front { cloud, copies: copies.clone(), kinds: kinds.clone(), kept: kept.clone(), lists, local };
-    let listening = watch::Sender::new(None);
-    (MetaServer { address, own, copies, kinds, kept, front, listening }, told)
+    let front =
+        Front { access: None, cloud, copies: copies.clone(), kinds: kinds.clone(), kept: kept.clone(), lists, local };
+    let (listening, node) = (watch::Sender::new(None), node.to_owned());
+    (MetaServer { address, guard, node, own, copies, kinds, kept, front, listening }, told)
+}
+
+impl MetaServerConfig {
+    /// The service by which pods find it; `None` where it serves none of them.
+    pub(super) fn service(&self) -> Option<Value> {
+        self.guard.as_ref().map(|guard| service_object::object(guard.pods_address))
+    }
 }
 
 impl MetaServer {
@@ -131,15 +168,40 @@ impl MetaServer {
     /// Serves until `shutdown`.
     ///
     /// # Errors
-    /// The address cannot be had, or the copies cannot be read.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
+    /// The address cannot be had, the copies, keys or certificates cannot be read.
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
         self.kinds.load().await?;
-        let server = Server::bind(self.address, None, self.front.clone()).await?;
+        let mut for_pods = None;
+        let tls = match self.guard.take() {
+            None => None,
+            Some(guard) => {
+                let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
+                self.front.access = Some(Arc::new(Access::new(&self.node, own, cloud, guard.tokens)?));
+                let tls = tls::config(&guard.tls)?;
+                for_pods = Some(Server::bind(guard.pods_address, Some(tls.clone()), self.front.clone()).await);
+                Some(tls)
+            }
+        };
+        let server = Server::bind(self.address, tls, self.front.clone()).await?;
         tracing::info!(address = %server.local_addr(), "MetaServer serves the Kubernetes API");
         self.listening.send_replace(Some(server.local_addr()));
+        let for_pods = for_pods.transpose().unwrap_or_else(|error| {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "MetaServer is not reached at modules.metaManager.metaServer.dummyServer; give that address to an interface"
+            );
+            None
+        });
+        let serve_pods = async {
+            match for_pods {
+                Some(server) => server.run(shutdown.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            // cancel-safe, all three: what is not copied now is copied at the next start
-            () = server.run(shutdown) => {}
+            // cancel-safe, all four: what is not copied now is copied at the next start
+            () = server.run(shutdown.clone()) => {}
+            () = serve_pods => {}
             () = feed::run(&self.own, &self.copies) => {}
             () = sync::run(&self.front, &self.kept) => {}
         }

@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -17,6 +18,7 @@ use wire::application::Verb;
 
 use super::{
     super::answer::{Refusal, refusal},
+    access::Access,
     ask::{Away, Cloud, Failure},
     copies::Copies,
     kinds::Kinds,
@@ -32,6 +34,8 @@ const LIMIT: usize = 3 * 1024 * 1024;
 /// The service; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Front {
+    /// Who may ask what; `None`: whoever gets here.
+    pub(super) access: Option<Arc<Access>>,
     pub(super) cloud: Cloud,
     pub(super) copies: Copies,
     pub(super) kinds: Kinds,
@@ -68,12 +72,19 @@ impl Front {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
+        let caller = match &self.access {
+            Some(access) => Some((access, access.caller(parts).await?)),
+            None => None,
+        };
         let ask = match route(&parts.method, &parts.uri) {
             Route::Objects(ask) => ask,
             Route::About => return self.about(parts).await,
             Route::Refused(why) => return Err(Refusal::method_not_allowed(why)),
             Route::Unknown => return Err(Refusal::no_path()),
         };
+        if let Some((access, caller)) = caller {
+            access.check(&caller, &ask).await?;
+        }
         debug!(verb = ?ask.verb, target = %ask.target, part = ask.part, "MetaServer is asked");
         match ask.verb {
             Verb::Get => self.get(&ask, parts).await,
