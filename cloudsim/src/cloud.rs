@@ -17,8 +17,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     controllers::{
-        binder, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle,
-        sync::SyncRecords,
+        binder, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces,
+        node_lifecycle, sync::SyncRecords,
     },
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
@@ -177,7 +177,8 @@ impl Cloud {
         let records = SyncRecords::new(client.clone());
         let tls = pki::hub_tls(pki.server())?;
         let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()));
-        let hub = Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone());
+        let hub =
+            Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone());
         let hub = hub.await?;
         let addresses = Addresses {
             api: api_server.local_addr(),

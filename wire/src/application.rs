@@ -180,14 +180,22 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
-        let (group, namespace, name) = (or(&self.group, CORE), or(&self.namespace, NULL), or(&self.name, NULL));
+        let (group, namespace, name) =
+            (or(&self.group, CORE), or(&self.namespace, NULL), or(&self.name, NULL));
         write!(f, "/{group}/{}/{}/{namespace}/{name}", self.version, self.plural)
     }
 }
 
 impl Application {
     /// A call of `node`; `option` becomes JSON, `body` is JSON already.
-    pub fn new(node: &str, key: String, verb: Verb, option: &Value, body: Vec<u8>, subresource: &str) -> Self {
+    pub fn new(
+        node: &str,
+        key: String,
+        verb: Verb,
+        option: &Value,
+        body: Vec<u8>,
+        subresource: &str,
+    ) -> Self {
         let mut application = Self {
             id: String::new(),
             key,

@@ -27,7 +27,9 @@ use kubeapi::{
 
 use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
 pub use self::{
-    server::{Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules},
+    server::{
+        Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
+    },
     takeover::take_over,
     task::Task,
     whole::PodsWhole,
@@ -78,7 +80,8 @@ pub fn new(config: Config) -> (MetaManager, Task, Option<MetaServer>) {
     let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone());
     let client = client_of(remote, "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
-    let (server, told) = server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
+    let (server, told) =
+        server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let task = Task::new(inbound, hub, desired, (reporter, judge), (told, service));
     (MetaManager { client, pods_whole }, task, server)

@@ -84,7 +84,13 @@ async fn serve(
     let (requests, waiting) = mpsc::channel(REQUESTS);
     let (answers, replies) = mpsc::channel(QUEUE);
     let (records, to_write) = mpsc::channel(QUEUE);
-    let clerk = tokio::spawn(carry_out(node.to_owned(), shared.edge.clone(), shared.dynamic.clone(), waiting, answers));
+    let clerk = tokio::spawn(carry_out(
+        node.to_owned(),
+        shared.edge.clone(),
+        shared.dynamic.clone(),
+        waiting,
+        answers,
+    ));
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
     let (writer, reader) = socket.split();
     let todo = shared.edge.everything(node, &synced);

@@ -21,8 +21,8 @@ mod tokens;
 pub(crate) use aggregate::refresh as aggregate;
 pub(crate) use escalation::check as check_escalation;
 pub(crate) use policy::{Policy, ready};
-pub use rules::rule_allows;
 pub(crate) use review::{Review, answer as review};
+pub use rules::rule_allows;
 
 /// The group of the nodes, who have CloudHub and no business here.
 const NODES: &str = "system:nodes";

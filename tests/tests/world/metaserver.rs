@@ -114,7 +114,8 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
     world.apply(&pod("elsewhere", Some("edge-2"))).await;
     let client = client(&world).await;
     let (pods, nodes) = (Api::<Pod>::default_namespaced(client.clone()), Api::<Node>::all(client.clone()));
-    let (secrets, maps) = (Api::<Secret>::default_namespaced(client.clone()), Api::<ConfigMap>::default_namespaced(client));
+    let (secrets, maps) =
+        (Api::<Secret>::default_namespaced(client.clone()), Api::<ConfigMap>::default_namespaced(client));
 
     let names = async || -> Vec<String> {
         let listed = pods.list(&ListParams::default()).await.unwrap();

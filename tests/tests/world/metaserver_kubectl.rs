@@ -34,7 +34,8 @@ async fn says(kubectl: &Kubectl, line: &str) -> String {
 
 /// What it complains of when it does not.
 async fn complains(kubectl: &Kubectl, line: &str) -> String {
-    let error = run(kubectl, line).await.success().map(|output| output.text()).expect_err("kubectl ends badly");
+    let error =
+        run(kubectl, line).await.success().map(|output| output.text()).expect_err("kubectl ends badly");
     format!("{error:#}")
 }
 

@@ -34,7 +34,10 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
     world.apply(&theirs).await;
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
     let post = |path: &str, body: &str| {
-        format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
     };
     let default = "/api/v1/namespaces/default";
     let deep = "[".repeat(100_000);
@@ -45,9 +48,21 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
         ("a watch of all secrets", get("/api/v1/secrets?watch=1"), "403"),
         ("another node's pod", get(&format!("{default}/pods/theirs")), "403"),
         ("another node", get("/api/v1/nodes/edge-2"), "403"),
-        ("another node's deletion", format!("DELETE /api/v1/nodes/edge-2 HTTP/1.1\r\nhost: x\r\n\r\n"), "403"),
-        ("a binding for itself", post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "{\"metadata\":{\"name\":\"x\"}}"), "403"),
-        ("a token of an account that is not used here", post(&format!("{default}/serviceaccounts/default/token"), "{}"), "403"),
+        (
+            "another node's deletion",
+            format!("DELETE /api/v1/nodes/edge-2 HTTP/1.1\r\nhost: x\r\n\r\n"),
+            "403",
+        ),
+        (
+            "a binding for itself",
+            post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "{\"metadata\":{\"name\":\"x\"}}"),
+            "403",
+        ),
+        (
+            "a token of an account that is not used here",
+            post(&format!("{default}/serviceaccounts/default/token"), "{}"),
+            "403",
+        ),
         ("no path", get("/"), "404"),
         ("no such group", get("/apis/no.such.group/v1"), "404"),
         ("a hidden border", get(&format!("{default}/pods/..%2f..%2fsecrets")), "404"),
@@ -72,13 +87,14 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_says_what_to_do() {
     let world = world().await;
-    let refused: Result<Value, _> = client(&world)
-        .await
-        .request(http_get("/api/v1/namespaces/default/configmaps"))
-        .await;
+    let refused: Result<Value, _> =
+        client(&world).await.request(http_get("/api/v1/namespaces/default/configmaps")).await;
     let kube::Error::Api(status) = refused.unwrap_err() else { panic!() };
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
-    assert!(status.message.contains("system:node:edge-1") && status.message.contains("bind a role"), "{status:?}");
+    assert!(
+        status.message.contains("system:node:edge-1") && status.message.contains("bind a role"),
+        "{status:?}"
+    );
 }
 
 fn http_get(path: &str) -> http::Request<Vec<u8>> {

@@ -4,7 +4,11 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
 pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    if bytes.is_empty() { serializer.serialize_none() } else { serializer.serialize_str(&STANDARD.encode(bytes)) }
+    if bytes.is_empty() {
+        serializer.serialize_none()
+    } else {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {

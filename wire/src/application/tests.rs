@@ -36,10 +36,18 @@ fn keys_are_targets_and_other_paths_are_not() {
         Target { group, version, plural, namespace, name }
     };
     let rows = [
-        ("/core/v1/pods/default/web", target(["", "v1", "pods", "default", "web"]), "/api/v1/namespaces/default/pods/web"),
+        (
+            "/core/v1/pods/default/web",
+            target(["", "v1", "pods", "default", "web"]),
+            "/api/v1/namespaces/default/pods/web",
+        ),
         ("/core/v1/nodes/null/edge", target(["", "v1", "nodes", "", "edge"]), "/api/v1/nodes/edge"),
         ("/core/v1/pods/null/null", target(["", "v1", "pods", "", ""]), "/api/v1/pods"),
-        ("/apps/v1/deployments/ns/null", target(["apps", "v1", "deployments", "ns", ""]), "/apis/apps/v1/namespaces/ns/deployments"),
+        (
+            "/apps/v1/deployments/ns/null",
+            target(["apps", "v1", "deployments", "ns", ""]),
+            "/apis/apps/v1/namespaces/ns/deployments",
+        ),
     ];
     for (key, expected, path) in rows {
         assert_eq!(Target::parse(key).as_ref(), Some(&expected), "{key}");
@@ -47,7 +55,16 @@ fn keys_are_targets_and_other_paths_are_not() {
         assert_eq!(expected.path(), path);
     }
     assert_eq!(Target::parse("/apps/v1/deployments"), Some(target(["apps", "v1", "deployments", "", ""])));
-    for path in ["/version", "/api/v1", "/apis/apps/v1", "/openapi/v3/api", "core/v1/pods", "//v1/pods", "/a/b/c/d/e/f", ""] {
+    for path in [
+        "/version",
+        "/api/v1",
+        "/apis/apps/v1",
+        "/openapi/v3/api",
+        "core/v1/pods",
+        "//v1/pods",
+        "/a/b/c/d/e/f",
+        "",
+    ] {
         assert_eq!(Target::parse(path), None, "{path}");
     }
 }

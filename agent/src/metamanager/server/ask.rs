@@ -86,12 +86,21 @@ impl Cloud {
         let is_silent = |(then, since): &(Link, Instant)| *then == link && since.elapsed() < SILENCE;
         match link {
             Link::Down => Some(Away::Offline),
-            Link::Up(_) => self.silent.lock().as_ref().filter(|silent| is_silent(silent)).map(|_| Away::Silent),
+            Link::Up(_) => {
+                self.silent.lock().as_ref().filter(|silent| is_silent(silent)).map(|_| Away::Silent)
+            }
         }
     }
 
     /// A call about objects.
-    pub(super) fn call(&self, target: &Target, verb: Verb, option: &Value, body: Vec<u8>, part: &str) -> Application {
+    pub(super) fn call(
+        &self,
+        target: &Target,
+        verb: Verb,
+        option: &Value,
+        body: Vec<u8>,
+        part: &str,
+    ) -> Application {
         Application::new(&self.node, target.to_string(), verb, option, body, part)
     }
 
@@ -114,7 +123,9 @@ impl Cloud {
                 debug!(key, ?verb, reason = answer.reason, "the cloud has refused a call");
                 Err(Failure::Refused(match answer.refusal() {
                     Some(status) => Refusal::of(status.clone()),
-                    None => Refusal::bad_gateway(&format!("the cloud has not carried it out: {}", answer.reason)),
+                    None => {
+                        Refusal::bad_gateway(&format!("the cloud has not carried it out: {}", answer.reason))
+                    }
                 }))
             }
         }
@@ -143,5 +154,7 @@ impl Cloud {
 }
 
 fn strange(what: &str) -> Failure {
-    Failure::Refused(Refusal::bad_gateway(&format!("the cloud's answer is of another kind than the call: {what}")))
+    Failure::Refused(Refusal::bad_gateway(&format!(
+        "the cloud's answer is of another kind than the call: {what}"
+    )))
 }

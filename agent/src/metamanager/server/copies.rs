@@ -86,7 +86,9 @@ impl Copies {
         }
         self.kept
             .change(key, |entry| match &entry.record {
-                Some(record) if listed.contains(&record.uid) || record.revision > revision => Placement::default(),
+                Some(record) if listed.contains(&record.uid) || record.revision > revision => {
+                    Placement::default()
+                }
                 _ => Placement { object: Next::Remove, record: Next::Remove },
             })
             .await
@@ -107,7 +109,9 @@ impl Copies {
                     Placement::default()
                 }
                 // the cloud has told of a newer state since
-                Some(_) if !is_ours_to_tell && is_older(&record, entry.record.as_ref()) => Placement::default(),
+                Some(_) if !is_ours_to_tell && is_older(&record, entry.record.as_ref()) => {
+                    Placement::default()
+                }
                 Some(current) if text(current, "/metadata/uid") != text(&object, "/metadata/uid") => {
                     Placement { object: Next::Exchange(object.clone()), record: Next::Set(record.clone()) }
                 }
@@ -122,7 +126,9 @@ impl Copies {
     /// Removes the copy of a pod of this node that has ended, or of this node itself.
     pub(super) async fn forget_own(&self, key: &Key) -> Result<(), StoreError> {
         let Some(object) = self.get(key).await? else { return Ok(()) };
-        if text(&object, "/spec/nodeName") == &*self.node || (key.resource.as_str() == "nodes" && *key.name == *self.node) {
+        if text(&object, "/spec/nodeName") == &*self.node
+            || (key.resource.as_str() == "nodes" && *key.name == *self.node)
+        {
             self.follow(key).await?;
         }
         Ok(())

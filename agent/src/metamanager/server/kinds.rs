@@ -48,7 +48,9 @@ impl Kinds {
         for definition in stored {
             match CustomResourceDefinition::deserialize(&definition.value()?) {
                 Ok(definition) => read.push(definition),
-                Err(error) => warn!(%error, key = %definition.key, "a definition cannot be read and is left out"),
+                Err(error) => {
+                    warn!(%error, key = %definition.key, "a definition cannot be read and is left out")
+                }
             }
         }
         self.api.serve(&read);
@@ -120,9 +122,12 @@ mod tests {
 
     #[test]
     fn plurals_are_guessed_as_the_cloud_guesses_them() {
-        for (kind, plural) in
-            [("Pod", "pods"), ("Ingress", "ingresses"), ("NetworkPolicy", "networkpolicies"), ("Endpoints", "endpoints")]
-        {
+        for (kind, plural) in [
+            ("Pod", "pods"),
+            ("Ingress", "ingresses"),
+            ("NetworkPolicy", "networkpolicies"),
+            ("Endpoints", "endpoints"),
+        ] {
             assert_eq!(plural_of(kind), plural);
         }
     }

@@ -59,9 +59,11 @@ impl Lists {
 
     async fn page(&self, collection: &Collection, next: &str) -> Result<Value, Failure> {
         let mut option = json!({"limit": PAGE});
-        for (name, value) in
-            [("labelSelector", collection.labels.as_str()), ("fieldSelector", &collection.fields), ("continue", next)]
-        {
+        for (name, value) in [
+            ("labelSelector", collection.labels.as_str()),
+            ("fieldSelector", &collection.fields),
+            ("continue", next),
+        ] {
             if !value.is_empty() {
                 option[name] = value.into();
             }

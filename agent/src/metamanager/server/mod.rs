@@ -35,10 +35,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
-pub use self::{
-    access::{KeyError, TokenRules},
-    tls::TlsError,
-};
 use self::{
     access::Access,
     ask::Cloud,
@@ -48,6 +44,10 @@ use self::{
     local::Local,
     service::Front,
     watches::Kept,
+};
+pub use self::{
+    access::{KeyError, TokenRules},
+    tls::TlsError,
 };
 use super::desired::Desired;
 use crate::{config::TlsFiles, edgehub::EdgeHub};
@@ -146,8 +146,15 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
     let kept = Kept::default();
     let told = Told { copies: copies.clone(), kinds: kinds.clone() };
-    let front =
-        Front { access: None, cloud, copies: copies.clone(), kinds: kinds.clone(), kept: kept.clone(), lists, local };
+    let front = Front {
+        access: None,
+        cloud,
+        copies: copies.clone(),
+        kinds: kinds.clone(),
+        kept: kept.clone(),
+        lists,
+        local,
+    };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
     (MetaServer { address, guard, node, own, copies, kinds, kept, front, listening }, told)
 }
@@ -178,7 +185,8 @@ impl MetaServer {
                 let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
                 self.front.access = Some(Arc::new(Access::new(&self.node, own, cloud, guard.tokens)?));
                 let tls = tls::config(&guard.tls)?;
-                for_pods = Some(Server::bind(guard.pods_address, Some(tls.clone()), self.front.clone()).await);
+                for_pods =
+                    Some(Server::bind(guard.pods_address, Some(tls.clone()), self.front.clone()).await);
                 Some(tls)
             }
         };
@@ -208,3 +216,6 @@ impl MetaServer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,10 +71,14 @@ mod tests {
             json!({"fieldManager": "kubectl x", "dryRun": ["All"], "force": true}),
         );
         assert_eq!(
-            query("gracePeriodSeconds=0").delete_options(json!({"gracePeriodSeconds": 30, "kind": "DeleteOptions"})),
+            query("gracePeriodSeconds=0")
+                .delete_options(json!({"gracePeriodSeconds": 30, "kind": "DeleteOptions"})),
             json!({"gracePeriodSeconds": 0, "kind": "DeleteOptions"}),
         );
-        assert_eq!(query("propagationPolicy=Orphan").delete_options(Value::Null), json!({"propagationPolicy": "Orphan"}));
+        assert_eq!(
+            query("propagationPolicy=Orphan").delete_options(Value::Null),
+            json!({"propagationPolicy": "Orphan"})
+        );
         assert!(query("watch").flag("watch") && !query("watch=false").flag("watch"));
     }
 }

@@ -69,7 +69,8 @@ impl Front {
         self.find_kind(ask).await;
         let collection = collection(ask, parts);
         let client = self.kept.enter(&collection);
-        let client = client.ok_or_else(|| Refusal::too_busy("too many different collections are watched on this node"))?;
+        let client = client
+            .ok_or_else(|| Refusal::too_busy("too many different collections are watched on this node"))?;
         if !self.is_told(&collection) {
             match self.subscribe(&collection).await {
                 Ok(()) | Err(Failure::Away(_)) => {}
@@ -125,7 +126,11 @@ impl Front {
     /// What was read, in the shape that the client asked for; as it came where the kind is not known here.
     async fn answer_or(&self, ask: &Ask, parts: &Parts, answer: Vec<u8>) -> Result<Response<Body>, Refusal> {
         self.find_kind(ask).await;
-        if self.kinds.knows(&ask.target) { Ok(self.local.answer(parts).await) } else { Ok(raw(StatusCode::OK, answer)) }
+        if self.kinds.knows(&ask.target) {
+            Ok(self.local.answer(parts).await)
+        } else {
+            Ok(raw(StatusCode::OK, answer))
+        }
     }
 
     /// The list of a kind that only the cloud knows: as it comes.

@@ -41,7 +41,11 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
         ["api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "openapi", ..] => {
-            return if *method == Method::GET { Route::About } else { Route::Refused("only GET is possible here") };
+            return if *method == Method::GET {
+                Route::About
+            } else {
+                Route::Refused("only GET is possible here")
+            };
         }
         _ => return Route::Unknown,
     };
@@ -57,7 +61,9 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         _ => return Route::Unknown,
     };
     if STREAMS.contains(&part) {
-        return Route::Refused("MetaServer carries no logs and no sessions of containers; ask the cloud's API for them");
+        return Route::Refused(
+            "MetaServer carries no logs and no sessions of containers; ask the cloud's API for them",
+        );
     }
     let watches = || Query::of(uri).flag("watch");
     let verb = match (method.as_str(), name.is_empty()) {
@@ -118,10 +124,16 @@ mod tests {
             ("GET /api/v1/namespaces/a", ask(Verb::Get, ["", "v1", "namespaces", "", "a"], "")),
             ("GET /api/v1/namespaces/a/status", ask(Verb::Get, ["", "v1", "namespaces", "", "a"], "status")),
             ("GET /api/v1/namespaces/a/pods/b", ask(Verb::Get, ["", "v1", "pods", "a", "b"], "")),
-            ("PUT /api/v1/namespaces/a/pods/b/status", ask(Verb::UpdateStatus, ["", "v1", "pods", "a", "b"], "status")),
+            (
+                "PUT /api/v1/namespaces/a/pods/b/status",
+                ask(Verb::UpdateStatus, ["", "v1", "pods", "a", "b"], "status"),
+            ),
             ("PATCH /apis/x.io/v1/things/b", ask(Verb::Patch, ["x.io", "v1", "things", "", "b"], "")),
             ("DELETE /apis/x.io/v1/things/b", ask(Verb::Delete, ["x.io", "v1", "things", "", "b"], "")),
-            ("POST /api/v1/namespaces/a/configmaps", ask(Verb::Create, ["", "v1", "configmaps", "a", ""], "")),
+            (
+                "POST /api/v1/namespaces/a/configmaps",
+                ask(Verb::Create, ["", "v1", "configmaps", "a", ""], ""),
+            ),
             (
                 "POST /api/v1/namespaces/a/serviceaccounts/b/token",
                 ask(Verb::Create, ["", "v1", "serviceaccounts", "a", "b"], "token"),
@@ -139,7 +151,12 @@ mod tests {
         for (line, expected) in rows {
             assert_eq!(of(line), expected, "{line}");
         }
-        for line in ["DELETE /api/v1/pods", "POST /apis", "GET /api/v1/namespaces/a/pods/b/log", "POST /api/v1/nodes/a"] {
+        for line in [
+            "DELETE /api/v1/pods",
+            "POST /apis",
+            "GET /api/v1/namespaces/a/pods/b/log",
+            "POST /api/v1/nodes/a",
+        ] {
             assert!(matches!(of(line), Route::Refused(_)), "{line}");
         }
     }

@@ -22,7 +22,9 @@ pub enum TlsError {
         source: Box<pem::Error>,
     },
     /// The files do not fit together.
-    #[error("tlsCertFile, tlsPrivateKeyFile and tlsCaFile of modules.metaManager.metaServer do not fit together")]
+    #[error(
+        "tlsCertFile, tlsPrivateKeyFile and tlsCaFile of modules.metaManager.metaServer do not fit together"
+    )]
     Unfit(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -38,7 +38,14 @@ struct Entry {
 
 /// All of them; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept(Arc<Mutex<HashMap<Collection, Entry>>>);
+pub(super) struct Kept(Arc<Mutex<All>>);
+
+#[derive(Debug, Default)]
+struct All {
+    entries: HashMap<Collection, Entry>,
+    /// One was forgotten before its time.
+    has_forgotten: bool,
+}
 
 /// A client's watch; its end ends with this.
 #[derive(Debug)]
@@ -51,10 +58,13 @@ impl Kept {
     /// A client begins to watch; `None`: too many different collections are watched.
     pub(super) fn enter(&self, collection: &Collection) -> Option<Client> {
         let mut kept = self.0.lock();
-        if kept.len() >= LIMIT && !kept.contains_key(collection) {
-            return None;
+        if kept.entries.len() >= LIMIT && !kept.entries.contains_key(collection) {
+            let idle =
+                kept.entries.iter().find(|(_, entry)| entry.clients == 0).map(|(idle, _)| idle.clone());
+            kept.entries.remove(&idle?);
+            kept.has_forgotten = true;
         }
-        let entry = kept.entry(collection.clone()).or_default();
+        let entry = kept.entries.entry(collection.clone()).or_default();
         entry.clients += 1;
         entry.idle_since = None;
         Some(Client { kept: self.clone(), collection: collection.clone() })
@@ -62,33 +72,38 @@ impl Kept {
 
     /// Whether the cloud tells of everything in `collection`, over this connection.
     pub(super) fn tells_of(&self, collection: &Collection, link: Link) -> bool {
-        self.0.lock().iter().any(|(kept, entry)| entry.told_over == Some(link) && covers(kept, collection))
+        self.0
+            .lock()
+            .entries
+            .iter()
+            .any(|(kept, entry)| entry.told_over == Some(link) && covers(kept, collection))
     }
 
     /// The cloud tells of `collection` from now on, over this connection.
     pub(super) fn told(&self, collection: &Collection, link: Link) {
-        if let Some(entry) = self.0.lock().get_mut(collection) {
+        if let Some(entry) = self.0.lock().entries.get_mut(collection) {
             entry.told_over = Some(link);
         }
     }
 
     /// All that is watched.
     pub(super) fn all(&self) -> Vec<Collection> {
-        self.0.lock().keys().cloned().collect()
+        self.0.lock().entries.keys().cloned().collect()
     }
 
-    /// Forgets what nobody has watched for [`LINGER`]; whether there was any.
+    /// Forgets what nobody has watched for [`LINGER`]; whether any was forgotten since the last time.
     pub(super) fn forget_idle(&self, now: Instant) -> bool {
         let mut kept = self.0.lock();
-        let before = kept.len();
-        kept.retain(|_, entry| entry.idle_since.is_none_or(|since| now.duration_since(since) < LINGER));
-        kept.len() != before
+        let before = kept.entries.len();
+        kept.entries
+            .retain(|_, entry| entry.idle_since.is_none_or(|since| now.duration_since(since) < LINGER));
+        std::mem::take(&mut kept.has_forgotten) || kept.entries.len() != before
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if let Some(entry) = self.kept.0.lock().get_mut(&self.collection) {
+        if let Some(entry) = self.kept.0.lock().entries.get_mut(&self.collection) {
             entry.clients -= 1;
             if entry.clients == 0 {
                 entry.idle_since = Some(Instant::now());
@@ -103,9 +118,7 @@ fn covers(kept: &Collection, wanted: &Collection) -> bool {
     let same_kind = (&wide.group, &wide.plural) == (&narrow.group, &narrow.plural);
     let all = kept.labels.is_empty() && kept.fields.is_empty();
     let same_selection = (&kept.labels, &kept.fields) == (&wanted.labels, &wanted.fields);
-    same_kind
-        && (wide.namespace.is_empty() || wide.namespace == narrow.namespace)
-        && (all || same_selection)
+    same_kind && (wide.namespace.is_empty() || wide.namespace == narrow.namespace) && (all || same_selection)
 }
 
 #[cfg(test)]
@@ -113,8 +126,12 @@ mod tests {
     use super::*;
 
     fn pods(namespace: &str, fields: &str) -> Collection {
-        let target =
-            Target { version: "v1".into(), plural: "pods".into(), namespace: namespace.into(), ..Target::default() };
+        let target = Target {
+            version: "v1".into(),
+            plural: "pods".into(),
+            namespace: namespace.into(),
+            ..Target::default()
+        };
         Collection { target, labels: String::new(), fields: fields.into() }
     }
 
@@ -152,9 +169,14 @@ mod tests {
     #[test]
     fn there_is_a_limit() {
         let kept = Kept::default();
-        let clients: Vec<_> = (0..LIMIT).map(|number| kept.enter(&pods(&number.to_string(), "")).unwrap()).collect();
+        let clients: Vec<_> =
+            (0..LIMIT).map(|number| kept.enter(&pods(&number.to_string(), "")).unwrap()).collect();
         assert!(kept.enter(&pods("one more", "")).is_none());
         assert!(kept.enter(&pods("0", "")).is_some());
         drop(clients);
+        assert!(kept.enter(&pods("one more", "")).is_some(), "what nobody watches makes room");
+        assert_eq!(kept.all().len(), LIMIT);
+        assert!(kept.forget_idle(Instant::now()), "the cloud is to be told");
+        assert!(!kept.forget_idle(Instant::now()));
     }
 }

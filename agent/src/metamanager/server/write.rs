@@ -21,7 +21,12 @@ const REVISION: &str = "/metadata/resourceVersion";
 
 impl Front {
     /// Carries out a write.
-    pub(super) async fn write(&self, ask: &Ask, parts: &Parts, body: Bytes) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn write(
+        &self,
+        ask: &Ask,
+        parts: &Parts,
+        body: Bytes,
+    ) -> Result<Response<Body>, Refusal> {
         let query = Query::of(&parts.uri);
         let (option, body) = match ask.verb {
             Verb::Patch => (self.patch(ask, &query, &parts.headers, &body).await?, Vec::new()),
@@ -57,7 +62,13 @@ impl Front {
         }
     }
 
-    async fn patch(&self, ask: &Ask, query: &Query, headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
+    async fn patch(
+        &self,
+        ask: &Ask,
+        query: &Query,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Value, Refusal> {
         let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
         let mut data = body.to_vec();
@@ -77,7 +88,13 @@ impl Front {
         Ok(serde_json::to_value(info).unwrap_or_default())
     }
 
-    async fn deletion(&self, ask: &Ask, query: &Query, headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
+    async fn deletion(
+        &self,
+        ask: &Ask,
+        query: &Query,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Value, Refusal> {
         let options = if body.is_empty() { Value::Null } else { given(headers, body)? };
         let mut options = query.delete_options(options);
         self.make_clouds(&key(&ask.target), &mut options, "/preconditions/resourceVersion").await?;
@@ -98,7 +115,12 @@ impl Front {
     }
 
     /// The object as it is after a write, at this node's revision.
-    async fn written(&self, target: &Target, code: StatusCode, answer: &[u8]) -> Result<Response<Body>, Refusal> {
+    async fn written(
+        &self,
+        target: &Target,
+        code: StatusCode,
+        answer: &[u8],
+    ) -> Result<Response<Body>, Refusal> {
         let mut written: Value = parsed(answer)?;
         let key = key_of(target, &written);
         if key.name.is_empty() {
@@ -133,6 +155,5 @@ impl Front {
 }
 
 fn given(headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
-    kubeapi::object_of(headers, body)
-        .map_err(|_| Refusal::bad_request("the body of the request is no object in JSON, YAML or protobuf"))
+    kubeapi::object_of(headers, body).map_err(|why| Refusal::bad_request(&why))
 }

@@ -86,8 +86,11 @@ impl Told {
             }
             Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                let gone: Vec<String> = self.known.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
-                gone.iter().filter_map(|uid| self.known.remove(uid).map(|stub| self.delete(uid, stub))).collect()
+                let gone: Vec<String> =
+                    self.known.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
+                gone.iter()
+                    .filter_map(|uid| self.known.remove(uid).map(|stub| self.delete(uid, stub)))
+                    .collect()
             }
             Event::Apply(object) => self.put(&object).into_iter().collect(),
             Event::Delete(object) => {
@@ -100,10 +103,12 @@ impl Told {
 
     fn put(&mut self, object: &DynamicObject) -> Option<Parcel> {
         let uid = object.uid()?;
-        let (kind, namespace, name) = (kind(object), object.namespace().unwrap_or_default(), object.name_any());
+        let (kind, namespace, name) =
+            (kind(object), object.namespace().unwrap_or_default(), object.name_any());
         let stub = json!({"kind": kind, "apiVersion": object.types.as_ref().map(|types| &types.api_version),
             "metadata": {"name": name, "namespace": namespace, "uid": uid}});
-        let change = if self.known.insert(uid.clone(), stub).is_some() { Change::Update } else { Change::Insert };
+        let change =
+            if self.known.insert(uid.clone(), stub).is_some() { Change::Update } else { Change::Insert };
         let revision = object.resource_version()?;
         let message = message(change, &kind, (&namespace, &name), serde_json::to_value(object).ok()?);
         Some(Parcel {
@@ -115,7 +120,8 @@ impl Told {
     }
 
     fn delete(&self, uid: &str, last: Value) -> Parcel {
-        let text = |pointer: &str| last.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |pointer: &str| last.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
         let message = message(Change::Delete, &kind, (&namespace, &name), last);
         Parcel { key: self.key(uid), subject: None, revision: None, message }

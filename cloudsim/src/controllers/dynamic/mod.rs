@@ -82,7 +82,9 @@ impl Dynamic {
     /// What a path says that names no objects.
     async fn path(&self, path: &str) -> Result<Vec<u8>, Refused> {
         if !is_about_the_api(path) {
-            return Err(Refused::Malformed(format!("{path:?} names no objects and says nothing about the API")));
+            return Err(Refused::Malformed(format!(
+                "{path:?} names no objects and says nothing about the API"
+            )));
         }
         let request = http::Request::get(path).body(kube::client::Body::empty());
         self.send(request.map_err(|error| Refused::Malformed(error.to_string()))?).await
@@ -90,6 +92,10 @@ impl Dynamic {
 
     /// The call as `node` may make it.
     async fn permitted(&self, node: &str, call: Call) -> Result<Call, Refused> {
+        // roles are written with this cloud's own rights: a node could grant itself everything
+        if call.target.group == "rbac.authorization.k8s.io" && call.is_write() {
+            return Err(Refused::Status(forbidden(node, &call)));
+        }
         let business = Of { edge: &self.edge, node };
         let wanted = Wanted { target: &call.target, verb: call.verb, part: &call.part, body: &call.body };
         let permit = permit(node, wanted, &business);
@@ -116,11 +122,13 @@ impl Dynamic {
     /// What the API answers.
     async fn send(&self, request: http::Request<kube::client::Body>) -> Result<Vec<u8>, Refused> {
         let failed = |code: u16, reason: &str, why: String| {
-            Refused::Status(json!({"metadata": {}, "status": "Failure", "message": why, "reason": reason, "code": code}))
+            Refused::Status(
+                json!({"metadata": {}, "status": "Failure", "message": why, "reason": reason, "code": code}),
+            )
         };
         let answer = self.client.send(request).await;
-        let answer =
-            answer.map_err(|error| failed(500, "InternalError", format!("the API could not be asked: {error}")))?;
+        let answer = answer
+            .map_err(|error| failed(500, "InternalError", format!("the API could not be asked: {error}")))?;
         let code = answer.status();
         let body = match Limited::new(answer.into_body(), OUTCOME).collect().await {
             Ok(body) => body.to_bytes(),
@@ -128,7 +136,9 @@ impl Dynamic {
                 let why = format!("the answer is larger than {OUTCOME} bytes; ask for less at a time");
                 return Err(failed(413, "RequestEntityTooLarge", why));
             }
-            Err(error) => return Err(failed(500, "InternalError", format!("the API's answer broke off: {error}"))),
+            Err(error) => {
+                return Err(failed(500, "InternalError", format!("the API's answer broke off: {error}")));
+            }
         };
         if code.is_success() {
             return Ok(body.to_vec());
@@ -281,7 +291,8 @@ fn forbidden(node: &str, call: &Call) -> Value {
 
 /// Discovery, schemas, version and health, as anybody who is known may read them.
 fn is_about_the_api(path: &str) -> bool {
-    let is_plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c)) && !path.contains("..");
+    let is_plain =
+        path.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c)) && !path.contains("..");
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let known = match segments.as_slice() {
         ["version" | "healthz" | "livez" | "readyz" | "api" | "apis"] | ["openapi", ..] => true,
@@ -302,10 +313,28 @@ mod tests {
 
     #[test]
     fn paths_that_are_passed_on_say_what_the_api_is() {
-        for path in ["/version", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/openapi/v3/apis/apps/v1"] {
+        for path in [
+            "/version",
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/apps",
+            "/apis/apps/v1",
+            "/openapi/v3/apis/apps/v1",
+        ] {
             assert!(is_about_the_api(path), "{path}");
         }
-        for path in ["", "/", "version", "/metrics", "/api/v1/secrets", "/apis/a/b/c", "/api/../x", "/version?x", "/logs/x"] {
+        for path in [
+            "",
+            "/",
+            "version",
+            "/metrics",
+            "/api/v1/secrets",
+            "/apis/a/b/c",
+            "/api/../x",
+            "/version?x",
+            "/logs/x",
+        ] {
             assert!(!is_about_the_api(path), "{path}");
         }
     }

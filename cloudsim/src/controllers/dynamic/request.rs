@@ -50,7 +50,8 @@ impl Call {
         }
         let is_about_one = matches!(verb, Verb::Update | Verb::UpdateStatus) || !part.is_empty();
         if is_about_one && target.name.is_empty() {
-            target.name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            target.name =
+                body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         }
         Self { target, verb, part, body, option, patch }.checked()
     }
@@ -65,7 +66,9 @@ impl Call {
         };
         match parts.iter().find(|part| !is_plain(part)) {
             Some(part) => Err(format!("{part:?} is no part of a path")),
-            None if self.target.name.is_empty() && !matches!(self.verb, Verb::List | Verb::Watch | Verb::Create) => {
+            None if self.target.name.is_empty()
+                && !matches!(self.verb, Verb::List | Verb::Watch | Verb::Create) =>
+            {
                 Err("it names no object".to_owned())
             }
             None => Ok(self),
@@ -81,6 +84,11 @@ impl Call {
         }
         self.option["fieldSelector"] = all.into();
         self
+    }
+
+    /// Whether it changes anything.
+    pub(super) fn is_write(&self) -> bool {
+        !matches!(self.verb, Verb::Get | Verb::List | Verb::Watch)
     }
 
     /// The call's options, to be kept.
@@ -121,7 +129,9 @@ impl Call {
             }
             (Verb::Delete, _) => {
                 let options = if self.option.is_object() { self.option.to_string() } else { "{}".to_owned() };
-                request.header(header::CONTENT_TYPE, "application/json").body(Body::from(options.into_bytes()))
+                request
+                    .header(header::CONTENT_TYPE, "application/json")
+                    .body(Body::from(options.into_bytes()))
             }
             _ => request
                 .header(header::CONTENT_TYPE, "application/json")
@@ -152,7 +162,9 @@ impl Call {
 fn query(option: &Value, known: &[&str]) -> String {
     let none = Map::new();
     let mut query = form_urlencoded::Serializer::new(String::new());
-    for (name, value) in option.as_object().unwrap_or(&none).iter().filter(|(name, _)| known.contains(&name.as_str())) {
+    for (name, value) in
+        option.as_object().unwrap_or(&none).iter().filter(|(name, _)| known.contains(&name.as_str()))
+    {
         for value in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
             match value {
                 Value::String(text) if !text.is_empty() => query.append_pair(name, text),

@@ -58,8 +58,12 @@ impl Keys {
         self.0.iter().any(|key| {
             let signed = token.signed.as_bytes();
             match token.algorithm.as_str() {
-                "RS256" => UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key).verify(signed, &token.signature).is_ok(),
-                "ES256" => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key).verify(signed, &token.signature).is_ok(),
+                "RS256" => UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key)
+                    .verify(signed, &token.signature)
+                    .is_ok(),
+                "ES256" => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key)
+                    .verify(signed, &token.signature)
+                    .is_ok(),
                 // `none`, and what nobody uses
                 _ => false,
             }

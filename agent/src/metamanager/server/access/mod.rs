@@ -178,9 +178,11 @@ impl Access {
             if account.namespace.as_deref() != Some(namespace) || account.name.as_deref() != Some(name) {
                 continue;
             }
-            let everywhere = access.spec.access_cluster_role_binding.into_iter().flat_map(|binding| binding.rules);
+            let everywhere =
+                access.spec.access_cluster_role_binding.into_iter().flat_map(|binding| binding.rules);
             let here = access.spec.access_role_binding.into_iter().filter(|binding| {
-                let place = binding.role_binding.as_ref().and_then(|binding| binding.metadata.namespace.as_deref());
+                let place =
+                    binding.role_binding.as_ref().and_then(|binding| binding.metadata.namespace.as_deref());
                 place.is_some_and(|place| place == ask.target.namespace)
             });
             let mut rules = everywhere.chain(here.flat_map(|binding| binding.rules));
@@ -213,4 +215,4 @@ fn verb(verb: Verb) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

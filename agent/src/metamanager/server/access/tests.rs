@@ -12,7 +12,8 @@ use crate::edgehub;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-fn hub() -> edgehub::EdgeHub {
+/// A hub without a cloud.
+pub(in super::super) fn hub() -> edgehub::EdgeHub {
     let config = edgehub::Config {
         node_name: "edge-1".into(),
         websocket: "127.0.0.1:1".into(),
@@ -51,6 +52,19 @@ fn soon() -> i64 {
 async fn own() -> Desired {
     let store: Arc<dyn Store> = MemoryStore::new();
     let own = Desired::new(store, "edge-1".into());
+    fill(&own).await;
+    own
+}
+
+/// A token of `robot` that the cloud gave to this node.
+pub(in super::super) async fn held_token(own: &Desired) -> String {
+    let token = unsigned(&claims("robot", soon()), "AAAA");
+    holds(own, "held", &token).await;
+    token
+}
+
+/// A pod, and what its account may do.
+pub(in super::super) async fn fill(own: &Desired) {
     let pod = json!({"metadata": {"name": "web", "namespace": "ns", "uid": "u1"}});
     own.set(&Key::new(resource(&ResourceType::Pod), "ns", "web"), Some(pod)).await.unwrap();
     let access = json!({
@@ -67,7 +81,6 @@ async fn own() -> Desired {
     });
     let key = Key::new(resource(&ResourceType::ServiceAccountAccess), "ns", "robot");
     own.set(&key, Some(access)).await.unwrap();
-    own
 }
 
 async fn holds(own: &Desired, name: &str, token: &str) {
@@ -141,7 +154,12 @@ async fn with_keys_a_token_is_good_that_one_of_them_has_signed() {
     let changed = format!("{}.AAAA", signed.rsplit_once('.').unwrap().0);
     let held = unsigned(&claims("robot", soon()), "AAAA");
     holds(&own, "held", &held).await;
-    for bad in [other.sign_es256(&claims("robot", soon())).unwrap(), changed, held, key.sign_es256(&claims("robot", 1000)).unwrap()] {
+    for bad in [
+        other.sign_es256(&claims("robot", soon())).unwrap(),
+        changed,
+        held,
+        key.sign_es256(&claims("robot", 1000)).unwrap(),
+    ] {
         assert_eq!(caller(&access, Some(&format!("Bearer {bad}"))).await, None, "{bad}");
     }
     std::fs::write(directory.path().join("none"), "no key").unwrap();
@@ -161,7 +179,11 @@ fn public_pem(point: &[u8]) -> String {
 #[tokio::test]
 async fn callers_may_do_what_the_cloud_has_told() {
     let access = access(&own().await, Vec::new());
-    let ask = |verb: Verb, key: &str, part: &str| Ask { target: Target::parse(key).unwrap(), part: part.into(), verb };
+    let ask = |verb: Verb, key: &str, part: &str| Ask {
+        target: Target::parse(key).unwrap(),
+        part: part.into(),
+        verb,
+    };
     let account = |name: &str| Caller::Account("ns".into(), name.into());
     let maps = "/core/v1/configmaps/ns/null";
     let rows = [

@@ -122,7 +122,10 @@ mod tests {
 
     fn claims(aud: Value) -> Claims {
         let about = json!({"namespace": "ns", "serviceaccount": {"name": "robot", "uid": "u"}, "pod": {"name": "p", "uid": "v"}});
-        serde_json::from_value(json!({"iss": "https://c", "aud": aud, "exp": 2000, "nbf": 1000, "kubernetes.io": about})).unwrap()
+        serde_json::from_value(
+            json!({"iss": "https://c", "aud": aud, "exp": 2000, "nbf": 1000, "kubernetes.io": about}),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -137,16 +140,24 @@ mod tests {
             (json!(["https://c"]), texts(&["https://other"]), texts(&["https://c"]), false),
         ];
         for (aud, issuers, audiences, expected) in rows {
-            assert_eq!(claims(aud.clone()).is_meant_for(&issuers, &audiences), expected, "{aud} {issuers:?} {audiences:?}");
+            assert_eq!(
+                claims(aud.clone()).is_meant_for(&issuers, &audiences),
+                expected,
+                "{aud} {issuers:?} {audiences:?}"
+            );
         }
     }
 
     #[test]
     fn a_token_has_its_time() {
         let claims = claims(json!("a"));
-        for (now, expected) in
-            [(900, Validity::NotYet), (940, Validity::Now), (1500, Validity::Now), (2060, Validity::Now), (2061, Validity::Over)]
-        {
+        for (now, expected) in [
+            (900, Validity::NotYet),
+            (940, Validity::Now),
+            (1500, Validity::Now),
+            (2060, Validity::Now),
+            (2061, Validity::Over),
+        ] {
             assert_eq!(claims.validity(now), expected, "{now}");
         }
         assert_eq!(Claims { expires: 0, ..claims }.validity(i64::MAX - 100), Validity::Now);
@@ -155,7 +166,9 @@ mod tests {
     #[test]
     fn what_is_no_token_is_not_read() {
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let good = part(json!({"iss": "i", "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "a", "uid": "u"}}}));
+        let good = part(
+            json!({"iss": "i", "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "a", "uid": "u"}}}),
+        );
         let header = part(json!({"alg": "none"}));
         assert!(read(&format!("{header}.{good}.AAAA")).is_some());
         let bad = [

@@ -17,14 +17,38 @@ fn every_verb_is_a_request() {
     let selected = json!({"labelSelector": "a=b", "limit": 5, "watch": true, "continue": ""});
     let rows = [
         (application(Verb::Get, one, json!({}), Value::Null, ""), "GET /api/v1/namespaces/ns/configmaps/m"),
-        (application(Verb::Get, one, json!({}), Value::Null, "scale"), "GET /api/v1/namespaces/ns/configmaps/m/scale"),
-        (application(Verb::List, list, selected, Value::Null, ""), "GET /api/v1/namespaces/ns/configmaps?labelSelector=a%3Db&limit=5"),
-        (application(Verb::Create, list, json!({"dryRun": ["All"]}), named.clone(), ""), "POST /api/v1/namespaces/ns/configmaps?dryRun=All"),
-        (application(Verb::Create, list, json!({}), named.clone(), "x"), "POST /api/v1/namespaces/ns/configmaps/m/x"),
-        (application(Verb::Update, list, json!({}), named.clone(), ""), "PUT /api/v1/namespaces/ns/configmaps/m"),
-        (application(Verb::UpdateStatus, one, json!({}), named, ""), "PUT /api/v1/namespaces/ns/configmaps/m/status"),
-        (application(Verb::Patch, list, patch, Value::Null, ""), "PATCH /api/v1/namespaces/ns/configmaps/m/status?force=true&fieldManager=a+b"),
-        (application(Verb::Delete, one, json!({"gracePeriodSeconds": 0}), Value::Null, ""), "DELETE /api/v1/namespaces/ns/configmaps/m"),
+        (
+            application(Verb::Get, one, json!({}), Value::Null, "scale"),
+            "GET /api/v1/namespaces/ns/configmaps/m/scale",
+        ),
+        (
+            application(Verb::List, list, selected, Value::Null, ""),
+            "GET /api/v1/namespaces/ns/configmaps?labelSelector=a%3Db&limit=5",
+        ),
+        (
+            application(Verb::Create, list, json!({"dryRun": ["All"]}), named.clone(), ""),
+            "POST /api/v1/namespaces/ns/configmaps?dryRun=All",
+        ),
+        (
+            application(Verb::Create, list, json!({}), named.clone(), "x"),
+            "POST /api/v1/namespaces/ns/configmaps/m/x",
+        ),
+        (
+            application(Verb::Update, list, json!({}), named.clone(), ""),
+            "PUT /api/v1/namespaces/ns/configmaps/m",
+        ),
+        (
+            application(Verb::UpdateStatus, one, json!({}), named, ""),
+            "PUT /api/v1/namespaces/ns/configmaps/m/status",
+        ),
+        (
+            application(Verb::Patch, list, patch, Value::Null, ""),
+            "PATCH /api/v1/namespaces/ns/configmaps/m/status?force=true&fieldManager=a+b",
+        ),
+        (
+            application(Verb::Delete, one, json!({"gracePeriodSeconds": 0}), Value::Null, ""),
+            "DELETE /api/v1/namespaces/ns/configmaps/m",
+        ),
     ];
     for (application, expected) in rows {
         let request = Call::of(&application).unwrap().request().unwrap();
@@ -34,21 +58,39 @@ fn every_verb_is_a_request() {
 
 #[test]
 fn what_would_lead_elsewhere_is_refused() {
-    let with = |key: &str, part: &str| Call::of(&application(Verb::Get, key, json!({}), Value::Null, part)).unwrap_err();
-    for key in ["/core/v1/pods/ns/..", "/core/v1/pods/../x", "/core/v1/pods?x=1/ns/p", "/version", "/core/v1/pods/ns/null"] {
+    let with = |key: &str, part: &str| {
+        Call::of(&application(Verb::Get, key, json!({}), Value::Null, part)).unwrap_err()
+    };
+    for key in [
+        "/core/v1/pods/ns/..",
+        "/core/v1/pods/../x",
+        "/core/v1/pods?x=1/ns/p",
+        "/version",
+        "/core/v1/pods/ns/null",
+    ] {
         with(key, "");
     }
     assert!(with("/core/v1/pods/ns/p", "../q").contains("part of a path"));
-    let patch = application(Verb::Patch, "/core/v1/pods/ns/p", json!({"Name": "a/b", "PatchType": "x"}), Value::Null, "");
+    let patch = application(
+        Verb::Patch,
+        "/core/v1/pods/ns/p",
+        json!({"Name": "a/b", "PatchType": "x"}),
+        Value::Null,
+        "",
+    );
     assert!(Call::of(&patch).is_err());
-    let body = Application { req_body: b"{".to_vec(), ..application(Verb::Create, "/core/v1/pods/ns/null", json!({}), Value::Null, "") };
+    let body = Application {
+        req_body: b"{".to_vec(),
+        ..application(Verb::Create, "/core/v1/pods/ns/null", json!({}), Value::Null, "")
+    };
     assert!(Call::of(&body).unwrap_err().contains("not JSON"));
 }
 
 #[test]
 fn a_selector_is_added_to_the_calls_own() {
     let list = |option: Value| {
-        let call = Call::of(&application(Verb::List, "/core/v1/pods/null/null", option, Value::Null, "")).unwrap();
+        let call =
+            Call::of(&application(Verb::List, "/core/v1/pods/null/null", option, Value::Null, "")).unwrap();
         call.within("spec.nodeName=n").option_text("fieldSelector")
     };
     assert_eq!(list(json!({})), "spec.nodeName=n");
