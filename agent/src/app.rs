@@ -201,7 +201,7 @@ impl App {
         });
         if let Some(meta_server) = meta_server {
             let stop = shutdown.clone();
-            supervisor.spawn("metaserver", async move { Ok(meta_server.run(stop).await?) });
+            supervisor.spawn("metaserver", async move { Ok(Box::pin(meta_server.run(stop)).await?) });
         }
         let stop = shutdown.clone();
         supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });

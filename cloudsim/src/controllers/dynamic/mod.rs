@@ -294,11 +294,14 @@ fn is_about_the_api(path: &str) -> bool {
     let is_plain =
         path.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c)) && !path.contains("..");
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    let known = match segments.as_slice() {
-        ["version" | "healthz" | "livez" | "readyz" | "api" | "apis"] | ["openapi", ..] => true,
-        ["api", _] | ["apis", _] | ["apis", _, _] => true,
-        _ => false,
-    };
+    let known = matches!(
+        segments.as_slice(),
+        ["version" | "healthz" | "livez" | "readyz" | "api" | "apis"]
+            | ["openapi", ..]
+            | ["api", _]
+            | ["apis", _]
+            | ["apis", _, _]
+    );
     path.starts_with('/') && is_plain && known
 }
 
