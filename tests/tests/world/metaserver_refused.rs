@@ -50,7 +50,7 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
         ("another node", get("/api/v1/nodes/edge-2"), "403"),
         (
             "another node's deletion",
-            format!("DELETE /api/v1/nodes/edge-2 HTTP/1.1\r\nhost: x\r\n\r\n"),
+            "DELETE /api/v1/nodes/edge-2 HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
             "403",
         ),
         (
