@@ -8,7 +8,7 @@
 //! | channel | between | bound | full | closed |
 //! |---|---|---|---|---|
 //! | inbox | edgehub → metamanager | 64 messages | the socket is not read: TCP pushes back | edgehub has ended |
-//! | outbox | all → edgehub | 64 messages | senders wait | senders are told that the cloud is not connected |
+//! | lanes | all → edgehub | 64 messages each | senders wait; events are dropped | senders are told that the cloud is not connected |
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
 //! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
@@ -30,9 +30,9 @@ use tower::service_fn;
 use tracing::warn;
 
 use crate::{
-    config::{Config, Host, Transport},
+    config::{Config, Host},
     edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
-    edgehub::{self, Link},
+    edgehub::{self, Link, Proxy, ProxyError, Traffic},
     metamanager::{self, Guard, Listening, MetaManager, MetaServer, MetaServerConfig, TokenRules},
     rt::{Ended, Supervisor},
 };
@@ -48,11 +48,9 @@ const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// QUIC is asked for.
-    #[error(
-        "modules.edgeHub.quic is enabled, and this version speaks WebSocket only; enable modules.edgeHub.websocket instead"
-    )]
-    Quic,
+    /// The proxy of the environment cannot be used.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The runtime's endpoint is none.
     #[error("{0} is no endpoint of a container runtime; write unix:///path/to/socket")]
     RuntimeEndpoint(String),
@@ -174,6 +172,7 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
 pub struct App {
     link: watch::Receiver<Link>,
     meta_server: Option<Listening>,
+    traffic: Traffic,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -182,7 +181,7 @@ impl App {
     /// Builds and starts all rooms; they end with `shutdown`.
     pub fn start(config: &Config, parts: Parts, shutdown: CancellationToken) -> Result<Self, Error> {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
-        let link = hub.link();
+        let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
         let server = meta_server_config(config, parts.copies)?;
         let (meta, meta_task, meta_server) =
@@ -190,7 +189,8 @@ impl App {
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
-            let (_, edged_task) = edged::new(edged_config(config, &meta, parts.runtime, parts.signals)?)?;
+            let edged = edged_config(config, &meta, parts.runtime, parts.signals, traffic.clone())?;
+            let (_, edged_task) = edged::new(edged)?;
             let stop = shutdown.clone();
             supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
         }
@@ -205,7 +205,7 @@ impl App {
         }
         let stop = shutdown.clone();
         supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
-        Ok(Self { link, meta_server: listening, supervisor, shutdown })
+        Ok(Self { link, traffic, meta_server: listening, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
@@ -216,6 +216,11 @@ impl App {
     /// Where MetaServer listens, once it does; `None` where there is none.
     pub fn meta_server(&self) -> Option<Listening> {
         self.meta_server.clone()
+    }
+
+    /// What goes to the cloud and comes from it.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
     }
 
     /// Runs until shutdown, or until a part gives up.
@@ -248,19 +253,21 @@ fn meta_server_config(
 
 fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     let hub = &config.edge_hub;
-    let Transport::WebSocket(endpoint) = &hub.transport else { return Err(Error::Quic) };
     Ok(edgehub::Config {
         node_name: config.node.name.clone(),
-        websocket: endpoint.server.to_string(),
-        http_server: hub.http_server.clone(),
+        transport: hub.transport,
+        servers: hub.servers.clone(),
+        http_servers: hub.http_servers.clone(),
+        proxy: Proxy::from_environment(|name| std::env::var(name).ok())?,
         token: hub.token.clone(),
         project_id: hub.project_id.clone(),
         ca_file: hub.tls.ca.clone(),
         cert_file: hub.tls.cert.clone(),
         key_file: hub.tls.key.clone(),
+        rotate_certificates: hub.rotate_certificates,
         heartbeat: hub.heartbeat,
-        handshake_timeout: endpoint.handshake_timeout,
-        write_deadline: endpoint.write_deadline,
+        handshake_timeout: hub.handshake_timeout,
+        write_deadline: hub.write_deadline,
         qps: hub.qps,
         burst: hub.burst,
         max_message: wire::json::DEFAULT_LIMIT,
@@ -272,6 +279,7 @@ fn edged_config(
     meta: &MetaManager,
     runtime: Channel,
     signals: Option<Arc<dyn Signals>>,
+    traffic: Traffic,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let ip = match &node.interface {
@@ -326,6 +334,7 @@ fn edged_config(
             pulls: pods.parallel_image_pulls,
             ..SyncConfig::default()
         },
+        traffic,
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
         groups: pods.groups.clone(),

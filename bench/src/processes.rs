@@ -147,6 +147,7 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         api: of("API", "https://")?,
         https: of("enrolment", "https://")?,
         websocket: of("CloudHub", "wss://")?,
+        quic: None,
     })
 }
 

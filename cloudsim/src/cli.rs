@@ -107,6 +107,10 @@ pub struct Up {
     #[arg(long, value_name = "PORT", default_value_t = 10000)]
     pub ws_port: u16,
 
+    /// UDP port on which CloudHub takes QUIC (RFC 9000), too; edge-agent speaks it, EdgeCore does not
+    #[arg(long, value_name = "PORT")]
+    pub quic_port: Option<u16>,
+
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
     pub kubeconfig: PathBuf,

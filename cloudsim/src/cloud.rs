@@ -43,6 +43,8 @@ pub struct Options {
     pub https_port: u16,
     /// Port of CloudHub's WebSocket; 0 for any.
     pub ws_port: u16,
+    /// UDP port of CloudHub's QUIC, 0 for any; `None`: it is not served.
+    pub quic_port: Option<u16>,
     /// Where to keep its state; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
     /// Where to write a kubeconfig.
@@ -67,6 +69,7 @@ impl Default for Options {
             api_port: 6443,
             https_port: 10002,
             ws_port: 10000,
+            quic_port: None,
             data_dir: None,
             kubeconfig: None,
             lease_grace: Duration::from_secs(40),
@@ -120,6 +123,9 @@ pub enum StartError {
     /// CloudHub's port is taken or not allowed.
     #[error(transparent)]
     Hub(#[from] hub::BindError),
+    /// The same of its QUIC port.
+    #[error(transparent)]
+    Quic(#[from] hub::QuicBindError),
     /// No kubeconfig.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::WriteError),
@@ -134,6 +140,8 @@ pub struct Addresses {
     pub https: SocketAddr,
     /// CloudHub.
     pub websocket: SocketAddr,
+    /// CloudHub's QUIC, where it is served.
+    pub quic: Option<SocketAddr>,
 }
 
 /// A cloud that runs.
@@ -177,13 +185,18 @@ impl Cloud {
         let records = SyncRecords::new(client.clone());
         let tls = pki::hub_tls(pki.server())?;
         let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()));
-        let hub =
-            Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone());
-        let hub = hub.await?;
+        let mut hub =
+            Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone())
+                .await?;
+        let quic = match options.quic_port {
+            Some(port) => Some(hub.bind_quic(at(port), pki::hub_tls(pki.server())?)?),
+            None => None,
+        };
         let addresses = Addresses {
             api: api_server.local_addr(),
             https: https.local_addr(),
             websocket: hub.local_addr(),
+            quic,
         };
 
         let advertised = kubernetes_service::advertised(&options.names, addresses.api.port());

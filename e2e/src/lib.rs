@@ -25,7 +25,7 @@ pub use self::{
     kubectl::Kubectl,
     ports::Ports,
     process::Process,
-    rig::{Cloud, NODE, Node, Rig, Runtime},
+    rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime},
     run::{Output, run, run_with_input},
     until::{PATIENCE, at, until, until_within},
 };

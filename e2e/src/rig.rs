@@ -14,6 +14,9 @@ use crate::{AGENT, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, run, until};
 /// The node's name.
 pub const NODE: &str = "edge-1";
 
+/// A name of the cloud that stands in its certificate and that nobody but a test can resolve.
+pub const CLOUD_NAME: &str = "cloud.test";
+
 /// All three.
 #[derive(Debug)]
 pub struct Rig {
@@ -61,6 +64,9 @@ impl Cloud {
         command.arg("up").arg("--data-dir").arg(directory.join("cloud")).arg("--kubeconfig").arg(&kubeconfig);
         command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
         command.args(["--ws-port", &ports.ws.to_string()]);
+        for name in ["127.0.0.1", "localhost", CLOUD_NAME] {
+            command.args(["--name", name]);
+        }
         let mut process = Process::start(CLOUDSIM, command, directory)?;
         process.wait_for("is ready")?;
         let kubectl = Kubectl::new(&kubeconfig, directory);

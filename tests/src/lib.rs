@@ -1,7 +1,7 @@
 //! The simulated world: real agents and cloudsim in one process, over loopback TLS sockets, in temporary directories.
 //!
 //! [`World`] is a cloud and its nodes, [`Object`] an object of its API to change and to wait for, [`Gate`] a store whose commits
-//! wait or fail on command, [`manifests`] what is applied. Nothing here sleeps: a wait ends with its condition, or fails the
+//! wait or fail on command, [`Relay`] a link that breaks on command, [`manifests`] what is applied. Nothing here sleeps: a wait ends with its condition, or fails the
 //! test after [`PATIENCE`] with the last state that was seen.
 
 // a helper fails its test by panicking, with a message that says what was expected
@@ -11,6 +11,7 @@ mod gate;
 pub mod manifests;
 mod object;
 mod readings;
+mod relay;
 mod story;
 mod wait;
 mod world;
@@ -19,6 +20,7 @@ pub use self::{
     gate::Gate,
     object::Object,
     readings::Readings,
+    relay::Relay,
     story::story,
     wait::{PATIENCE, eventually, within},
     world::{Setup, World, condition, runs, uid},

@@ -39,6 +39,8 @@ pub struct Setup {
     pub server: Option<SocketAddr>,
     /// Whether nodes have a MetaServer.
     pub meta_server: bool,
+    /// Whether the cloud serves QUIC, too.
+    pub quic: bool,
     /// What nodes join with; the cloud's own token unless it is given.
     pub token: Option<String>,
     /// Settings of `modules.edged` laid over the node's own.
@@ -59,6 +61,7 @@ impl Default for Setup {
             limits: Limits::default(),
             server: None,
             meta_server: false,
+            quic: false,
             token: None,
             edged: Value::Null,
             readings: None,
@@ -89,6 +92,7 @@ impl World {
             data_dir: setup.durable.then(|| directory.path().join("cloud")),
             lease_grace: setup.lease_grace,
             limits: setup.limits.clone(),
+            quic_port: setup.quic.then_some(0),
             ..Options::default().any_ports()
         };
         let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
@@ -97,6 +101,7 @@ impl World {
         options.api_port = addresses.api.port();
         options.https_port = addresses.https.port();
         options.ws_port = addresses.websocket.port();
+        options.quic_port = addresses.quic.map(|address| address.port());
         let mut world = Self { nodes: Vec::new(), cloud: Some(cloud), options, addresses, directory };
         for number in 1..=setup.nodes {
             let mut node = world.prepare(&format!("edge-{number}"), &setup).await;
@@ -108,6 +113,11 @@ impl World {
 
     /// A node of this cloud whose agent does not run yet.
     pub async fn prepare(&self, name: &str, setup: &Setup) -> HollowNode {
+        self.prepare_at(self.addresses, name, setup).await
+    }
+
+    /// The same, of a node that reaches the cloud at other addresses.
+    pub async fn prepare_at(&self, addresses: Addresses, name: &str, setup: &Setup) -> HollowNode {
         let directory = self.directory.path().join("nodes");
         // tests are not about the rate
         let (lease, server) = (setup.lease, setup.server);
@@ -117,7 +127,7 @@ impl World {
         let base = fleet::Options::new(0, directory);
         let options = fleet::Options { lease, server, edged, signals, meta_server, qps: 0, ..base };
         let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
-        HollowNode::prepare(name, self.addresses, token, &options).await.expect("a node's directory")
+        HollowNode::prepare(name, addresses, token, &options).await.expect("a node's directory")
     }
 
     /// The cloud.

@@ -1,7 +1,7 @@
 //! The KubeEdge protocol between an edge node and its cloud, pure: no IO, no clock, no async runtime.
 //!
 //! A [`Message`] is an envelope; [`Down`] and [`Up`] are the two vocabularies in it, and a message that is in neither is a value
-//! too, so nothing is lost; [`json`] is the WebSocket codec; [`lane`] tells what is acknowledged; [`enroll`] is how a node gets
+//! too, so nothing is lost; [`json`] is the WebSocket codec, `frame` that of QUIC; [`lane`] tells what is acknowledged; [`enroll`] is how a node gets
 //! its certificate. Strings die at this border: inside the programs there is an exhaustive `match`.
 
 mod answer;
@@ -11,6 +11,8 @@ pub mod cri;
 mod down;
 pub mod enroll;
 mod envelope;
+#[cfg(feature = "frame")]
+pub mod frame;
 pub mod json;
 pub mod lane;
 mod path;

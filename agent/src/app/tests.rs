@@ -17,7 +17,7 @@ fn given(change: Value) -> Option<(String, Vec<String>)> {
     let meta = metamanager::Config { node_name: "edge-1".into(), store, hub, inbound, server: None };
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
-    let edged = edged_config(&config, &meta, runtime, None).ok()?;
+    let edged = edged_config(&config, &meta, runtime, None, Traffic::default()).ok()?;
     // the runtime itself has no text of its own
     let text = format!("{} {} {edged:?}", config.edged.enable, config.edged.runtime_endpoint);
     Some((text, warnings.iter().map(ToString::to_string).collect()))

@@ -56,9 +56,10 @@ fn a_complete_file_of_a_real_node_is_understood() {
 fn an_ipv6_host_is_written_in_brackets() {
     let host = Host { name: "edge-1".into(), address: std::net::Ipv6Addr::LOCALHOST.into() };
     let (config, _) = parse(Path::new("x"), "kind: EdgeCore", None, &host).unwrap();
-    assert_eq!(config.edge_hub.http_server, "https://[::1]:10002");
-    let Transport::WebSocket(endpoint) = config.edge_hub.transport else { panic!("not a WebSocket") };
-    assert_eq!((endpoint.server.host.as_str(), endpoint.server.port), ("::1", 10000));
+    let servers = |servers: &[HostPort]| servers.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(servers(&config.edge_hub.http_servers), ["[::1]:10002"]);
+    assert_eq!(config.edge_hub.transport, Transport::WebSocket);
+    assert_eq!(servers(&config.edge_hub.servers), ["[::1]:10000"]);
 }
 
 #[test]
@@ -163,9 +164,18 @@ fn values_are_taken_as_go_takes_them() {
 fn the_other_transport() {
     let config =
         config("modules: {edgeHub: {websocket: {enable: false}, quic: {enable: true, server: 'cloud:1'}}}");
-    assert!(
-        matches!(config.edge_hub.transport, Transport::Quic(endpoint) if endpoint.server.to_string() == "cloud:1")
+    assert_eq!(config.edge_hub.transport, Transport::Quic);
+    assert_eq!(config.edge_hub.servers, [HostPort { host: "cloud".into(), port: 1 }]);
+}
+
+#[test]
+fn several_clouds() {
+    let config = config(
+        "modules: {edgeHub: {httpServer: 'https://a:10002, https://b:10002/', websocket: {server: 'a:10000,[::1]:10000, c:9'}}}",
     );
+    let servers = |servers: &[HostPort]| servers.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(servers(&config.edge_hub.servers), ["a:10000", "[::1]:10000", "c:9"]);
+    assert_eq!(servers(&config.edge_hub.http_servers), ["a:10002", "b:10002"]);
 }
 
 #[test]

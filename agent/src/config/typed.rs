@@ -118,10 +118,16 @@ impl TaintEffect {
 /// The door to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeHub {
-    /// The server that carries the messages.
+    /// How messages travel.
     pub transport: Transport,
-    /// Base URL of the server that hands out certificates: `https://host:port`, no slash at the end.
-    pub http_server: String,
+    /// The servers that carry the messages, at least one; the first that answers is taken.
+    pub servers: Vec<HostPort>,
+    /// Limit of dialling and handshakes.
+    pub handshake_timeout: Duration,
+    /// Limit of writing one message.
+    pub write_deadline: Duration,
+    /// The HTTPS servers that hand out certificates, at least one; the first that answers is taken.
+    pub http_servers: Vec<HostPort>,
     /// The join token, needed until there is a certificate.
     pub token: Option<Secret>,
     /// Time between two signs of life.
@@ -139,12 +145,12 @@ pub struct EdgeHub {
 }
 
 /// How messages travel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// WebSocket over TLS over TCP.
-    WebSocket(Endpoint),
+    WebSocket,
     /// KubeEdge's own framing over QUIC.
-    Quic(Endpoint),
+    Quic,
 }
 
 /// A server of the cloud and how long to wait for it.

@@ -71,6 +71,7 @@ pub use self::{
 };
 use crate::{
     config::{ControlGroups, Eviction, Housekeeping},
+    edgehub::Traffic,
     metamanager::PodsWhole,
 };
 
@@ -105,6 +106,8 @@ pub struct Config {
     pub sync: SyncConfig,
     /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
     pub server: Option<SocketAddr>,
+    /// What goes to the cloud and comes from it, to be shown.
+    pub traffic: Traffic,
     /// What is kept of what has ended, and of logs and images.
     pub housekeeping: Housekeeping,
     /// When pods are evicted.

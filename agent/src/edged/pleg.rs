@@ -31,7 +31,7 @@ const RESUBSCRIBE: Duration = Duration::from_secs(5);
 /// every `relist`, and less often where the kernel tells when containers have ended.
 pub(super) async fn run(context: Arc<Context>, relist: Duration) {
     let (groups, pace) = (context.groups.watch(), Pace::new(relist));
-    let mut lists = Lists { last: Snapshot::default(), context: &context, groups, pace };
+    let mut lists = Lists { last: Snapshot::default(), context: &context, groups, pace, watched: false };
     let triggers = &context.triggers;
     loop {
         let events = context.runtime.events();
@@ -97,26 +97,30 @@ struct Lists<'a> {
     context: &'a Context,
     groups: Watch,
     pace: Pace,
+    /// Whether the kernel tells of all containers.
+    watched: bool,
 }
 
 impl Lists<'_> {
     /// Returns only when the receiver is gone.
     async fn compare_for_ever(&mut self) {
-        let mut watched = false;
         loop {
             let begun = Instant::now();
             let wait = match snapshot(&self.context.runtime).await {
                 Ok((now, held)) => {
                     self.context.metrics.relisted(begun.elapsed());
-                    let found =
-                        Found { changed: now != self.last, ended: has_ended(&self.last, &now), watched };
+                    let found = Found {
+                        changed: now != self.last,
+                        ended: has_ended(&self.last, &now),
+                        watched: self.watched,
+                    };
                     for pod in changed(&self.last, &now, &self.context.book) {
                         if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
                     }
                     self.last = now;
-                    watched = self.groups.follow(&held);
+                    self.watched = self.groups.follow(&held);
                     self.pace.after(found, begun)
                 }
                 Err(error) => {

@@ -157,6 +157,7 @@ fn serve(
         reader: reader.clone(),
         stats: Stats::new(runtime.clone(), dirs.clone(), node_name.clone(), reader.clone()),
         metrics: context.metrics.clone(),
+        traffic: config.traffic.clone(),
         probes: context.probes.clone(),
         runtime: runtime.clone(),
         triggers: context.triggers.clone(),

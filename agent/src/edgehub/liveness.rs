@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// A connection that has been silent for this long is asked for a sign of life (a WebSocket ping, which every server answers).
-const ASK_AFTER: Duration = Duration::from_secs(5);
-/// A connection that has been silent for this long is dead.
-const DEAD_AFTER: Duration = Duration::from_secs(15);
+/// A connection that has been silent for so long is asked for a sign of life (a WebSocket ping, which every server answers).
+const ASK_AFTER: Duration = Duration::from_millis(1500);
+/// A question asked out of turn follows the one before not sooner than this.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// So much longer than the slowest recent answer may the next one take, on links where answers are slow.
+const SLACK: u32 = 4;
+/// However slow a link is, so much silence ends the connection.
+const LIMIT: Duration = Duration::from_secs(15);
 
 /// What to do at an instant.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,62 +22,91 @@ pub(super) enum Pulse {
     Dead,
 }
 
-/// When the other end was last heard of.
+/// When the other end was last heard of, and how fast it answers.
 #[derive(Debug)]
 pub(super) struct Liveness {
     heard: Instant,
     asked: Option<Instant>,
+    /// The slowest answer, fading.
+    slowest: Duration,
+    patience: Duration,
 }
 
 impl Liveness {
-    /// A connection just made.
-    pub(super) fn new(now: Instant) -> Self {
-        Self { heard: now, asked: None }
+    /// A connection just made, on which silence of `patience` means death.
+    pub(super) fn new(patience: Duration, now: Instant) -> Self {
+        Self { heard: now, asked: None, slowest: Duration::ZERO, patience }
     }
 
-    /// Anything arrived.
-    pub(super) fn heard(&mut self, now: Instant) {
-        self.heard = now;
+    /// Nobody listened until now; silence before is nobody's fault.
+    pub(super) fn listened(&mut self, now: Instant) {
+        self.heard = self.heard.max(now);
         self.asked = None;
     }
 
-    /// What to do now.
-    pub(super) fn check(&mut self, now: Instant) -> Pulse {
-        if now >= self.heard + DEAD_AFTER {
+    /// What to do now; the last sign of life came at `heard`.
+    pub(super) fn check(&mut self, heard: Instant, now: Instant) -> Pulse {
+        if let Some(asked) = self.asked.take_if(|asked| heard > *asked) {
+            self.slowest = heard.duration_since(asked).max(self.slowest * 7 / 8);
+        }
+        self.heard = self.heard.max(heard);
+        let dead = self.heard + self.patience();
+        if now >= dead {
             return Pulse::Dead;
         }
-        let ask = self.asked.unwrap_or(self.heard) + ASK_AFTER;
-        if now >= ask {
-            self.asked = Some(now);
-            return Pulse::Ask;
+        if self.asked.is_some() {
+            return Pulse::Wait(dead);
         }
-        Pulse::Wait(ask.min(self.heard + DEAD_AFTER))
+        let ask = self.heard + ASK_AFTER;
+        if now < ask {
+            return Pulse::Wait(ask);
+        }
+        self.asked = Some(now);
+        Pulse::Ask
+    }
+
+    /// There is reason to doubt: whether to ask now. The answer has to come as soon as after silence.
+    pub(super) fn doubt(&mut self, now: Instant) -> bool {
+        if self.asked.is_some_and(|asked| now < asked + ASK_AGAIN) {
+            return false;
+        }
+        self.asked.get_or_insert(now);
+        true
+    }
+
+    fn patience(&self) -> Duration {
+        (ASK_AFTER + self.slowest * SLACK).max(self.patience).min(LIMIT.max(self.patience))
+    }
+}
+
+/// How much silence is death. Connections that fall silent as soon as they are made are perhaps only slow, as a cloud is to
+/// which thousands of nodes return; giving them up for ever would make it worse.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience(Duration);
+
+impl Patience {
+    /// The usual.
+    const USUAL: Duration = Duration::from_secs(3);
+    /// The most.
+    const MOST: Duration = Duration::from_secs(12);
+    /// A connection that lasted so long was not made to a cloud that is too busy for it.
+    const PROVEN: Duration = Duration::from_secs(10);
+
+    /// As long as nothing is known.
+    pub(super) fn new() -> Self {
+        Self(Self::USUAL)
+    }
+
+    /// The silence that means death.
+    pub(super) fn get(self) -> Duration {
+        self.0
+    }
+
+    /// A connection ended, for its silence or otherwise, after `lasted`.
+    pub(super) fn ended(&mut self, silent: bool, lasted: Duration) {
+        self.0 = if silent && lasted < Self::PROVEN { (self.0 * 2).min(Self::MOST) } else { Self::USUAL };
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn silence_is_asked_about_and_then_ends_the_connection() {
-        let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut liveness = Liveness::new(start);
-        assert_eq!(liveness.check(at(1)), Pulse::Wait(at(5)));
-        assert_eq!(liveness.check(at(5)), Pulse::Ask);
-        assert_eq!(liveness.check(at(5)), Pulse::Wait(at(10)));
-        assert_eq!(liveness.check(at(10)), Pulse::Ask);
-        assert_eq!(liveness.check(at(15)), Pulse::Dead);
-    }
-
-    #[test]
-    fn any_sign_of_life_starts_over() {
-        let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut liveness = Liveness::new(start);
-        assert_eq!(liveness.check(at(6)), Pulse::Ask);
-        liveness.heard(at(7));
-        assert_eq!(liveness.check(at(8)), Pulse::Wait(at(12)));
-    }
-}
+mod tests;

@@ -1,47 +1,39 @@
-//! One connection, from its upgrade to its end.
+//! One connection, from its upgrade to its end: it is read, written and listened to at the same time, so that neither a slow
+//! store nor a stalled write hides that the link is dead.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use futures::{SinkExt, StreamExt, stream::SplitSink};
-use tokio::{sync::mpsc, time};
-use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::{MissedTickBehavior, interval, sleep_until},
+};
+use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
 use wire::{Message, Upstream};
 
 use super::{
     Config,
-    dial::Socket,
+    kind::Kind,
     liveness::{Liveness, Pulse},
+    metered::Meter,
+    network::Network,
+    queue::Queue,
     rate::Rate,
+    traffic::{Direction, Traffic},
+    transport::{Reader, Transport, Writer},
     waiters::Waiters,
 };
 
+/// Saying goodbye must not hold up the end of the program.
+const GOODBYE: Duration = Duration::from_secs(1);
+
 /// The program's ends of the connection; they outlive it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ends {
-    /// Answers to the cloud's own messages: it holds back the next of them until they have come.
-    pub(super) answers: mpsc::Receiver<Message>,
-    pub(super) outgoing: mpsc::Receiver<Message>,
-    /// Sent when nothing is in `outgoing`.
-    pub(super) in_background: mpsc::Receiver<Message>,
+    pub(super) queue: Queue,
     pub(super) inbox: mpsc::Sender<Message>,
     pub(super) waiters: Waiters,
-}
-
-impl Ends {
-    /// The next message to send, and whether it counts: answers go at once, since the cloud sets the rate of what it asks;
-    /// then what is promised goes before what is only told, when the rate allows it.
-    async fn next(&mut self, rate: &Rate) -> Option<(Message, bool)> {
-        let (ready, spare) = (rate.ready_at().into(), rate.spare_at().into());
-        let (outgoing, in_background) = (&mut self.outgoing, &mut self.in_background);
-        tokio::select! {
-            biased;
-            // cancel-safe, all three: a message not returned stays in its queue, and is taken after the sleep
-            message = self.answers.recv() => message.map(|message| (message, false)),
-            message = async { time::sleep_until(ready).await; outgoing.recv().await } => message.map(|message| (message, true)),
-            message = async { time::sleep_until(spare).await; in_background.recv().await } => message.map(|message| (message, true)),
-        }
-    }
+    pub(super) traffic: Traffic,
 }
 
 /// Why a session ended.
@@ -59,105 +51,133 @@ pub(super) enum Ended {
     Stalled,
     #[error("the cloud sent a malformed message")]
     Malformed(#[source] wire::json::DecodeError),
+    #[error("the cloud sent a malformed frame")]
+    Frame(#[source] wire::frame::FrameError),
+    #[error("the QUIC connection failed")]
+    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-type Writer = SplitSink<Socket, tungstenite::Message>;
+/// What the parts of a session tell each other.
+struct Signals {
+    /// A sign of life is to be asked for.
+    ask: Notify,
+    /// Whether somebody reads; not while the last message waits for its place.
+    listening: watch::Sender<bool>,
+}
 
 /// Runs the connection until it ends.
 pub(super) async fn run(
     config: &Config,
-    socket: Socket,
-    ends: &mut Ends,
+    transport: Transport,
+    ends: &Ends,
+    patience: Duration,
+    network: &mut Network,
     shutdown: &CancellationToken,
 ) -> Ended {
-    let (mut writer, mut reader) = socket.split();
-    let mut liveness = Liveness::new(Instant::now());
-    let mut rate = Rate::new(config.qps, config.burst, Instant::now());
-    let mut keepalive = time::interval(config.heartbeat);
-    keepalive.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    let Transport { mut reader, mut writer, meter } = transport;
+    let signals = Signals { ask: Notify::new(), listening: watch::Sender::new(true) };
+    let ended = tokio::select! {
+        // what has come in is seen before it is called missing
+        biased;
+        // cancel-safe, all: whichever wins, the session is over
+        () = shutdown.cancelled() => Ended::Shutdown,
+        ended = read(config, &mut reader, ends, &signals) => ended,
+        ended = write(config, &mut writer, ends, &signals) => ended,
+        () = listen(meter.as_ref(), patience, &signals, network) => Ended::Silent,
+    };
+    if matches!(ended, Ended::Shutdown) {
+        writer.close(GOODBYE).await;
+    }
+    ended
+}
+
+/// Sorts messages: answers to their waiters, everything else to MetaManager.
+async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signals) -> Ended {
     loop {
-        let pulse = match liveness.check(Instant::now()) {
-            Pulse::Wait(until) => until,
-            Pulse::Dead => return Ended::Silent,
-            Pulse::Ask => {
-                if let Err(ended) =
-                    write(config, &mut writer, tungstenite::Message::Ping(Default::default())).await
-                {
-                    return ended;
-                }
-                continue;
+        // without a place nothing is read: the cloud is slowed down, nothing is dropped
+        let place = match ends.inbox.try_reserve() {
+            Ok(place) => place,
+            Err(_) => {
+                signals.listening.send_replace(false);
+                let Ok(place) = ends.inbox.reserve().await else { return Ended::Shutdown };
+                signals.listening.send_replace(true);
+                place
             }
         };
-        let wrote = tokio::select! {
-            // cancel-safe: a cancelled token stays cancelled
-            () = shutdown.cancelled() => {
-                let _ = write(config, &mut writer, tungstenite::Message::Close(None)).await;
-                return Ended::Shutdown;
-            }
-            // cancel-safe: frames stay in the socket until they are whole
-            frame = reader.next() => {
-                liveness.heard(Instant::now());
-                received(config, frame, ends).await
-            }
+        loop {
+            let (message, size) = match reader.next(config.max_message).await {
+                Ok(read) => read,
+                Err(ended) => return ended,
+            };
+            ends.traffic.message(Direction::Down, Kind::of(&message), size);
+            let message = if message.header.parent_msg_id.is_empty() {
+                message
+            } else {
+                match ends.waiters.deliver(message) {
+                    Ok(()) => continue,
+                    // nobody waits any more; MetaManager still stores and acknowledges what it carries
+                    Err(message) => *message,
+                }
+            };
+            place.send(message);
+            break;
+        }
+    }
+}
+
+/// Writes what waits, keepalives and questions for a sign of life.
+async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Signals) -> Ended {
+    let mut rate = Rate::new(config.qps, config.burst, Instant::now());
+    let mut keepalive = interval(config.heartbeat);
+    keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            biased;
+            // cancel-safe: a question not asked yet stays
+            () = signals.ask.notified() => None,
             // cancel-safe: an interval keeps its ticks
-            _ = keepalive.tick() => send(config, &mut writer, &Upstream::keepalive().into_message(now_ms())).await,
-            // cancel-safe: sleeping holds no data
-            () = time::sleep_until(pulse.into()) => Ok(()),
-            // cancel-safe: a message is taken from a queue only when this arm wins
-            message = ends.next(&rate) => match message {
-                None => return Ended::Shutdown,
-                Some((message, counts)) => {
-                    if counts {
-                        rate.sent(Instant::now());
-                    }
-                    send(config, &mut writer, &message).await
-                }
-            },
+            _ = keepalive.tick() => Some(Upstream::keepalive().into_message(now_ms())),
+            // cancel-safe: a message is taken from the queue only when this arm wins
+            message = ends.queue.next(&mut rate) => Some(message),
         };
-        if let Err(ended) = wrote {
+        let written = match &message {
+            None => writer.ping(config.write_deadline).await,
+            Some(message) => writer.send(message, config.write_deadline).await.map(|size| {
+                ends.traffic.message(Direction::Up, Kind::of(message), size);
+            }),
+        };
+        if let Err(ended) = written {
             return ended;
         }
     }
 }
 
-/// Sorts one frame: answers to their waiters, everything else to MetaManager.
-async fn received(
-    config: &Config,
-    frame: Option<Result<tungstenite::Message, tungstenite::Error>>,
-    ends: &Ends,
-) -> Result<(), Ended> {
-    let text = match frame {
-        None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
-        Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
-        Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
-            frame.into_data()
+/// Ends when the other end has been silent for too long.
+async fn listen(meter: Option<&Meter>, patience: Duration, signals: &Signals, network: &mut Network) {
+    let Some(meter) = meter else { return std::future::pending().await };
+    let mut listening = signals.listening.subscribe();
+    let mut liveness = Liveness::new(patience, Instant::now());
+    loop {
+        if !*listening.borrow_and_update() {
+            // the sender lives as long as this session
+            let _ = listening.changed().await;
+            liveness.listened(Instant::now());
+            continue;
         }
-        // pings are answered by the library; pongs have done their work by arriving
-        Some(Ok(_)) => return Ok(()),
-    };
-    let message = wire::json::decode(&text, config.max_message).map_err(Ended::Malformed)?;
-    let message = if message.header.parent_msg_id.is_empty() {
-        message
-    } else {
-        match ends.waiters.deliver(message) {
-            Ok(()) => return Ok(()),
-            // nobody waits any more; MetaManager still stores and acknowledges what it carries
-            Err(message) => *message,
+        match liveness.check(meter.heard(), Instant::now()) {
+            Pulse::Dead => return,
+            Pulse::Ask => signals.ask.notify_one(),
+            Pulse::Wait(until) => tokio::select! {
+                // cancel-safe: all hold no data
+                () = sleep_until(until.into()) => {}
+                _ = listening.changed() => liveness.listened(Instant::now()),
+                () = network.changed() => {
+                    if liveness.doubt(Instant::now()) {
+                        signals.ask.notify_one();
+                    }
+                }
+            },
         }
-    };
-    // the reader waits for room here: the cloud is slowed down, nothing is dropped
-    ends.inbox.send(message).await.map_err(|_| Ended::Shutdown)
-}
-
-async fn send(config: &Config, writer: &mut Writer, message: &Message) -> Result<(), Ended> {
-    write(config, writer, tungstenite::Message::Text(Utf8Bytes::from(wire::json::encode(message)))).await
-}
-
-async fn write(config: &Config, writer: &mut Writer, frame: tungstenite::Message) -> Result<(), Ended> {
-    match time::timeout(config.write_deadline, writer.send(frame)).await {
-        Err(_) => Err(Ended::Stalled),
-        Ok(Err(error)) => Err(Ended::Socket(Box::new(error))),
-        Ok(Ok(())) => Ok(()),
     }
 }
 

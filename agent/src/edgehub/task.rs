@@ -1,21 +1,29 @@
-//! The one owner of the connection: enrol, dial, run, wait, again.
+//! The one owner of the connection: enrol, dial, run, wait, again; and a new certificate when it is time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
-use rustls::ClientConfig;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Config, Error, Link, dial, enroll, session, session::Ends};
-use crate::rt::Backoff;
+use super::{
+    Config, Error, Link,
+    dial::{Dialled, Dialler},
+    enroll::{self, EnrollError, Identity, Renewal},
+    liveness::Patience,
+    network::{Network, Watcher},
+    redial::Redial,
+    session::{self, Ended, Ends},
+};
 
-/// The first wait after a failed dial; short, since most failures are a cloud that restarts.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait between dials: a returning cloud is found within this time.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// A connection that lasted so long starts the waits over.
-const STABLE: Duration = Duration::from_secs(2);
+/// So many handshake timeouts a connection with a new certificate may take before it is given up for the time being.
+const NEW_LINK: u32 = 2;
+/// The answer to an upgrade that the cloud has already acted on is on its way.
+const OVERTAKEN: Duration = Duration::from_secs(1);
 
 /// See [`super::new`].
 #[derive(Debug)]
@@ -31,81 +39,171 @@ impl Task {
     }
 
     /// Runs until `shutdown`. An error means that a person must help: the cloud refused to enrol this node.
-    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
-        let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
-        let mut sessions = 0;
-        let mut tls = None;
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        let (watcher, network) = Watcher::new();
+        let begun = Instant::now();
+        let mut hub = Hub {
+            dialler: Dialler::new(self.ends.traffic.clone()),
+            redial: Redial::new(begun),
+            patience: Patience::new(),
+            network,
+            sessions: 0,
+            task: self,
+        };
+        tokio::select! {
+            // cancel-safe: what is not acknowledged is sent again; a session says goodbye by itself
+            () = watcher.run() => Ok(()),
+            ended = hub.run(&shutdown) => ended,
+        }
+    }
+}
+
+/// The task with what it has learned.
+struct Hub {
+    task: Task,
+    dialler: Dialler,
+    redial: Redial,
+    patience: Patience,
+    network: Network,
+    sessions: u64,
+}
+
+impl Hub {
+    async fn run(&mut self, shutdown: &CancellationToken) -> Result<(), Error> {
+        let Some(mut identity) = self.identity(shutdown).await? else { return Ok(()) };
+        let mut renewal = Renewal::new(&identity);
+        let mut ready = None;
         while !shutdown.is_cancelled() {
-            let Some(config) = self.identity(&mut tls, &shutdown).await? else {
-                wait(&mut backoff, &shutdown).await;
-                continue;
+            let dialled = match ready.take() {
+                Some(dialled) => dialled,
+                None => {
+                    let config = &self.task.config;
+                    let tls = identity.tls();
+                    tokio::select! {
+                        // cancel-safe: a connection half made is closed
+                        () = shutdown.cancelled() => break,
+                        dialled = self.dialler.dial(config, &tls, &mut self.redial, &mut self.network) => dialled,
+                        // cancel-safe: a certificate that is not taken is asked for again
+                        renewed = renewal.after_expiry(config, &identity) => {
+                            identity = renewed;
+                            renewal = Renewal::new(&identity);
+                            kept(enroll::keep(config, &identity));
+                            continue;
+                        }
+                    }
+                }
             };
-            match dial::dial(&self.config, config).await {
-                Ok(socket) => {
-                    sessions += 1;
-                    self.serve(socket, sessions, &mut backoff, &shutdown).await;
-                }
-                Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "no connection to the cloud yet")
-                }
+            if let Some((renewed, dialled)) = self.serve(dialled, &identity, &mut renewal, shutdown).await {
+                identity = renewed;
+                renewal = Renewal::new(&identity);
+                ready = Some(dialled);
             }
-            wait(&mut backoff, &shutdown).await;
         }
         Ok(())
     }
 
-    /// The TLS configuration with this node's certificate, enrolling first where there is none. `None`: try again later.
-    async fn identity(
-        &self,
-        cached: &mut Option<Arc<ClientConfig>>,
-        shutdown: &CancellationToken,
-    ) -> Result<Option<Arc<ClientConfig>>, Error> {
-        if cached.is_none() {
+    /// This node's certificate, enrolling first where there is none. `None`: shutdown.
+    async fn identity(&mut self, shutdown: &CancellationToken) -> Result<Option<Identity>, Error> {
+        loop {
             let enrolled = tokio::select! {
                 // cancel-safe: enrolment that is cut off is begun anew at the next start
                 () = shutdown.cancelled() => return Ok(None),
-                enrolled = enroll::identity(&self.config) => enrolled,
+                enrolled = enroll::identity(&self.task.config) => enrolled,
             };
             match enrolled {
-                Ok(config) => *cached = Some(config),
+                Ok(identity) => return Ok(Some(identity)),
                 Err(error) if error.may_pass() => {
                     warn!(error = &error as &dyn std::error::Error, "not enrolled yet");
                 }
                 Err(error) => return Err(error.into()),
             }
+            let pause = self.redial.wait(rand::random(), Instant::now());
+            tokio::select! {
+                // cancel-safe: all hold no data
+                () = shutdown.cancelled() => return Ok(None),
+                () = tokio::time::sleep(pause) => {}
+                () = self.network.changed() => self.redial.hope(),
+            }
         }
-        Ok(cached.clone())
     }
 
+    /// Runs the connection until it ends, or until another one stands, made with a new certificate.
     async fn serve(
         &mut self,
-        socket: dial::Socket,
-        number: u64,
-        backoff: &mut Backoff,
+        Dialled { transport, server }: Dialled,
+        identity: &Identity,
+        renewal: &mut Renewal,
         shutdown: &CancellationToken,
-    ) {
-        info!(cloud = %self.config.websocket, "connected");
-        let begun = tokio::time::Instant::now();
+    ) -> Option<(Identity, Dialled)> {
+        let Task { config, ends, link } = &self.task;
+        info!(cloud = %server, "connected");
+        let begun = Instant::now();
+        self.sessions += 1;
         // what was queued for an older connection is stale: whoever sent it sends its newest state anew
-        while self.ends.outgoing.try_recv().is_ok() || self.ends.in_background.try_recv().is_ok() {}
-        self.link.send_replace(Link::Up(number));
-        let ended = session::run(&self.config, socket, &mut self.ends, shutdown).await;
-        self.link.send_replace(Link::Down);
-        self.ends.waiters.abandon();
-        if begun.elapsed() >= STABLE {
-            backoff.reset();
+        ends.queue.clear();
+        link.send_replace(Link::Up(self.sessions));
+        let dialling = AtomicBool::new(false);
+        let patience = self.patience.get();
+        let (dialler, network) = (&mut self.dialler, self.network.clone());
+        let mut renewing = pin!(renew(config, identity, renewal, (dialler, network), &dialling));
+        let (ended, renewed) = tokio::select! {
+            // cancel-safe: what is not acknowledged is sent again
+            ended = session::run(config, transport, ends, patience, &mut self.network, shutdown) => (ended, None),
+            // cancel-safe: the future is kept, see below
+            renewed = &mut renewing => (Ended::Shutdown, Some(renewed)),
+        };
+        // the cloud ends the old session as soon as it has the new one: this end may not know yet that it has it
+        let renewed = match renewed {
+            None if dialling.load(Ordering::Relaxed) => timeout(OVERTAKEN, renewing).await.ok(),
+            renewed => renewed,
+        };
+        if renewed.is_none() {
+            link.send_replace(Link::Down);
         }
-        if !shutdown.is_cancelled() {
+        ends.queue.clear();
+        ends.waiters.abandon();
+        self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
+        self.redial.ended(begun, Instant::now());
+        if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");
+        }
+        renewed
+    }
+}
+
+/// A new certificate and a connection that was made with it. The files are replaced when it works; until then the old
+/// connection stays, and so does the old certificate.
+async fn renew(
+    config: &Config,
+    identity: &Identity,
+    renewal: &mut Renewal,
+    (dialler, mut network): (&mut Dialler, Network),
+    dialling: &AtomicBool,
+) -> (Identity, Dialled) {
+    loop {
+        let renewed = renewal.next(config, identity).await;
+        let mut redial = Redial::new(Instant::now());
+        let limit = config.handshake_timeout * NEW_LINK;
+        let tls = renewed.tls();
+        dialling.store(true, Ordering::Relaxed);
+        let dialled = timeout(limit, dialler.dial(config, &tls, &mut redial, &mut network)).await;
+        dialling.store(false, Ordering::Relaxed);
+        match dialled {
+            Ok(dialled) => {
+                kept(enroll::keep(config, &renewed));
+                return (renewed, dialled);
+            }
+            Err(_) => warn!("no connection with the new certificate; the old one stays"),
         }
     }
 }
 
-async fn wait(backoff: &mut Backoff, shutdown: &CancellationToken) {
-    let pause = backoff.next(rand::random());
-    tokio::select! {
-        // cancel-safe: both arms hold no data
-        () = shutdown.cancelled() => {}
-        () = tokio::time::sleep(pause) => {}
+/// A certificate that cannot be written is used all the same; after a restart it is renewed again.
+fn kept(kept: Result<(), EnrollError>) {
+    match kept {
+        Ok(()) => info!("the node's certificate was renewed"),
+        Err(error) => {
+            warn!(error = &error as &dyn std::error::Error, "the new certificate could not be kept")
+        }
     }
 }

@@ -12,7 +12,10 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use wire::Message;
 
-type Map = Arc<Mutex<HashMap<String, oneshot::Sender<Message>>>>;
+use super::Unreachable;
+
+type Outcome = Result<Message, Unreachable>;
+type Map = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
 /// The table of waiting requests.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +26,7 @@ pub(super) struct Waiters(Map);
 pub(super) struct Waiting {
     id: String,
     map: Map,
-    answer: oneshot::Receiver<Message>,
+    answer: oneshot::Receiver<Outcome>,
 }
 
 impl Waiters {
@@ -38,8 +41,19 @@ impl Waiters {
     pub(super) fn deliver(&self, answer: Message) -> Result<(), Box<Message>> {
         let waiter = self.0.lock().remove(&answer.header.parent_msg_id);
         match waiter {
-            Some(waiter) => waiter.send(answer).map_err(Box::new),
+            Some(waiter) => match waiter.send(Ok(answer)) {
+                Err(Ok(answer)) => Err(Box::new(answer)),
+                Ok(()) | Err(Err(_)) => Ok(()),
+            },
             None => Err(Box::new(answer)),
+        }
+    }
+
+    /// The request `id` will not be sent: a newer one took its place.
+    pub(super) fn supersede(&self, id: &str) {
+        if let Some(waiter) = self.0.lock().remove(id) {
+            // whoever asked has left already
+            let _ = waiter.send(Err(Unreachable::Superseded));
         }
     }
 
@@ -50,11 +64,10 @@ impl Waiters {
 }
 
 impl Future for Waiting {
-    /// `None`: the link broke.
-    type Output = Option<Message>;
+    type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.answer).poll(cx).map(Result::ok)
+        Pin::new(&mut self.answer).poll(cx).map(|outcome| outcome.unwrap_or(Err(Unreachable::Offline)))
     }
 }
 

@@ -21,6 +21,9 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     say(&format!("  API        https://{}", addresses.api));
     say(&format!("  enrolment  https://{}", addresses.https));
     say(&format!("  CloudHub   wss://{}", addresses.websocket));
+    if let Some(quic) = addresses.quic {
+        say(&format!("  QUIC       {quic}"));
+    }
     say(&format!("  kubectl    export KUBECONFIG={}", absolute(&up.kubeconfig).display()));
     say(&format!("  nodes      cloudsim token --kubeconfig {}", absolute(&up.kubeconfig).display()));
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
@@ -46,6 +49,7 @@ fn options(up: &Up) -> Options {
         api_port: up.api_port,
         https_port: up.https_port,
         ws_port: up.ws_port,
+        quic_port: up.quic_port,
         data_dir: up.data_dir.clone(),
         kubeconfig: Some(up.kubeconfig.clone()),
         lease_grace: up.node_grace,

@@ -79,6 +79,11 @@ impl HollowNode {
         Ok(Self { name: name.to_owned(), runtime, directory, config, signals, agent: None })
     }
 
+    /// Changes what the agent is started with next.
+    pub fn configure(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+    }
+
     /// Where everything of this node is.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -12,8 +12,6 @@ use wire::Message;
 
 use crate::controllers::sync::Subject;
 
-/// How long an acknowledgement is waited for before the same message is sent again.
-pub const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 /// So often is one message sent before the others get their turn.
 pub const ATTEMPTS: u32 = 5;
 
@@ -66,14 +64,21 @@ pub enum Step {
 }
 
 /// The lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AckLane {
+    /// How long an acknowledgement is waited for before the same message is sent again.
+    patience: Duration,
     order: VecDeque<LaneKey>,
     pending: HashMap<LaneKey, Parcel>,
     flight: Option<Flight>,
 }
 
 impl AckLane {
+    /// An empty lane that sends a message again when it is not acknowledged within `patience`.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, order: VecDeque::new(), pending: HashMap::new(), flight: None }
+    }
+
     /// Takes a message. An older revision of the same object is dropped; a pending delete is never displaced.
     pub fn offer(&mut self, parcel: Parcel) {
         if self.superseded(&parcel) {
@@ -98,7 +103,7 @@ impl AckLane {
     /// What to do now. A message that exhausted its attempts goes to the end of the queue.
     pub fn step(&mut self, now: Instant) -> Step {
         if let Some(flight) = &mut self.flight {
-            let again = flight.sent + ACK_TIMEOUT;
+            let again = flight.sent + self.patience;
             if now < again {
                 return Step::Wait(again);
             }

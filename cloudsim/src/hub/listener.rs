@@ -8,7 +8,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
-use super::{Limits, Sessions, Shared, session, upgrade};
+use super::{
+    Limits, Sessions, Shared,
+    quic::{QuicBindError, QuicHub},
+    session, transport, upgrade,
+};
 use crate::{
     controllers::{dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,
@@ -34,6 +38,7 @@ pub struct Hub {
     listener: TcpListener,
     address: SocketAddr,
     tls: TlsAcceptor,
+    quic: Option<QuicHub>,
     shared: Shared,
 }
 
@@ -55,8 +60,17 @@ impl Hub {
             listener,
             address,
             tls,
+            quic: None,
             shared: Shared { edge, dynamic, records, mailboxes, limits, sessions: Sessions::default() },
         })
+    }
+
+    /// Listens for QUIC, too; where. `tls` must demand client certificates.
+    pub fn bind_quic(&mut self, address: SocketAddr, tls: ServerConfig) -> Result<SocketAddr, QuicBindError> {
+        let quic = QuicHub::bind(address, tls)?;
+        let address = quic.local_addr();
+        self.quic = Some(quic);
+        Ok(address)
     }
 
     /// Where it listens.
@@ -67,6 +81,9 @@ impl Hub {
     /// Serves until `shutdown`; sessions are told and waited for.
     pub async fn run(self, shutdown: CancellationToken) {
         let sessions = TaskTracker::new();
+        if let Some(quic) = self.quic {
+            sessions.spawn(quic.run(self.shared.clone(), sessions.clone(), shutdown.clone()));
+        }
         loop {
             let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
@@ -109,11 +126,23 @@ async fn serve(
         }
         Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
     };
-    let Some(token) = shared.sessions.begin(&node, shared.limits.nodes, &shutdown) else {
+    let ends = transport::websocket(socket, shared.limits.max_message);
+    attend(&node, peer, ends, &shared, &shutdown).await;
+}
+
+/// Runs the session of a node that has shown who it is.
+pub(super) async fn attend(
+    node: &str,
+    peer: SocketAddr,
+    ends: (transport::Reader, transport::Writer),
+    shared: &Shared,
+    shutdown: &CancellationToken,
+) {
+    let Some(token) = shared.sessions.begin(node, shared.limits.nodes, shutdown) else {
         return warn!(node, limit = shared.limits.nodes, "too many nodes: the connection was refused");
     };
     info!(node, %peer, "connected");
-    let ended = session::run(&node, socket, &shared, token.clone()).await;
+    let ended = session::run(node, ends, shared, token.clone()).await;
     // marks the registration as over, for whoever counts sessions
     token.cancel();
     info!(node, reason = %ended, "disconnected");

@@ -1,10 +1,12 @@
-//! CloudHub: the door for nodes. WebSocket over mutual TLS; one session a node; the acknowledged lane.
+//! CloudHub: the door for nodes. WebSocket over mutual TLS, or QUIC; one session a node; the acknowledged lane.
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 
 pub mod lane;
 mod listener;
+mod quic;
 mod session;
+mod transport;
 mod upgrade;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -12,7 +14,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-pub use self::listener::{BindError, Hub};
+pub use self::{
+    listener::{BindError, Hub},
+    quic::QuicBindError,
+};
 use crate::{
     controllers::{dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,
@@ -25,6 +30,8 @@ pub struct Limits {
     pub keepalive: Duration,
     /// One message that cannot be written in this time ends the session.
     pub write: Duration,
+    /// A message that is not acknowledged in this time is sent again.
+    pub acknowledgement: Duration,
     /// TLS handshake and upgrade.
     pub handshake: Duration,
     /// Largest message accepted, bytes.
@@ -39,6 +46,7 @@ impl Default for Limits {
         Self {
             keepalive: Duration::from_secs(30),
             write: Duration::from_secs(30),
+            acknowledgement: Duration::from_secs(5),
             handshake: Duration::from_secs(30),
             max_message: wire::json::DEFAULT_LIMIT,
             nodes: 500,

@@ -6,15 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{SinkExt, StreamExt, stream::SplitSink};
 use tokio::{
     sync::mpsc::{self, Permit},
-    time::{sleep_until, timeout},
+    time::sleep_until,
 };
-use tokio_tungstenite::tungstenite::{
-    self, Utf8Bytes,
-    protocol::{CloseFrame, frame::coding::CloseCode},
-};
+use tokio_tungstenite::tungstenite::{self, protocol::frame::coding::CloseCode};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use wire::{Message, Up, Upstream};
@@ -22,7 +18,7 @@ use wire::{Message, Up, Upstream};
 use super::{
     Shared,
     lane::{AckLane, Parcel, Step},
-    upgrade::Socket,
+    transport::{Reader, Writer},
 };
 use crate::{
     controllers::{
@@ -55,6 +51,10 @@ pub(super) enum Ended {
     Stalled(Duration),
     #[error("the node sent a malformed message: {0}")]
     Malformed(#[source] wire::json::DecodeError),
+    #[error("the node sent a malformed frame: {0}")]
+    Frame(#[source] wire::frame::FrameError),
+    #[error("the QUIC connection failed: {0}")]
+    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the bookkeeping could not be read: {0}")]
     Records(#[source] kube::Error),
     #[error("the node was deleted")]
@@ -62,11 +62,16 @@ pub(super) enum Ended {
 }
 
 /// Runs until the connection ends or `token` is cancelled.
-pub(super) async fn run(node: &str, socket: Socket, shared: &Shared, token: CancellationToken) -> Ended {
+pub(super) async fn run(
+    node: &str,
+    ends: (Reader, Writer),
+    shared: &Shared,
+    token: CancellationToken,
+) -> Ended {
     // opened before anything is read from the API: no change falls between
     let mailbox = shared.mailboxes.open(node);
     let ended = match shared.records.load(node).await {
-        Ok(synced) => serve(node, socket, shared, &mailbox, synced, token).await,
+        Ok(synced) => serve(node, ends, shared, &mailbox, synced, token).await,
         Err(error) => Ended::Records(error),
     };
     shared.mailboxes.close(node, &mailbox);
@@ -75,7 +80,7 @@ pub(super) async fn run(node: &str, socket: Socket, shared: &Shared, token: Canc
 
 async fn serve(
     node: &str,
-    socket: Socket,
+    (reader, writer): (Reader, Writer),
     shared: &Shared,
     mailbox: &Arc<Mailbox>,
     synced: Synced,
@@ -92,13 +97,12 @@ async fn serve(
         answers,
     ));
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
-    let (writer, reader) = socket.split();
     let todo = shared.edge.everything(node, &synced);
     let session = Session {
         node,
         shared,
         writer,
-        lane: AckLane::default(),
+        lane: AckLane::new(shared.limits.acknowledgement),
         synced,
         todo,
         looked: false,
@@ -120,7 +124,7 @@ async fn serve(
 struct Session<'a> {
     node: &'a str,
     shared: &'a Shared,
-    writer: SplitSink<Socket, tungstenite::Message>,
+    writer: Writer,
     lane: AckLane,
     /// What the node has acknowledged.
     synced: Synced,
@@ -133,8 +137,6 @@ struct Session<'a> {
     heard: Instant,
     records: mpsc::Sender<Record>,
 }
-
-type Reader = futures::stream::SplitStream<Socket>;
 
 impl Session<'_> {
     async fn run(
@@ -165,7 +167,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 // cancel-safe: frames stay in the socket until they are whole
-                frame = reader.next(), if place.is_some() => self.received(frame, &mut place).await,
+                message = reader.next(), if place.is_some() => self.received(message, &mut place).await,
                 // cancel-safe: an unseen wake-up stays
                 () = mailbox.changed() => {
                     self.todo.extend(mailbox.take());
@@ -251,23 +253,12 @@ impl Session<'_> {
 
     async fn received(
         &mut self,
-        frame: Option<Result<tungstenite::Message, tungstenite::Error>>,
+        message: Result<Option<Message>, Ended>,
         place: &mut Option<Permit<'_, Message>>,
     ) -> Result<(), Ended> {
-        let text = match frame {
-            None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
-            Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
-            Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
-                frame.into_data()
-            }
-            // pings are answered by the library
-            Some(Ok(_)) => Default::default(),
-        };
+        let message = message?;
         self.heard = Instant::now();
-        if text.is_empty() {
-            return Ok(());
-        }
-        let message = wire::json::decode(&text, self.shared.limits.max_message).map_err(Ended::Malformed)?;
+        let Some(message) = message else { return Ok(()) };
         let up = Up::from(message);
         match &up.body {
             Upstream::Keepalive(_) | Upstream::Shutdown => {}
@@ -301,23 +292,11 @@ impl Session<'_> {
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {
-        self.write(tungstenite::Message::Text(Utf8Bytes::from(wire::json::encode(message)))).await
-    }
-
-    async fn write(&mut self, frame: tungstenite::Message) -> Result<(), Ended> {
-        let limit = self.shared.limits.write;
-        match timeout(limit, self.writer.send(frame)).await {
-            Err(_) => Err(Ended::Stalled(limit)),
-            Ok(Err(error)) => Err(Ended::Socket(Box::new(error))),
-            Ok(Ok(())) => Ok(()),
-        }
+        self.writer.send(message, self.shared.limits.write).await
     }
 
     async fn farewell(&mut self, code: CloseCode, reason: &str) {
-        // a control frame holds 125 bytes, two of them the code
-        let reason: String = reason.chars().filter(char::is_ascii).take(120).collect();
-        let _ =
-            self.write(tungstenite::Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+        self.writer.farewell(code, reason, self.shared.limits.write).await;
     }
 }
 

@@ -84,7 +84,14 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
 fn the_kernel_tells_that_a_container_has_ended() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
     apply(&rig, &[idle("ends", &json!({}))])?;
-    let id = RealRig::container_id(&rig.wait_ready("ends")?, "main")?;
+    let seen = rig.wait_ready("ends")?;
+    let id = RealRig::container_id(&seen, "main")?;
+    let watched = format!("control group of a pod uid={} watched=true", seen["metadata"]["uid"]);
+    e2e::until("a watch on the pod's group", || {
+        let log = rig.node.process.log();
+        ensure!(log.contains(&watched), "{log}");
+        Ok(())
+    })?;
     ensure!(!rig.node.process.log().contains(TOLD), "told before anything has ended");
     rig.containerd.bare.stop(&id, 0)?;
     e2e::until("what the kernel says", || {

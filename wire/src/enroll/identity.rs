@@ -1,5 +1,7 @@
 //! Whose a certificate is.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use x509_parser::{certificate::X509Certificate, prelude::FromDer, x509::X509Name};
 
 use super::CertError;
@@ -29,6 +31,20 @@ pub enum Identity {
 pub fn identity_of(cert_der: &[u8]) -> Result<Identity, CertError> {
     let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
     of_subject(cert.subject())
+}
+
+/// Reads from when to when the certificate is good.
+///
+/// # Errors
+/// No certificate, or times before 1970.
+pub fn validity_of(cert_der: &[u8]) -> Result<(SystemTime, SystemTime), CertError> {
+    let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
+    let time = |seconds: i64| {
+        let since = u64::try_from(seconds).map_err(|_| CertError::Time)?;
+        UNIX_EPOCH.checked_add(Duration::from_secs(since)).ok_or(CertError::Time)
+    };
+    let validity = cert.validity();
+    Ok((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
 }
 
 /// Whose a subject is. It must have exactly one organisation and one common name, so that no two readers see different ones.

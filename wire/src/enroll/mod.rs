@@ -21,7 +21,7 @@ pub use self::{
     ca::Ca,
     csr::Csr,
     error::CertError,
-    identity::{Identity, identity_of, is_node_name},
+    identity::{Identity, identity_of, is_node_name, validity_of},
     jwt::{install_crypto, verify_es256},
     key::EcKey,
     pem::{pem_certificate, pem_ec_private_key},

@@ -3,16 +3,20 @@
 use super::values::{Values, parse_host_port};
 use crate::config::{
     file,
-    typed::{EdgeHub, Endpoint, Secret, TlsFiles, Transport},
+    typed::{EdgeHub, HostPort, Secret, TlsFiles, Transport},
 };
 
 /// Hexadecimal digits of a SHA-256 sum.
 const HASH_DIGITS: usize = 64;
 
 pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
+    let (transport, path, endpoint) = transport(hub.websocket, hub.quic, values);
     EdgeHub {
-        transport: transport(hub.websocket, hub.quic, values),
-        http_server: http_server(&hub.http_server, values),
+        transport,
+        servers: servers(&format!("{path}.server"), &endpoint.server, values),
+        handshake_timeout: values.seconds(&format!("{path}.handshakeTimeout"), endpoint.handshake_timeout, 1),
+        write_deadline: values.seconds(&format!("{path}.writeDeadline"), endpoint.write_deadline, 1),
+        http_servers: http_servers(&hub.http_server, values),
         token: token(&hub.token, values),
         // 0 would mean one message after the other without a pause
         heartbeat: values.seconds("modules.edgeHub.heartbeat", hub.heartbeat, 1),
@@ -29,7 +33,11 @@ pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
 }
 
 /// Exactly one of the two. Where that is not so WebSocket stands in.
-fn transport(websocket: file::Endpoint, quic: file::Endpoint, values: &mut Values<'_>) -> Transport {
+fn transport(
+    websocket: file::Endpoint,
+    quic: file::Endpoint,
+    values: &mut Values<'_>,
+) -> (Transport, &'static str, file::Endpoint) {
     match (websocket.enable, quic.enable) {
         (true, true) => {
             values.fault(
@@ -46,33 +54,30 @@ fn transport(websocket: file::Endpoint, quic: file::Endpoint, values: &mut Value
         (true, false) | (false, true) => {}
     }
     if quic.enable && !websocket.enable {
-        Transport::Quic(endpoint("modules.edgeHub.quic", &quic, values))
+        (Transport::Quic, "modules.edgeHub.quic", quic)
     } else {
-        Transport::WebSocket(endpoint("modules.edgeHub.websocket", &websocket, values))
+        (Transport::WebSocket, "modules.edgeHub.websocket", websocket)
     }
 }
 
-fn endpoint(path: &str, endpoint: &file::Endpoint, values: &mut Values<'_>) -> Endpoint {
-    Endpoint {
-        server: values.host_port(&format!("{path}.server"), &endpoint.server),
-        handshake_timeout: values.seconds(&format!("{path}.handshakeTimeout"), endpoint.handshake_timeout, 1),
-        read_deadline: values.seconds(&format!("{path}.readDeadline"), endpoint.read_deadline, 1),
-        write_deadline: values.seconds(&format!("{path}.writeDeadline"), endpoint.write_deadline, 1),
-    }
+/// One server, or several separated by commas. EdgeCore takes one.
+fn servers(path: &str, list: &str, values: &mut Values<'_>) -> Vec<HostPort> {
+    list.split(',').map(|server| values.host_port(path, server.trim())).collect()
 }
 
-fn http_server(url: &str, values: &mut Values<'_>) -> String {
+/// The same for URLs.
+fn http_servers(list: &str, values: &mut Values<'_>) -> Vec<HostPort> {
     let path = "modules.edgeHub.httpServer";
-    let url = url.trim_end_matches('/');
-    match url.strip_prefix("https://").map(parse_host_port) {
-        Some(Ok(_)) => {}
-        Some(Err(why)) => {
-            values.fault(path, format!("is {url:?}: {why}, such as https://cloud.example.com:10002"))
-        }
-        None => values
-            .fault(path, format!("is {url:?}, but must be an URL such as https://cloud.example.com:10002")),
-    }
-    url.to_owned()
+    let server = |url: &str| {
+        let why = match url.trim().trim_end_matches('/').strip_prefix("https://").map(parse_host_port) {
+            Some(Ok(server)) => return Some(server),
+            Some(Err(why)) => format!("is {url:?}: {why}, such as https://cloud.example.com:10002"),
+            None => format!("is {url:?}, but must be an URL such as https://cloud.example.com:10002"),
+        };
+        values.fault(path, why);
+        None
+    };
+    list.split(',').filter_map(server).collect()
 }
 
 /// It becomes a part of an URL and a header.

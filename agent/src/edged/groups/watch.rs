@@ -44,6 +44,7 @@ impl Watch {
             if !self.watched.contains_key(held) {
                 let place = self.groups.place(&held.0);
                 let descriptor = place.and_then(|place| self.add(&place).ok());
+                tracing::debug!(uid = held.0, watched = descriptor.is_some(), "control group of a pod");
                 self.watched.insert(held.clone(), descriptor);
             }
         }

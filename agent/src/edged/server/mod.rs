@@ -19,6 +19,7 @@ mod health;
 mod own;
 mod probes;
 mod resource;
+mod traffic;
 mod volumes;
 
 use std::{convert::Infallible, fs, net::SocketAddr, sync::Arc};
@@ -40,6 +41,7 @@ use super::{
     runtime::Runtime,
     stats::{Machine, Stats},
 };
+use crate::edgehub::Traffic;
 
 /// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
 const AT_ONCE: usize = 16;
@@ -60,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) stats: Stats,
     /// What is counted.
     pub(crate) metrics: Metrics,
+    /// What goes to the cloud and comes from it.
+    pub(crate) traffic: Traffic,
     /// How probes went.
     pub(crate) probes: Arc<Probes>,
     /// The container runtime.
@@ -181,6 +185,7 @@ impl Pages {
             runtime: lists.ok(),
             operations: parts.runtime.operations().read(),
             counted: parts.metrics.read(),
+            traffic: &parts.traffic,
             machine: Machine::read(),
             files: files(),
             volumes: parts.stats.volumes().await,

@@ -7,13 +7,16 @@ use wire::cri;
 
 use super::{
     exposition::{Text, number, seconds, unix},
-    volumes,
+    traffic, volumes,
 };
-use crate::edged::{
-    metrics::{Counted, Operation},
-    names,
-    stats::{Machine, summary::VolumeStats},
-    status::is_over,
+use crate::{
+    edged::{
+        metrics::{Counted, Operation},
+        names,
+        stats::{Machine, summary::VolumeStats},
+        status::is_over,
+    },
+    edgehub::Traffic,
 };
 
 /// What a pod that came from a file on the node says of itself.
@@ -35,6 +38,8 @@ pub(super) struct Facts<'a> {
     pub(super) operations: BTreeMap<String, Operation>,
     /// Everything else that is counted.
     pub(super) counted: Counted,
+    /// What goes to the cloud and comes from it.
+    pub(super) traffic: &'a Traffic,
     /// This process.
     pub(super) machine: Machine,
     /// Files that this process has open, and may have.
@@ -57,6 +62,7 @@ pub(super) fn page(facts: &Facts<'_>) -> String {
     operations(&mut text, &facts.operations);
     counted(&mut text, &facts.counted);
     volumes::add(&mut text, &facts.volumes);
+    traffic::append(&mut text, &facts.traffic.flows(), facts.traffic.octets());
     process(&mut text, facts);
     text.into_string()
 }

@@ -1,4 +1,5 @@
-//! The two HTTPS requests of enrolment: the CA (authenticated by the token's hash), then the certificate.
+//! The two HTTPS requests of enrolment: the CA (authenticated by the token's hash), then the certificate. Renewal is the second
+//! alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,11 +12,14 @@ use rustls::{
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use wire::enroll::{CA_PATH, EDGE_CERT_PATH, NODE_NAME_HEADER, Token};
 
-use super::{super::Config, EnrollError};
+use super::EnrollError;
+use crate::{
+    config::HostPort,
+    edgehub::{Config, dial::tcp},
+};
 
 mod deferred;
 
@@ -24,21 +28,19 @@ const LIMIT: usize = 64 * 1024;
 /// As EdgeCore's own client.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// `https://host:port`, taken apart.
+/// What is asked, of whom.
 struct Target<'a> {
+    config: &'a Config,
+    server: &'a HostPort,
     url: String,
-    authority: &'a str,
     host: ServerName<'static>,
 }
 
 impl<'a> Target<'a> {
-    fn new(base: &'a str, path: &str) -> Result<Self, EnrollError> {
-        let bad = || EnrollError::Url(base.to_owned());
-        let authority = base.strip_prefix("https://").ok_or_else(bad)?.trim_end_matches('/');
-        let (host, _) = authority.rsplit_once(':').ok_or_else(bad)?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let host = ServerName::try_from(host).map_err(|_| bad())?;
-        Ok(Self { url: format!("https://{authority}{path}"), authority, host })
+    fn new(config: &'a Config, server: &'a HostPort, path: &str) -> Result<Self, EnrollError> {
+        let url = format!("https://{server}{path}");
+        let host = ServerName::try_from(server.host.clone()).map_err(|_| EnrollError::Url(url.clone()))?;
+        Ok(Self { config, server, url, host })
     }
 
     fn failed(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> EnrollError {
@@ -48,8 +50,12 @@ impl<'a> Target<'a> {
 
 /// The cloud's CA certificate, DER. The connection sends nothing and trusts nothing: what it brought is checked afterwards,
 /// the CA against the token's hash and the server's certificate against that CA.
-pub(super) async fn fetch_ca(base: &str, token: &Token) -> Result<Vec<u8>, EnrollError> {
-    let target = Target::new(base, CA_PATH)?;
+pub(super) async fn fetch_ca(
+    config: &Config,
+    server: &HostPort,
+    token: &Token,
+) -> Result<Vec<u8>, EnrollError> {
+    let target = Target::new(config, server, CA_PATH)?;
     let deferred = deferred::Deferred::new();
     let tls = ClientConfig::builder()
         .dangerous()
@@ -65,18 +71,30 @@ pub(super) async fn fetch_ca(base: &str, token: &Token) -> Result<Vec<u8>, Enrol
     Ok(ca)
 }
 
-/// This node's certificate, DER, for the request `csr`; the server is verified against `ca`.
+/// Why the cloud should give this node a certificate.
+pub(super) enum Proof<'a> {
+    /// The join token; the server is verified against this CA.
+    Token { ca: &'a [u8], token: &'a Token },
+    /// The certificate that is to be replaced.
+    Certificate(&'a ClientConfig),
+}
+
+/// This node's certificate, DER, for the request `csr`.
 pub(super) async fn fetch_certificate(
     config: &Config,
-    ca: &[u8],
-    token: &Token,
+    server: &HostPort,
+    proof: &Proof<'_>,
     csr: &[u8],
 ) -> Result<Vec<u8>, EnrollError> {
-    let target = Target::new(&config.http_server, EDGE_CERT_PATH)?;
-    let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
-    let request = Request::get(EDGE_CERT_PATH)
-        .header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt()))
-        .header(NODE_NAME_HEADER, &config.node_name);
+    let target = Target::new(config, server, EDGE_CERT_PATH)?;
+    let request = Request::get(EDGE_CERT_PATH).header(NODE_NAME_HEADER, &config.node_name);
+    let (tls, request) = match proof {
+        Proof::Token { ca, token } => {
+            let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
+            (tls, request.header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt())))
+        }
+        Proof::Certificate(tls) => ((*tls).clone(), request),
+    };
     exchange(&target, tls, request, Bytes::copy_from_slice(csr)).await
 }
 
@@ -105,7 +123,8 @@ async fn send(
     request: http::request::Builder,
     body: Bytes,
 ) -> Result<Vec<u8>, EnrollError> {
-    let tcp = TcpStream::connect(target.authority).await.map_err(|error| target.failed(error))?;
+    let tcp =
+        tcp::connect(target.server, &target.config.proxy).await.map_err(|error| target.failed(error))?;
     let stream = TlsConnector::from(Arc::new(tls))
         .connect(target.host.clone(), tcp)
         .await
@@ -114,7 +133,7 @@ async fn send(
         .await
         .map_err(|error| target.failed(error))?;
     let request = request
-        .header(http::header::HOST, target.authority)
+        .header(http::header::HOST, target.server.to_string())
         .body(Full::new(body))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
     let asked = async {

@@ -24,19 +24,35 @@ pub(super) struct Credentials {
     key: PrivateKeyDer<'static>,
 }
 
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
 impl Credentials {
     pub(super) fn new(ca: Vec<u8>, cert: Vec<u8>, key_sec1: Vec<u8>) -> Self {
         Self { ca: ca.into(), cert: cert.into(), key: PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key_sec1)) }
     }
 
+    /// The cloud's CA, DER.
+    pub(super) fn ca(&self) -> &[u8] {
+        &self.ca
+    }
+
+    /// This node's certificate, DER.
+    pub(super) fn cert(&self) -> &[u8] {
+        &self.cert
+    }
+
     /// TLS towards the cloud: its CA is the only root, this node's certificate is shown.
-    pub(super) fn client_config(self) -> Result<ClientConfig, EnrollError> {
+    pub(super) fn client_config(&self) -> Result<ClientConfig, EnrollError> {
         let crypto = |error: rustls::Error| EnrollError::Crypto(error.to_string());
         let mut roots = RootCertStore::empty();
-        roots.add(self.ca).map_err(crypto)?;
+        roots.add(self.ca.clone()).map_err(crypto)?;
         ClientConfig::builder()
             .with_root_certificates(roots)
-            .with_client_auth_cert(vec![self.cert], self.key)
+            .with_client_auth_cert(vec![self.cert.clone()], self.key.clone_key())
             .map_err(crypto)
     }
 }

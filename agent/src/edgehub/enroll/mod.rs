@@ -1,18 +1,25 @@
-//! Enrolment: from a join token to a certificate of this node, once; afterwards from its files.
+//! Enrolment: from a join token to a certificate of this node, once; afterwards from its files, and renewed with itself.
 //!
 //! Source: KubeEdge's certificate manager (EdgeHub) and CloudHub's HTTPS endpoints `/ca.crt` and `/edge.crt`.
 
 mod bootstrap;
 mod files;
+mod renewal;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use rustls::ClientConfig;
-use tracing::info;
-use wire::enroll::{Csr, Token};
+use tracing::{info, warn};
+use wire::enroll::{Csr, Token, validity_of};
 
-use self::files::Credentials;
+pub(super) use self::renewal::Renewal;
+use self::{bootstrap::Proof, files::Credentials};
 use super::Config;
+use crate::config::HostPort;
 
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]
@@ -87,23 +94,125 @@ impl EnrollError {
     }
 }
 
-/// The client configuration with this node's certificate: from the files where they hold one, else by the token.
-pub(super) async fn identity(config: &Config) -> Result<Arc<ClientConfig>, EnrollError> {
-    let credentials = match files::load(config)? {
-        Some(credentials) => credentials,
-        None => enroll(config).await?,
-    };
-    credentials.client_config().map(Arc::new)
+/// This node's certificate with what was read out of it.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    credentials: Arc<Credentials>,
+    tls: Arc<ClientConfig>,
+    /// From when to when it is good.
+    validity: (SystemTime, SystemTime),
 }
 
-async fn enroll(config: &Config) -> Result<Credentials, EnrollError> {
+impl Identity {
+    fn new(credentials: Credentials) -> Result<Self, EnrollError> {
+        let validity =
+            validity_of(credentials.cert()).map_err(|error| EnrollError::Crypto(error.to_string()))?;
+        let tls = Arc::new(credentials.client_config()?);
+        Ok(Self { credentials: Arc::new(credentials), tls, validity })
+    }
+
+    /// TLS towards the cloud.
+    pub(super) fn tls(&self) -> Arc<ClientConfig> {
+        self.tls.clone()
+    }
+
+    fn has_expired(&self) -> bool {
+        self.validity.1 <= SystemTime::now()
+    }
+}
+
+/// This node's identity: from the files where they hold one, else by the token. A certificate that has expired is used where no
+/// other can be had: pods run on, the cloud decides, and this machine's clock may be wrong.
+pub(super) async fn identity(config: &Config) -> Result<Identity, EnrollError> {
+    let Some(credentials) = files::load(config)? else { return kept(config, by_token(config).await?) };
+    let identity = Identity::new(credentials)?;
+    if !identity.has_expired() {
+        return Ok(identity);
+    }
+    let ended: Duration = identity.validity.1.elapsed().unwrap_or_default();
+    warn!(file = %config.cert_file.display(), hours = ended.as_secs() / 3600, "the node's certificate has expired");
+    if config.token.is_none() {
+        return Ok(identity);
+    }
+    match by_token(config).await {
+        Ok(enrolled) => kept(config, enrolled),
+        Err(error) => {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "a new certificate could not be had with the token"
+            );
+            Ok(identity)
+        }
+    }
+}
+
+fn kept(config: &Config, identity: Identity) -> Result<Identity, EnrollError> {
+    keep(config, &identity)?;
+    info!(node = %config.node_name, "enrolled: the cloud issued this node's certificate");
+    Ok(identity)
+}
+
+/// A new key and a new certificate in place of `old`, which is shown as proof; once it has expired, the token where there is
+/// one. Nothing is written.
+pub(super) async fn renew(config: &Config, old: &Identity) -> Result<Identity, EnrollError> {
+    match &config.token {
+        Some(_) if old.has_expired() => by_token(config).await,
+        _ => ask(config, How::Renewal(old)).await,
+    }
+}
+
+/// Writes the identity to its files.
+pub(super) fn keep(config: &Config, identity: &Identity) -> Result<(), EnrollError> {
+    files::save(config, &identity.credentials)
+}
+
+async fn by_token(config: &Config) -> Result<Identity, EnrollError> {
     let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
-    let ca = bootstrap::fetch_ca(&config.http_server, &token).await?;
+    ask(config, How::Token(&token)).await
+}
+
+/// By what the cloud knows this node.
+#[derive(Clone, Copy)]
+enum How<'a> {
+    Token(&'a Token),
+    Renewal(&'a Identity),
+}
+
+/// Asks one server after the other until one answers. A refusal is an answer.
+async fn ask(config: &Config, how: How<'_>) -> Result<Identity, EnrollError> {
     let csr = Csr::for_node(&config.node_name).map_err(|error| EnrollError::Crypto(error.to_string()))?;
-    let cert = bootstrap::fetch_certificate(config, &ca, &token, csr.der()).await?;
-    let credentials = Credentials::new(ca, cert, csr.key_sec1_der());
-    files::save(config, &credentials)?;
-    info!(node = %config.node_name, "enrolled: the cloud issued this node's certificate");
-    Ok(credentials)
+    let mut last = EnrollError::Url(String::new());
+    for server in &config.http_servers {
+        match ask_one(config, server, how, &csr).await {
+            Err(error) if error.may_pass() => last = error,
+            answer => {
+                let (ca, cert) = answer?;
+                return Identity::new(Credentials::new(ca, cert, csr.key_sec1_der()));
+            }
+        }
+    }
+    Err(last)
+}
+
+/// The CA and this node's certificate.
+async fn ask_one(
+    config: &Config,
+    server: &HostPort,
+    how: How<'_>,
+    csr: &Csr,
+) -> Result<(Vec<u8>, Vec<u8>), EnrollError> {
+    match how {
+        How::Token(token) => {
+            let ca = bootstrap::fetch_ca(config, server, token).await?;
+            let proof = Proof::Token { ca: &ca, token };
+            let cert = bootstrap::fetch_certificate(config, server, &proof, csr.der()).await?;
+            Ok((ca, cert))
+        }
+        How::Renewal(old) => {
+            let proof = Proof::Certificate(&old.tls);
+            let cert = bootstrap::fetch_certificate(config, server, &proof, csr.der()).await?;
+            Ok((old.credentials.ca().to_vec(), cert))
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::mailbox::{ObjectKind, ObjectPath};
 
+const PATIENCE: Duration = Duration::from_secs(5);
+
 fn parcel(uid: &str, revision: Option<u64>) -> Parcel {
     let mut message = Message::default();
     message.header.msg_id = format!("{uid}@{revision:?}");
@@ -25,7 +27,7 @@ fn sent(lane: &mut AckLane, now: Instant) -> Option<String> {
 #[test]
 fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
     let now = Instant::now();
-    let mut lane = AckLane::default();
+    let mut lane = AckLane::new(PATIENCE);
     lane.offer(parcel("a", Some(1)));
     lane.offer(parcel("b", Some(2)));
     assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(1)"));
@@ -39,7 +41,7 @@ fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
 #[test]
 fn the_newest_revision_replaces_and_older_ones_are_dropped() {
     let now = Instant::now();
-    let mut lane = AckLane::default();
+    let mut lane = AckLane::new(PATIENCE);
     lane.offer(parcel("a", Some(5)));
     lane.offer(parcel("a", Some(7)));
     lane.offer(parcel("a", Some(6)));
@@ -52,7 +54,7 @@ fn the_newest_revision_replaces_and_older_ones_are_dropped() {
 #[test]
 fn a_pending_delete_wins() {
     let now = Instant::now();
-    let mut lane = AckLane::default();
+    let mut lane = AckLane::new(PATIENCE);
     lane.offer(parcel("a", Some(1)));
     lane.offer(parcel("a", None));
     lane.offer(parcel("a", Some(9)));
@@ -61,7 +63,7 @@ fn a_pending_delete_wins() {
 
 #[test]
 fn answers_are_all_sent() {
-    let mut lane = AckLane::default();
+    let mut lane = AckLane::new(PATIENCE);
     for request in ["r1", "r2"] {
         lane.offer(Parcel { key: LaneKey::Answer(request.into()), ..parcel("cm", Some(3)) });
     }
@@ -71,21 +73,17 @@ fn answers_are_all_sent() {
 #[test]
 fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     let start = Instant::now();
-    let mut lane = AckLane::default();
+    let mut lane = AckLane::new(PATIENCE);
     lane.offer(parcel("a", Some(1)));
     lane.offer(parcel("b", Some(2)));
     for attempt in 0..ATTEMPTS {
         assert_eq!(
-            sent(&mut lane, start + ACK_TIMEOUT * attempt).as_deref(),
+            sent(&mut lane, start + PATIENCE * attempt).as_deref(),
             Some("a@Some(1)"),
             "attempt {attempt}"
         );
     }
-    assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
+    assert_eq!(sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(), Some("b@Some(2)"));
     assert!(lane.acknowledged("b@Some(2)").is_some());
-    assert_eq!(
-        sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
-        Some("a@Some(1)"),
-        "and comes back"
-    );
+    assert_eq!(sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
 }

@@ -56,7 +56,10 @@ impl Inspection {
     /// The disk fails; a damaged file is no error but a fault in the answer.
     pub async fn check(&mut self) -> Result<Health, StoreError> {
         let mut health = Health::default();
-        match self.read_all(&mut health).await {
+        let checked = self.read_all(&mut health).await;
+        // what was only read needs no end, and a file that cannot be read may not have begun
+        let _ = sqlx::query("ROLLBACK").execute(&mut self.connection).await;
+        match checked {
             Ok(()) => {}
             Err(error) if super::is_damage(&error) => health.faults.push(error.to_string()),
             Err(error) => return Err(self.fault.at("check the database", error)),
@@ -66,6 +69,8 @@ impl Inspection {
 
     async fn read_all(&mut self, health: &mut Health) -> Result<(), sqlx::Error> {
         let connection = &mut self.connection;
+        // one state of the file for all that follows, whatever its owner writes meanwhile
+        sqlx::query("BEGIN").execute(&mut *connection).await?;
         let number = async |connection: &mut SqliteConnection, pragma: &'static str| {
             let number: i64 = sqlx::query_scalar(pragma).fetch_one(connection).await?;
             Ok::<_, sqlx::Error>(number.cast_unsigned())

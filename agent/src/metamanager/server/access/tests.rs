@@ -16,13 +16,16 @@ const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 pub(in super::super) fn hub() -> edgehub::EdgeHub {
     let config = edgehub::Config {
         node_name: "edge-1".into(),
-        websocket: "127.0.0.1:1".into(),
-        http_server: "https://127.0.0.1:1".into(),
+        transport: crate::config::Transport::WebSocket,
+        servers: Vec::new(),
+        http_servers: Vec::new(),
+        proxy: edgehub::Proxy::default(),
         token: None,
         project_id: "p".into(),
         ca_file: PathBuf::new(),
         cert_file: PathBuf::new(),
         key_file: PathBuf::new(),
+        rotate_certificates: false,
         heartbeat: std::time::Duration::from_secs(15),
         handshake_timeout: std::time::Duration::from_secs(1),
         write_deadline: std::time::Duration::from_secs(1),

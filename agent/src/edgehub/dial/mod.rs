@@ -1,0 +1,222 @@
+//! Dialling: one server after the other, and again, until one answers.
+//!
+//! An attempt that hangs does not hold up the next: a new one begins beside it, so that a way that is open again is found at
+//! once. Attempts that were overtaken are dropped with the first success.
+
+mod proxy;
+pub(super) mod quic;
+pub(super) mod tcp;
+pub(super) mod websocket;
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, select_all},
+};
+use rustls::ClientConfig;
+use tokio::{
+    sync::Mutex,
+    time::{sleep_until, timeout},
+};
+use tokio_tungstenite::tungstenite;
+use tracing::warn;
+
+pub use self::proxy::{Proxy, ProxyError};
+use super::{
+    Config, metered::Meter, network::Network, redial::Redial, traffic::Traffic, transport::Transport,
+};
+use crate::config::{HostPort as Target, Transport as Carrier};
+
+/// An attempt that hangs for twice the time that the last success took, and for no less than this, gets company.
+const HANGS: Duration = Duration::from_millis(300);
+/// … for this, where there was no success yet …
+const HANGS_AT_FIRST: Duration = Duration::from_secs(1);
+/// … and for no more than this.
+const HANGS_AT_MOST: Duration = Duration::from_secs(5);
+/// Attempts at one time; the oldest one makes room. Few enough for a small node, and enough that each has several seconds with
+/// a cloud to which all its nodes return at once.
+const AT_ONCE: usize = 16;
+
+/// Why a connection did not come about.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The configured address has no host or port.
+    #[error("{0} is not host:port; check modules.edgeHub.websocket.server")]
+    Address(String),
+    /// Nobody listens there, or the network does not reach it.
+    #[error("cannot connect to {0}; check that the cloud runs and modules.edgeHub.websocket.server names it")]
+    Connect(String, #[source] std::io::Error),
+    /// The two ends do not trust each other.
+    #[error(
+        "TLS with {0} failed; check that tlsCaFile is the cloud's CA and that this node's certificate is in its validity"
+    )]
+    Tls(String, #[source] std::io::Error),
+    /// The server refused the upgrade.
+    #[error("{0} refused this node: {1}")]
+    Refused(String, String),
+    /// The upgrade failed otherwise.
+    #[error("the WebSocket upgrade with {0} failed")]
+    Upgrade(String, #[source] Box<tungstenite::Error>),
+    /// QUIC failed.
+    #[error(
+        "no QUIC connection to {0}; check that cloudsim listens there (--quic-port), and that UDP passes"
+    )]
+    Quic(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It took too long.
+    #[error("no connection to {0} within {1:?}")]
+    Timeout(String, Duration),
+}
+
+/// A connection, and which server it leads to.
+pub(super) struct Dialled {
+    pub(super) transport: Transport,
+    pub(super) server: Target,
+}
+
+/// Goes round the servers; the one that answered last is asked first.
+#[derive(Debug)]
+pub(super) struct Dialler {
+    next: usize,
+    hangs: Duration,
+    turn: Mutex<()>,
+    traffic: Traffic,
+}
+
+/// One attempt's number, when it began, and what became of it.
+type Outcome = (usize, Instant, Result<Dialled, DialError>);
+type Attempt<'a> = BoxFuture<'a, Outcome>;
+
+/// What ended a wait.
+enum Step {
+    Found(usize, Instant, Box<Dialled>),
+    Failed,
+    Time,
+    /// The network is another one: what is under way is probably lost.
+    Network,
+}
+
+impl Dialler {
+    pub(super) fn new(traffic: Traffic) -> Self {
+        Self { next: 0, hangs: HANGS_AT_FIRST, turn: Mutex::default(), traffic }
+    }
+
+    /// Dials until a connection is there. Waits between attempts are `redial`'s; a change of the network ends them.
+    pub(super) async fn dial(
+        &mut self,
+        config: &Config,
+        tls: &Arc<ClientConfig>,
+        redial: &mut Redial,
+        network: &mut Network,
+    ) -> Dialled {
+        let first = self.next;
+        let (number, begun, dialled) = {
+            let this = &*self;
+            let begin = |number| this.attempt(config, number, tls.clone()).boxed();
+            rounds(config.servers.len().max(1), first, self.hangs, begin, redial, network).await
+        };
+        self.next = number;
+        self.hangs = (begun.elapsed() * 2).clamp(HANGS, HANGS_AT_MOST);
+        *dialled
+    }
+
+    async fn attempt(&self, config: &Config, number: usize, tls: Arc<ClientConfig>) -> Outcome {
+        let begun = Instant::now();
+        let server = &config.servers[number % config.servers.len().max(1)];
+        let connecting = self.connect(config, server, tls);
+        let connected = timeout(config.handshake_timeout, connecting).await;
+        let connected = connected
+            .unwrap_or_else(|_| Err(DialError::Timeout(server.to_string(), config.handshake_timeout)));
+        (number, begun, connected.map(|transport| Dialled { transport, server: server.clone() }))
+    }
+
+    async fn connect(
+        &self,
+        config: &Config,
+        server: &Target,
+        tls: Arc<ClientConfig>,
+    ) -> Result<Transport, DialError> {
+        match config.transport {
+            Carrier::WebSocket => {
+                let meter = Meter::new(self.traffic.clone(), Instant::now());
+                let socket = websocket::connect(config, server, tls, &meter, &self.turn).await?;
+                meter.alive();
+                Ok(Transport::websocket(socket, meter))
+            }
+            Carrier::Quic => {
+                let stream = quic::connect(config, server, tls, self.traffic.clone(), &self.turn).await?;
+                Ok(Transport::quic(stream, config.max_message))
+            }
+        }
+    }
+}
+
+/// Begins attempts, numbered from `number` on, until one of them succeeds. Each server is asked before the first wait.
+async fn rounds<'a>(
+    servers: usize,
+    mut number: usize,
+    hangs: Duration,
+    begin: impl Fn(usize) -> Attempt<'a>,
+    redial: &mut Redial,
+    network: &mut Network,
+) -> (usize, Instant, Box<Dialled>) {
+    let mut pending = VecDeque::new();
+    let mut asked = 0;
+    loop {
+        if pending.len() >= AT_ONCE {
+            pending.pop_front();
+        }
+        pending.push_back(begin(number));
+        (number, asked) = (number.wrapping_add(1), asked + 1);
+        let mut until = Instant::now() + hangs;
+        let mut waits = false;
+        loop {
+            match step(&mut pending, until, network).await {
+                Step::Found(number, begun, dialled) => return (number, begun, dialled),
+                Step::Failed if waits => continue,
+                Step::Failed | Step::Time if !waits && asked >= servers => {
+                    (waits, asked) = (true, 0);
+                    until = Instant::now() + redial.wait(rand::random(), Instant::now());
+                    continue;
+                }
+                Step::Failed | Step::Time => {}
+                Step::Network => {
+                    redial.hope();
+                    pending.clear();
+                    asked = 0;
+                }
+            }
+            break;
+        }
+    }
+}
+
+/// Waits for whatever comes first. Cancel-safe: attempts stay where they are.
+async fn step(pending: &mut VecDeque<Attempt<'_>>, until: Instant, network: &mut Network) -> Step {
+    let any = async {
+        if pending.is_empty() {
+            return std::future::pending().await;
+        }
+        let (outcome, index, _) = select_all(pending.iter_mut()).await;
+        (index, outcome)
+    };
+    let (index, (number, begun, dialled)) = tokio::select! {
+        // cancel-safe: an attempt not returned goes on
+        done = any => done,
+        // cancel-safe: both hold no data
+        () = sleep_until(until.into()) => return Step::Time,
+        () = network.changed() => return Step::Network,
+    };
+    drop(pending.remove(index));
+    match dialled {
+        Ok(dialled) => Step::Found(number, begun, Box::new(dialled)),
+        Err(error) => {
+            warn!(error = &error as &dyn std::error::Error, "no connection to the cloud yet");
+            Step::Failed
+        }
+    }
+}

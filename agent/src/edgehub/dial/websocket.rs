@@ -1,0 +1,71 @@
+//! TLS with the node's certificate, and the WebSocket upgrade with the headers that CloudHub reads.
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::{net::TcpStream, sync::Mutex};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{self, client::IntoClientRequest, http::HeaderValue, protocol::WebSocketConfig},
+};
+
+use super::{DialError, Target, tcp};
+use crate::edgehub::{
+    Config,
+    metered::{Meter, Metered},
+};
+
+/// Bytes that may wait in the WebSocket writer beyond one message.
+const WRITE_BUFFER: usize = 1024 * 1024;
+
+pub(in crate::edgehub) type Socket = WebSocketStream<TlsStream<Metered<TcpStream>>>;
+
+/// Connects. The upgrade is made by one attempt at a time: the cloud takes the newest connection of a node for the node.
+pub(super) async fn connect(
+    config: &Config,
+    target: &Target,
+    tls: Arc<ClientConfig>,
+    meter: &Meter,
+    turn: &Mutex<()>,
+) -> Result<Socket, DialError> {
+    let address = target.to_string();
+    let name = ServerName::try_from(target.host.clone()).map_err(|_| DialError::Address(address.clone()))?;
+    let tcp = tcp::connect(target, &config.proxy)
+        .await
+        .map_err(|error| DialError::Connect(address.clone(), error))?;
+    let stream = TlsConnector::from(tls)
+        .connect(name, Metered::new(tcp, meter.clone()))
+        .await
+        .map_err(|error| DialError::Tls(address.clone(), error))?;
+    let request = upgrade(config, &address)?;
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(config.max_message))
+        .max_frame_size(Some(config.max_message))
+        .max_write_buffer_size(config.max_message + WRITE_BUFFER);
+    let _turn = turn.lock().await;
+    match tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, said(&response))),
+        Err(error) => Err(DialError::Upgrade(address, Box::new(error))),
+    }
+}
+
+fn upgrade(config: &Config, address: &str) -> Result<tungstenite::handshake::client::Request, DialError> {
+    let bad = |_| DialError::Address(address.to_owned());
+    let url = format!("wss://{address}/{}/{}/events", config.project_id, config.node_name);
+    let mut request = url.into_client_request().map_err(|_| DialError::Address(address.to_owned()))?;
+    let headers = request.headers_mut();
+    headers.insert("connectionuse", HeaderValue::from_static("msg"));
+    headers.insert("node_id", HeaderValue::from_str(&config.node_name).map_err(bad)?);
+    headers.insert("project_id", HeaderValue::from_str(&config.project_id).map_err(bad)?);
+    Ok(request)
+}
+
+/// Status and the first line of the body of a refusal.
+fn said(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
+    let body = response.body().as_deref().unwrap_or_default();
+    let text = String::from_utf8_lossy(&body[..body.len().min(512)]);
+    format!("{} {}", response.status(), text.lines().next().unwrap_or_default()).trim_end().to_owned()
+}

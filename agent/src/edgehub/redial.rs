@@ -1,0 +1,124 @@
+//! When to dial again. No clock, no IO: takes instants and chance, says how long to wait.
+
+use std::time::{Duration, Instant};
+
+/// The first wait is at most this; short, since most failures are a cloud that restarts.
+const FIRST: Duration = Duration::from_millis(100);
+/// The longest wait of all.
+const LONGEST: Duration = Duration::from_secs(10);
+/// While the cloud has not been away for long, no wait is longer than this: it is found again within half a second.
+const SHORT: Duration = Duration::from_millis(400);
+/// Later the longest wait is this part of the time that the cloud has been away.
+const PART: u32 = 64;
+/// A connection that lasted so long starts the waits over.
+const STABLE: Duration = Duration::from_secs(2);
+
+/// The waits of one outage after the other: exponential, with full jitter, so that a fleet cut off at one instant does not return
+/// at one instant (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>).
+#[derive(Debug)]
+pub(super) struct Redial {
+    tries: u32,
+    since: Instant,
+}
+
+impl Redial {
+    /// Nothing has been dialled yet.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { tries: 0, since: now }
+    }
+
+    /// The connection that was made at `begun` has ended.
+    pub(super) fn ended(&mut self, begun: Instant, now: Instant) {
+        if now.duration_since(begun) >= STABLE {
+            self.tries = 0;
+            self.since = now;
+        }
+    }
+
+    /// The network is another one: what failed before says nothing.
+    pub(super) fn hope(&mut self) {
+        self.tries = 0;
+    }
+
+    /// The wait before the next dial, given `unit` drawn uniformly from 0.0..1.0.
+    pub(super) fn wait(&mut self, unit: f64, now: Instant) -> Duration {
+        let away = now.duration_since(self.since);
+        let longest = (away / PART).max(SHORT).min(LONGEST);
+        let ceiling = FIRST.saturating_mul(2_u32.saturating_pow(self.tries)).min(longest);
+        self.tries = self.tries.saturating_add(1);
+        ceiling.mul_f64(unit.clamp(0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_with_the_outage() {
+        let start = Instant::now();
+        let mut redial = Redial::new(start);
+        let mut wait = |seconds| redial.wait(1.0, start + Duration::from_secs(seconds)).as_millis();
+        let table =
+            [(0, 100), (0, 200), (1, 400), (2, 400), (25, 400), (64, 1000), (320, 5000), (6400, 10_000)];
+        for (seconds, milliseconds) in table {
+            assert_eq!(wait(seconds), milliseconds, "after {seconds} s");
+        }
+    }
+
+    /// A thousand nodes are cut off at one instant; the cloud is back after `outage`. When each of them finds it, in ms.
+    fn found_again(outage: Duration) -> Vec<u128> {
+        let start = Instant::now();
+        let found = (0..1000).map(|_| {
+            let (mut redial, mut at) = (Redial::new(start), start);
+            while at < start + outage {
+                at += redial.wait(rand::random(), at);
+            }
+            (at - start - outage).as_millis()
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn a_thousand_nodes_do_not_return_at_one_instant_and_none_is_late() {
+        for (outage, longest) in [(200, 400), (2000, 400), (20_000, 400), (300_000, 4700)] {
+            let found = found_again(Duration::from_millis(outage));
+            let late = found.iter().filter(|after| **after > longest).count();
+            assert_eq!(late, 0, "{outage} ms: {:?}", found.iter().max());
+            // twenty slots of the time in which they may come: each would hold 50, were there no more of short waits
+            let mut slots = [0_u32; 20];
+            found.iter().for_each(|after| slots[(after * 20 / (longest + 1)) as usize] += 1);
+            assert!(slots.iter().all(|slot| *slot < 250), "{outage} ms: {slots:?}");
+            let busy = slots.iter().filter(|slot| **slot > 0).count();
+            assert!(busy >= 15, "{outage} ms: {slots:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_waits_of_a_thousand_nodes_are_spread_evenly() {
+        let now = Instant::now();
+        let mut slots = [0_u32; 10];
+        for _ in 0..1000 {
+            let wait = Redial::new(now).wait(rand::random(), now);
+            slots[(wait.as_micros() / 10_000).min(9) as usize] += 1;
+        }
+        // 100 each, give or take six standard deviations
+        assert!(slots.iter().all(|slot| (43..=157).contains(slot)), "{slots:?}");
+    }
+
+    #[test]
+    fn a_connection_that_lasts_starts_the_waits_over_and_a_short_one_does_not() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut redial = Redial::new(start);
+        for _ in 0..8 {
+            redial.wait(1.0, at(0));
+        }
+        redial.ended(at(640), at(641));
+        assert_eq!(redial.wait(1.0, at(641)).as_secs(), 10, "one second is not long");
+        redial.ended(at(650), at(652));
+        assert_eq!(redial.wait(1.0, at(652)), FIRST);
+        redial.hope();
+        assert_eq!(redial.wait(0.5, at(660)), FIRST / 2);
+    }
+}

@@ -1,0 +1,108 @@
+//! Traffic with the cloud, counted by what messages are about.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::kind::Kind;
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the cloud.
+    Up,
+    /// To this node.
+    Down,
+}
+
+/// Messages of one kind in one direction since the agent started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// What they are about.
+    pub kind: Kind,
+    /// Which way they went.
+    pub direction: Direction,
+    /// How many.
+    pub messages: u64,
+    /// How large they were together, as encoded, bytes; TLS and the transport's own framing come on top.
+    pub bytes: u64,
+}
+
+/// Everything on the connections' sockets since the agent started, TLS, pings and handshakes included; bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Octets {
+    /// To the cloud.
+    pub up: u64,
+    /// To this node.
+    pub down: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    flows: [[Counter; Kind::ALL.len()]; 2],
+    up: AtomicU64,
+    down: AtomicU64,
+}
+
+/// The counters; cheap to clone, and to read at any time.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic(Arc<Counters>);
+
+impl Traffic {
+    /// What went by so far; kinds of which nothing has come are left out.
+    pub fn flows(&self) -> Vec<Flow> {
+        let of = |direction: Direction| {
+            Kind::ALL.into_iter().map(move |kind| {
+                let counter = &self.0.flows[direction as usize][kind as usize];
+                let (messages, bytes) =
+                    (counter.messages.load(Ordering::Relaxed), counter.bytes.load(Ordering::Relaxed));
+                Flow { kind, direction, messages, bytes }
+            })
+        };
+        of(Direction::Up).chain(of(Direction::Down)).filter(|flow| flow.messages > 0).collect()
+    }
+
+    /// What went over the sockets so far.
+    pub fn octets(&self) -> Octets {
+        Octets { up: self.0.up.load(Ordering::Relaxed), down: self.0.down.load(Ordering::Relaxed) }
+    }
+
+    pub(super) fn message(&self, direction: Direction, kind: Kind, bytes: usize) {
+        let counter = &self.0.flows[direction as usize][kind as usize];
+        counter.messages.fetch_add(1, Ordering::Relaxed);
+        counter.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn raw(&self, direction: Direction, bytes: usize) {
+        let counter = match direction {
+            Direction::Up => &self.0.up,
+            Direction::Down => &self.0.down,
+        };
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_counted_by_kind_and_direction() {
+        let traffic = Traffic::default();
+        traffic.message(Direction::Up, Kind::Lease, 100);
+        traffic.message(Direction::Up, Kind::Lease, 50);
+        traffic.message(Direction::Down, Kind::Pod, 7);
+        traffic.raw(Direction::Down, 9);
+        let flow = |kind, direction, messages, bytes| Flow { kind, direction, messages, bytes };
+        let expected = [flow(Kind::Lease, Direction::Up, 2, 150), flow(Kind::Pod, Direction::Down, 1, 7)];
+        assert_eq!(traffic.flows(), expected);
+        assert_eq!(traffic.octets(), Octets { up: 0, down: 9 });
+    }
+}

@@ -1,0 +1,163 @@
+//! Messages over a connection, whatever carries them: what the session reads and writes.
+
+use std::time::Duration;
+
+use futures::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use quinn::{ConnectionError, ReadError, RecvStream, SendStream, WriteError};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
+use wire::{
+    Message,
+    frame::{self, Decoder},
+};
+
+use super::{
+    dial::{
+        quic::{Counted, Stream},
+        websocket::Socket,
+    },
+    metered::Meter,
+    session::Ended,
+};
+
+/// Bytes read from QUIC at one time.
+const PORTION: usize = 64 * 1024;
+
+/// A connection.
+pub(super) struct Transport {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    /// Tells signs of life; `None` where the transport notices by itself that the other end is gone.
+    pub(super) meter: Option<Meter>,
+}
+
+/// The end from which the cloud's messages come.
+pub(super) enum Reader {
+    WebSocket(SplitStream<Socket>),
+    Quic(RecvStream, Decoder),
+}
+
+/// The end into which this node's messages go.
+pub(super) enum Writer {
+    WebSocket(SplitSink<Socket, tungstenite::Message>),
+    Quic(SendStream, Counted),
+}
+
+impl Transport {
+    pub(super) fn websocket(socket: Socket, meter: Meter) -> Self {
+        let (writer, reader) = socket.split();
+        Self { reader: Reader::WebSocket(reader), writer: Writer::WebSocket(writer), meter: Some(meter) }
+    }
+
+    /// Messages of at most `limit` bytes.
+    pub(super) fn quic(stream: Stream, limit: usize) -> Self {
+        let Stream { send, receive, connection } = stream;
+        let reader = Reader::Quic(receive, Decoder::new(limit));
+        Self { reader, writer: Writer::Quic(send, connection), meter: None }
+    }
+}
+
+impl Reader {
+    /// The next message of at most `limit` bytes, and its size. Cancel-safe: what is not whole stays.
+    pub(super) async fn next(&mut self, limit: usize) -> Result<(Message, usize), Ended> {
+        match self {
+            Self::WebSocket(reader) => {
+                let bytes = text(reader).await?;
+                let message = wire::json::decode(&bytes, limit).map_err(Ended::Malformed)?;
+                Ok((message, bytes.len()))
+            }
+            Self::Quic(stream, decoder) => loop {
+                if let Some(read) = decoder.take().map_err(Ended::Frame)? {
+                    return Ok(read);
+                }
+                match stream.read_chunk(PORTION, true).await {
+                    Ok(Some(chunk)) => decoder.push(&chunk.bytes),
+                    Ok(None) => return Err(Ended::Closed),
+                    Err(ReadError::ConnectionLost(error)) => return Err(lost(error)),
+                    Err(error) => return Err(Ended::Stream(error.into())),
+                }
+            },
+        }
+    }
+}
+
+/// The next text or binary frame.
+async fn text(reader: &mut SplitStream<Socket>) -> Result<bytes::Bytes, Ended> {
+    loop {
+        match reader.next().await {
+            None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
+            Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
+            Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
+                return Ok(frame.into_data());
+            }
+            // pings are answered by the library; pongs have done their work by arriving
+            Some(Ok(_)) => {}
+        }
+    }
+}
+
+impl Writer {
+    /// Writes a message within `limit`; its size.
+    pub(super) async fn send(&mut self, message: &Message, limit: Duration) -> Result<usize, Ended> {
+        match self {
+            Self::WebSocket(writer) => {
+                let text = Utf8Bytes::from(wire::json::encode(message));
+                let size = text.len();
+                write(writer, tungstenite::Message::Text(text), limit).await?;
+                Ok(size)
+            }
+            Self::Quic(stream, _) => {
+                let frame = frame::encode(message);
+                match timeout(limit, stream.write_all(&frame)).await {
+                    Err(_) => Err(Ended::Stalled),
+                    Ok(Err(WriteError::ConnectionLost(error))) => Err(lost(error)),
+                    Ok(Err(error)) => Err(Ended::Stream(error.into())),
+                    Ok(Ok(())) => Ok(frame.len()),
+                }
+            }
+        }
+    }
+
+    /// Asks the other end for a sign of life, where the transport does not do so by itself.
+    pub(super) async fn ping(&mut self, limit: Duration) -> Result<(), Ended> {
+        match self {
+            Self::WebSocket(writer) => {
+                write(writer, tungstenite::Message::Ping(Default::default()), limit).await
+            }
+            Self::Quic(..) => Ok(()),
+        }
+    }
+
+    /// Says goodbye, where the other end still listens.
+    pub(super) async fn close(&mut self, limit: Duration) {
+        match self {
+            Self::WebSocket(writer) => {
+                let _ = write(writer, tungstenite::Message::Close(None), limit).await;
+            }
+            Self::Quic(_, connection) => connection.close(),
+        }
+    }
+}
+
+async fn write(
+    writer: &mut SplitSink<Socket, tungstenite::Message>,
+    frame: tungstenite::Message,
+    limit: Duration,
+) -> Result<(), Ended> {
+    match timeout(limit, writer.send(frame)).await {
+        Err(_) => Err(Ended::Stalled),
+        Ok(Err(error)) => Err(Ended::Socket(Box::new(error))),
+        Ok(Ok(())) => Ok(()),
+    }
+}
+
+fn lost(error: ConnectionError) -> Ended {
+    match error {
+        ConnectionError::TimedOut => Ended::Silent,
+        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => Ended::Closed,
+        error => Ended::Stream(error.into()),
+    }
+}

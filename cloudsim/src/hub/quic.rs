@@ -1,0 +1,171 @@
+//! Nodes that come by QUIC (RFC 9000): who it is goes over a first stream, messages over a second one.
+//!
+//! Source: viaduct's QUIC lane, on today's QUIC; see [`wire::frame`].
+
+use std::{net::SocketAddr, sync::Arc};
+
+use quinn::{
+    Connection, Endpoint, IdleTimeout, Incoming, ServerConfig, TransportConfig, VarInt,
+    crypto::rustls::QuicServerConfig,
+};
+use rustls::pki_types::CertificateDer;
+use serde_json::Value;
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+use wire::{
+    Message, Operation, Route,
+    enroll::{Identity, identity_of},
+    frame::{self, Decoder},
+};
+
+use super::{
+    Shared,
+    listener::attend,
+    transport::{Reader, Writer},
+};
+
+/// As KubeEdge's: a connection on which nothing was heard for so long is dead.
+const SILENCE: VarInt = VarInt::from_u32(30_000);
+/// Streams of one node: the greeting and the messages.
+const STREAMS: VarInt = VarInt::from_u32(2);
+/// The largest greeting, bytes.
+const GREETING: usize = 4 * 1024;
+/// Bytes read at one time.
+const PORTION: usize = 4 * 1024;
+
+/// Why QUIC is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum QuicBindError {
+    /// The port is taken, or not allowed.
+    #[error(
+        "CloudHub cannot listen for QUIC on {address}; end the program that has the UDP port, or choose another with --quic-port (0 picks a free one)"
+    )]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The keys are not good for QUIC.
+    #[error("CloudHub's keys cannot be used for QUIC")]
+    Tls(#[from] quinn::crypto::rustls::NoInitialCipherSuite),
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A bound endpoint.
+pub(super) struct QuicHub {
+    endpoint: Endpoint,
+    address: SocketAddr,
+}
+
+impl QuicHub {
+    pub(super) fn bind(address: SocketAddr, mut tls: rustls::ServerConfig) -> Result<Self, QuicBindError> {
+        tls.alpn_protocols = vec![frame::ALPN.to_vec()];
+        let mut transport = TransportConfig::default();
+        transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
+        transport.max_concurrent_bidi_streams(STREAMS).max_concurrent_uni_streams(VarInt::from_u32(0));
+        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+        config.transport_config(Arc::new(transport));
+        let failed = |source| QuicBindError::Listen { address, source };
+        let endpoint = Endpoint::server(config, address).map_err(failed)?;
+        let address = endpoint.local_addr().map_err(failed)?;
+        Ok(Self { endpoint, address })
+    }
+
+    pub(super) fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown`; sessions run in `sessions`.
+    pub(super) async fn run(self, shared: Shared, sessions: TaskTracker, shutdown: CancellationToken) {
+        loop {
+            let incoming = tokio::select! {
+                // cancel-safe: both arms hold no data
+                () = shutdown.cancelled() => break,
+                incoming = self.endpoint.accept() => incoming,
+            };
+            let Some(incoming) = incoming else { break };
+            sessions.spawn(serve(incoming, shared.clone(), shutdown.clone()));
+        }
+        self.endpoint.wait_idle().await;
+    }
+}
+
+async fn serve(incoming: Incoming, shared: Shared, shutdown: CancellationToken) {
+    let peer = incoming.remote_address();
+    let limits = &shared.limits;
+    let welcomed = tokio::select! {
+        // cancel-safe: a half-made connection is simply closed
+        () = shutdown.cancelled() => return,
+        welcomed = timeout(limits.handshake, welcome(incoming, limits.max_message)) => welcomed,
+    };
+    match welcomed {
+        Ok(Ok((node, ends))) => attend(&node, peer, ends, &shared, &shutdown).await,
+        Ok(Err(error)) => warn!(%peer, %error, "a QUIC connection was refused"),
+        Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),
+    }
+}
+
+/// The node's name and its stream of messages.
+async fn welcome(incoming: Incoming, limit: usize) -> Result<(String, (Reader, Writer)), Failure> {
+    let connection = incoming.await?;
+    let (mut answer, mut greeting) = connection.accept_bi().await?;
+    let mut decoder = Decoder::new(GREETING);
+    let hello = loop {
+        if let Some((hello, _)) = decoder.take()? {
+            break hello;
+        }
+        match greeting.read_chunk(PORTION, true).await? {
+            Some(chunk) => decoder.push(&chunk.bytes),
+            None => return Err("it ended before its greeting".into()),
+        }
+    };
+    let node = match named(&connection, &hello) {
+        Ok(node) => node,
+        Err(why) => {
+            answer.write_all(&frame::encode(&reply(&hello, &why))).await?;
+            answer.finish()?;
+            // the node closes when it has read why
+            connection.closed().await;
+            return Err(why.into());
+        }
+    };
+    answer.write_all(&frame::encode(&reply(&hello, "ack"))).await?;
+    let (send, mut receive) = connection.accept_bi().await?;
+    let mut usage = [0; frame::MESSAGES.len()];
+    receive.read_exact(&mut usage).await?;
+    if usage != *frame::MESSAGES {
+        return Err("its stream is not one of messages; this hub serves no other use".into());
+    }
+    info!(node, "came by QUIC");
+    Ok((node, (Reader::Quic(receive, Decoder::new(limit)), Writer::Quic(send, connection))))
+}
+
+/// A node is who its certificate says, and its greeting must say the same.
+fn named(connection: &Connection, hello: &Message) -> Result<String, String> {
+    let certificates =
+        connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let certificate = certificates.as_ref().and_then(|all| all.first()).ok_or("no certificate was shown")?;
+    let node = match identity_of(certificate) {
+        Ok(Identity::Node(node)) => node,
+        Ok(other) => return Err(format!("the certificate is {other:?}'s and not a node's")),
+        Err(error) => return Err(format!("the certificate names no node: {error}")),
+    };
+    if hello.route.resource.as_str() != frame::HELLO {
+        return Err("the first frame is no greeting".to_owned());
+    }
+    let claimed = hello.content.pointer("/Node_id/0").and_then(Value::as_str).unwrap_or_default();
+    if claimed != node {
+        return Err(format!(
+            "the greeting's Node_id says {claimed:?} and the certificate {node:?}; start the agent with the name that its certificate was issued for, or enrol it anew"
+        ));
+    }
+    Ok(node)
+}
+
+fn reply(hello: &Message, content: &str) -> Message {
+    let route = Route { operation: Operation::Response, ..hello.route.clone() };
+    Message::new(route, Value::from(content), hello.header.timestamp).answering(&hello.header.msg_id)
+}

@@ -1,0 +1,186 @@
+//! The QUIC codec: frames of ten bytes of header and a protobuf message, with limits applied before anything is allocated.
+//!
+//! Source: KubeEdge's viaduct (packer, translator, `message.proto`). One field is ours, since the acknowledged lane cannot do
+//! without it: the header's `ResourceVersion`. Route destination and header type are not carried, as in KubeEdge.
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 4 | version, `01 01 01 00` |
+//! | 4 | 1 | what follows: 1, a message |
+//! | 5 | 1 | flags, 0 |
+//! | 6 | 4 | bytes that follow, big-endian |
+//! | 10 | n | the message |
+
+use prost::Message as _;
+use serde_json::Value;
+
+use crate::{Header, Message, Route};
+
+/// Bytes of a frame before its message.
+pub const HEAD: usize = 10;
+/// The largest message that KubeEdge's frames carry, bytes.
+pub const LIMIT: usize = 32 * 1024 * 1024;
+/// Our ALPN: KubeEdge's own QUIC is an older one, with which nothing of today can talk.
+pub const ALPN: &[u8] = b"outrigger/1";
+/// What the first frame on the first stream is about, in operation and resource: who connects.
+pub const HELLO: &str = "header";
+/// The first bytes of a stream of messages.
+pub const MESSAGES: &[u8; 3] = b"msg";
+
+const VERSION: [u8; 4] = [1, 1, 1, 0];
+const MESSAGE: u8 = 1;
+
+/// Why bytes are no frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Larger than the receiver allows.
+    #[error(
+        "a frame of {size} bytes exceeds the limit of {limit}; the sender must split it, or the limit be raised"
+    )]
+    TooLarge {
+        /// Bytes announced.
+        size: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// Another version, or not a message.
+    #[error("not a frame that holds a message; both ends must speak viaduct's framing, version 1.1.1")]
+    Head,
+    /// The protobuf inside cannot be read.
+    #[error("a frame holds no message")]
+    Malformed(#[source] prost::DecodeError),
+    /// The content is neither JSON nor text.
+    #[error("a message's content is neither JSON nor UTF-8 text")]
+    Content,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Packed {
+    #[prost(message, optional, tag = "1")]
+    header: Option<PackedHeader>,
+    #[prost(message, optional, tag = "2")]
+    router: Option<PackedRouter>,
+    #[prost(bytes = "vec", tag = "3")]
+    content: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct PackedHeader {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    parent_id: String,
+    #[prost(sint64, tag = "3")]
+    timestamp: i64,
+    #[prost(bool, tag = "4")]
+    sync: bool,
+    #[prost(string, tag = "6")]
+    resource_version: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct PackedRouter {
+    #[prost(string, tag = "1")]
+    source: String,
+    #[prost(string, tag = "2")]
+    group: String,
+    #[prost(string, tag = "3")]
+    operation: String,
+    #[prost(string, tag = "4")]
+    resource: String,
+}
+
+/// Writes one message as a frame.
+pub fn encode(message: &Message) -> Vec<u8> {
+    let Message { header, route, .. } = message;
+    let packed = Packed {
+        header: Some(PackedHeader {
+            id: header.msg_id.clone(),
+            parent_id: header.parent_msg_id.clone(),
+            timestamp: header.timestamp,
+            sync: header.sync,
+            resource_version: header.resource_version.clone(),
+        }),
+        router: Some(PackedRouter {
+            source: route.source.as_str().to_owned(),
+            group: route.group.as_str().to_owned(),
+            operation: route.operation.as_str().to_owned(),
+            resource: route.resource.as_str().to_owned(),
+        }),
+        content: message.content_bytes(),
+    };
+    let body = packed.encode_to_vec();
+    // a message of 4 GiB cannot be held; the receiver refuses far smaller ones
+    let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    [&VERSION[..], &[MESSAGE, 0], &size.to_be_bytes(), &body].concat()
+}
+
+/// Frames from a stream of bytes that come in any portions.
+#[derive(Debug)]
+pub struct Decoder {
+    limit: usize,
+    bytes: Vec<u8>,
+}
+
+impl Decoder {
+    /// A decoder that takes messages of at most `limit` bytes, and never more than [`LIMIT`].
+    pub fn new(limit: usize) -> Self {
+        Self { limit: limit.min(LIMIT), bytes: Vec::new() }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next message and the size of its frame, if it is whole.
+    ///
+    /// # Errors
+    /// The stream holds something else; it cannot be read on.
+    pub fn take(&mut self) -> Result<Option<(Message, usize)>, FrameError> {
+        let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
+        let [a, b, c, d, kind, _, sizes @ ..] = *head;
+        if [a, b, c, d] != VERSION || kind != MESSAGE {
+            return Err(FrameError::Head);
+        }
+        let size = usize::try_from(u32::from_be_bytes(sizes)).unwrap_or(usize::MAX);
+        if size > self.limit {
+            return Err(FrameError::TooLarge { size, limit: self.limit });
+        }
+        let Some(body) = self.bytes.get(HEAD..HEAD + size) else { return Ok(None) };
+        let message = unpack(Packed::decode(body).map_err(FrameError::Malformed)?)?;
+        self.bytes.drain(..HEAD + size);
+        Ok(Some((message, HEAD + size)))
+    }
+}
+
+fn unpack(packed: Packed) -> Result<Message, FrameError> {
+    let (header, router) = (packed.header.unwrap_or_default(), packed.router.unwrap_or_default());
+    let header = Header {
+        msg_id: header.id,
+        parent_msg_id: header.parent_id,
+        timestamp: header.timestamp,
+        sync: header.sync,
+        resource_version: header.resource_version,
+        ..Header::default()
+    };
+    let route = Route {
+        source: router.source.into(),
+        group: router.group.into(),
+        operation: router.operation.into(),
+        resource: router.resource.into(),
+        ..Route::default()
+    };
+    Ok(Message { header, route, content: content(packed.content)? })
+}
+
+/// Objects, lists and `null` are JSON; everything else is text, also a number, which may be a payload's.
+fn content(bytes: Vec<u8>) -> Result<Value, FrameError> {
+    match serde_json::from_slice(&bytes) {
+        Ok(value @ (Value::Object(_) | Value::Array(_) | Value::Null)) => Ok(value),
+        _ => String::from_utf8(bytes).map(Value::String).map_err(|_| FrameError::Content),
+    }
+}
+
+#[cfg(test)]
+mod tests;
