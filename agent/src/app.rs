@@ -15,6 +15,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -32,12 +33,17 @@ use crate::{
     config::{Config, Host},
     edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
-    metamanager::{self, MetaManager},
+    metamanager::{self, Guard, Listening, MetaManager, MetaServer, MetaServerConfig, TokenRules},
     rt::{Ended, Supervisor},
 };
 
 /// The file of the store, beside EdgeCore's own database, whose form is another.
 const DATABASE: &str = "outrigger.db";
+/// The file of MetaServer's copies, which can be lost.
+const COPIES: &str = "metaserver.db";
+
+/// The feature gate that has MetaServer ask who calls.
+const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +69,15 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// MetaServer would be open to the network.
+    #[error(
+        "modules.metaManager.metaServer.server is {0}, which others than this node's own programs reach; set \
+         featureGates.requireAuthorization to true, or choose a loopback address"
+    )]
+    OpenMetaServer(SocketAddr),
+    /// MetaServer has no store for its copies.
+    #[error("MetaServer is enabled and was given no store for its copies; give one, or disable it")]
+    NoCopies,
     /// The store cannot be opened.
     #[error("what the cloud said cannot be read")]
     Store(#[from] StoreError),
@@ -86,6 +101,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// What there is of memory, disks and process ids; `None`: what this machine has.
     pub signals: Option<Arc<dyn Signals>>,
+    /// Where MetaServer keeps its copies; needed where it is enabled, and not used where it is not.
+    pub copies: Option<Arc<dyn Store>>,
 }
 
 impl Parts {
@@ -97,7 +114,14 @@ impl Parts {
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
         let store = open(config, &path).await?;
-        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store, signals: None })
+        let copies: Option<Arc<dyn Store>> = match config.meta_manager.meta_server {
+            Some(_) => {
+                let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
+                Some(SqliteStore::open_or_begin_anew(&path.with_file_name(COPIES), options).await?.store)
+            }
+            None => None,
+        };
+        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store, signals: None, copies })
     }
 }
 
@@ -147,6 +171,7 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
 #[derive(Debug)]
 pub struct App {
     link: watch::Receiver<Link>,
+    meta_server: Option<Listening>,
     traffic: Traffic,
     supervisor: Supervisor,
     shutdown: CancellationToken,
@@ -158,8 +183,10 @@ impl App {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
         let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
-        let (meta, meta_task) =
-            metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound });
+        let server = meta_server_config(config, parts.copies)?;
+        let (meta, meta_task, meta_server) =
+            metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound, server });
+        let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
             let edged = edged_config(config, &meta, parts.runtime, parts.signals, traffic.clone())?;
@@ -172,14 +199,23 @@ impl App {
             meta_task.run(stop).await;
             Ok(())
         });
+        if let Some(meta_server) = meta_server {
+            let stop = shutdown.clone();
+            supervisor.spawn("metaserver", async move { Ok(Box::pin(meta_server.run(stop)).await?) });
+        }
         let stop = shutdown.clone();
         supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
-        Ok(Self { link, traffic, supervisor, shutdown })
+        Ok(Self { link, traffic, meta_server: listening, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
     pub fn link(&self) -> watch::Receiver<Link> {
         self.link.clone()
+    }
+
+    /// Where MetaServer listens, once it does; `None` where there is none.
+    pub fn meta_server(&self) -> Option<Listening> {
+        self.meta_server.clone()
     }
 
     /// What goes to the cloud and comes from it.
@@ -191,6 +227,28 @@ impl App {
     pub async fn run(self) -> Result<(), Error> {
         Ok(self.supervisor.run(self.shutdown).await?)
     }
+}
+
+fn meta_server_config(
+    config: &Config,
+    copies: Option<Arc<dyn Store>>,
+) -> Result<Option<MetaServerConfig>, Error> {
+    let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
+    let copies = copies.ok_or(Error::NoCopies)?;
+    let is_guarded = config.feature_gates.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default();
+    if !is_guarded && !server.server.ip().is_loopback() {
+        return Err(Error::OpenMetaServer(server.server));
+    }
+    let guard = is_guarded.then(|| Guard {
+        pods_address: server.dummy_server,
+        tls: server.tls.clone(),
+        tokens: TokenRules {
+            issuers: server.issuers.clone(),
+            audiences: server.audiences.clone(),
+            key_files: server.key_files.clone(),
+        },
+    });
+    Ok(Some(MetaServerConfig { address: server.server, copies, guard }))
 }
 
 fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {

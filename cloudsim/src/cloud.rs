@@ -17,8 +17,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     controllers::{
-        binder, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle,
-        sync::SyncRecords,
+        binder, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces,
+        node_lifecycle, sync::SyncRecords,
     },
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
@@ -184,8 +184,9 @@ impl Cloud {
         let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
         let records = SyncRecords::new(client.clone());
         let tls = pki::hub_tls(pki.server())?;
+        let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()));
         let mut hub =
-            Hub::bind(at(options.ws_port), tls, edge.clone(), records, mailboxes, options.limits.clone())
+            Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone())
                 .await?;
         let quic = match options.quic_port {
             Some(port) => Some(hub.bind_quic(at(port), pki::hub_tls(pki.server())?)?),

@@ -29,6 +29,8 @@ pub struct Options {
     pub edged: serde_json::Value,
     /// What nodes have of memory, disks and process ids; `None`: what this machine has.
     pub signals: Option<Arc<dyn Signals>>,
+    /// Where a node's MetaServer listens, port 0 for any. `None`: it has none.
+    pub meta_server: Option<SocketAddr>,
 }
 
 impl Options {
@@ -43,6 +45,7 @@ impl Options {
             server: None,
             edged: serde_json::Value::Null,
             signals: None,
+            meta_server: None,
         }
     }
 }

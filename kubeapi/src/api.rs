@@ -78,8 +78,9 @@ impl Api {
         &self.0.metrics
     }
 
-    /// Serves the kinds of these definitions, and of no others, beside the built-in ones.
-    pub(crate) fn serve(&self, definitions: &[CustomResourceDefinition]) {
+    /// Serves the kinds of these definitions, and of no others, beside the built-in ones. For an API with [`Rules::Relay`], whose
+    /// definitions somebody else decides on; one with [`Rules::Full`] does it itself.
+    pub fn serve(&self, definitions: &[CustomResourceDefinition]) {
         let mut registry = self.0.registry.write();
         *registry = registry.redefined(definitions);
         // under the same lock, or a document of the old kinds could be kept

@@ -7,7 +7,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody};
 use serde_json::Value;
 
-use crate::{proto, status::StatusError};
+use crate::{object::text_or_empty, proto, status::StatusError};
 
 /// What a service or body may fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -32,6 +32,14 @@ where
         Err(error) if error.is::<LengthLimitError>() => Err(StatusError::too_large(LIMIT)),
         Err(error) => Err(StatusError::bad_request(format!("the body of the request broke off: {error}"))),
     }
+}
+
+/// An object that came in, as JSON, YAML or protobuf, for services that take requests before the API does.
+///
+/// # Errors
+/// What is wrong with it, for whoever has sent it.
+pub fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, String> {
+    parse(headers, body).map_err(|error| text_or_empty(&error.body(), "/message").to_owned())
 }
 
 /// An object that came in, as JSON, YAML or protobuf.

@@ -39,8 +39,9 @@ mod token;
 mod validate;
 mod verbs;
 
+pub use access::rule_allows;
 pub use api::{Api, Builder, Rules};
-pub use body::{Body, BoxError};
+pub use body::{Body, BoxError, object_of};
 pub use client::client_of;
 pub use identity::Identity;
 pub use manifest::complete_pod;

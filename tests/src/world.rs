@@ -37,6 +37,8 @@ pub struct Setup {
     pub limits: Limits,
     /// Where the node serves health and metrics; only one node at a time can.
     pub server: Option<SocketAddr>,
+    /// Whether nodes have a MetaServer.
+    pub meta_server: bool,
     /// Whether the cloud serves QUIC, too.
     pub quic: bool,
     /// What nodes join with; the cloud's own token unless it is given.
@@ -58,6 +60,7 @@ impl Default for Setup {
             lease_grace: lease,
             limits: Limits::default(),
             server: None,
+            meta_server: false,
             quic: false,
             token: None,
             edged: Value::Null,
@@ -120,8 +123,9 @@ impl World {
         let (lease, server) = (setup.lease, setup.server);
         let (edged, signals) = (setup.edged.clone(), setup.readings.clone());
         let signals = signals.map(|readings| Arc::new(readings) as _);
-        let options =
-            fleet::Options { lease, server, edged, signals, qps: 0, ..fleet::Options::new(0, directory) };
+        let meta_server = setup.meta_server.then(|| (std::net::Ipv4Addr::LOCALHOST, 0).into());
+        let base = fleet::Options::new(0, directory);
+        let options = fleet::Options { lease, server, edged, signals, meta_server, qps: 0, ..base };
         let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
         HollowNode::prepare(name, addresses, token, &options).await.expect("a node's directory")
     }

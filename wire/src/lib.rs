@@ -5,6 +5,7 @@
 //! its certificate. Strings die at this border: inside the programs there is an exhaustive `match`.
 
 mod answer;
+pub mod application;
 #[cfg(feature = "cri")]
 pub mod cri;
 mod down;

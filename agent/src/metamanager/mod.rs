@@ -6,11 +6,13 @@
 //!
 //! Source: KubeEdge's MetaManager.
 
+mod answer;
 mod desired;
 pub(crate) mod mirror;
 mod record;
 mod remote;
 mod report;
+mod server;
 mod takeover;
 mod task;
 mod whole;
@@ -24,7 +26,14 @@ use kubeapi::{
 };
 
 use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
-pub use self::{takeover::take_over, task::Task, whole::PodsWhole};
+pub use self::{
+    server::{
+        Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
+    },
+    takeover::take_over,
+    task::Task,
+    whole::PodsWhole,
+};
 use crate::edgehub::{EdgeHub, Inbound};
 
 /// What the room needs.
@@ -38,6 +47,8 @@ pub struct Config {
     pub hub: EdgeHub,
     /// The cloud's messages.
     pub inbound: Inbound,
+    /// The Kubernetes API for what runs on this node; `None` where there is none.
+    pub server: Option<MetaServerConfig>,
 }
 
 /// The handle.
@@ -61,15 +72,19 @@ impl MetaManager {
 }
 
 /// Builds the room.
-pub fn new(config: Config) -> (MetaManager, Task) {
-    let Config { node_name, store, hub, inbound } = config;
+pub fn new(config: Config) -> (MetaManager, Task, Option<MetaServer>) {
+    let Config { node_name, store, hub, inbound, server } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
     let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
     let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone());
-    let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let client = client_of(remote, "default");
-    (MetaManager { client, pods_whole }, Task::new(inbound, hub, desired, (reporter, judge)))
+    let service = server.as_ref().and_then(MetaServerConfig::service);
+    let (server, told) =
+        server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
+    let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
+    let task = Task::new(inbound, hub, desired, (reporter, judge), (told, service));
+    (MetaManager { client, pods_whole }, task, server)
 }
 
 /// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.

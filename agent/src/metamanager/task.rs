@@ -1,13 +1,15 @@
 //! The one reader of the cloud's messages: store, then acknowledge.
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
-use wire::{Answer, Down, Downstream, Message, lane::needs_ack};
+use wire::{Answer, Down, Downstream, Message, Source, lane::needs_ack};
 
 use super::{
     desired::{Desired, Put, Refused},
     now_ms,
     report::Reporter,
+    server::{Told, service_object},
     whole::Judge,
 };
 use crate::edgehub::{EdgeHub, Inbound};
@@ -19,6 +21,10 @@ pub struct Task {
     desired: Desired,
     reporter: Reporter,
     judge: Judge,
+    /// Takes what the dynamic controller says; `None` where nobody has asked it.
+    told: Option<Told>,
+    /// The service by which pods find the API.
+    service: Option<Value>,
 }
 
 impl std::fmt::Debug for Task {
@@ -33,16 +39,20 @@ impl Task {
         hub: EdgeHub,
         desired: Desired,
         (reporter, judge): (Reporter, Judge),
+        (told, service): (Option<Told>, Option<Value>),
     ) -> Self {
-        Self { inbound, hub, desired, reporter, judge }
+        Self { inbound, hub, desired, reporter, judge, told, service }
     }
 
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { mut inbound, hub, desired, reporter, judge } = self;
+        let Self { mut inbound, hub, desired, reporter, judge, told, service } = self;
+        if let Err(error) = desired.set(&service_object::key(), service).await {
+            warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
+        }
         let receive = async {
             while let Some(message) = inbound.next().await {
-                receive(&desired, &hub, message).await;
+                receive(&desired, told.as_ref(), &hub, message).await;
             }
         };
         tokio::select! {
@@ -53,9 +63,9 @@ impl Task {
     }
 }
 
-async fn receive(desired: &Desired, hub: &EdgeHub, message: Message) {
+async fn receive(desired: &Desired, told: Option<&Told>, hub: &EdgeHub, message: Message) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
-    if store(desired, message).await
+    if store(desired, told, message).await
         && let Some(acknowledgement) = acknowledgement
     {
         // offline by now: the cloud sends the message again, and this one is known then
@@ -64,9 +74,14 @@ async fn receive(desired: &Desired, hub: &EdgeHub, message: Message) {
 }
 
 /// Whether the message is dealt with and may be acknowledged.
-async fn store(desired: &Desired, message: Message) -> bool {
+async fn store(desired: &Desired, told: Option<&Told>, message: Message) -> bool {
     let down = Down::from(message);
     let put = match down.body {
+        // what somebody watches here is not what this node should run
+        Downstream::Object { origin: Source::DynamicController, change, object, .. } => {
+            let Some(told) = told else { return true };
+            return is_stored(told.change(change, &object).await.map_err(Refused::from));
+        }
         Downstream::Object { change, path, object, .. } => Put::new(change, &path, object, &down.header),
         // an answer that came too late for whoever asked
         Downstream::Answer { path, answer: Answer::Found(object) } => {
@@ -77,10 +92,13 @@ async fn store(desired: &Desired, message: Message) -> bool {
             return true;
         }
     };
-    let stored = match put {
+    is_stored(match put {
         Ok(put) => desired.apply(put).await,
         Err(refused) => Err(refused),
-    };
+    })
+}
+
+fn is_stored(stored: Result<(), Refused>) -> bool {
     match stored {
         Ok(()) => true,
         // not acknowledged, it would be sent for ever and keep everything behind it from coming

@@ -2,6 +2,7 @@
 //! which cannot tell whether it is served by this process or by a real API server.
 
 pub mod binder;
+pub mod dynamic;
 pub mod edge;
 mod endpoints;
 pub mod events;

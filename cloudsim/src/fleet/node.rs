@@ -1,7 +1,7 @@
 //! One hollow node: a directory and a runtime that stay, and an agent on them that may come and go.
 
 use std::{
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::Duration,
@@ -12,6 +12,7 @@ use agent::{
     config::{self, Config},
     edged::Signals,
     edgehub::Link,
+    metamanager::Listening,
 };
 use kubeapi::store::{SqliteOptions, SqliteStore, Store};
 use tokio::{
@@ -49,6 +50,7 @@ pub struct HollowNode {
 struct Agent {
     running: JoinHandle<Result<(), app::Error>>,
     link: watch::Receiver<Link>,
+    meta_server: Option<Listening>,
     /// The node's own store; nothing while the agent stands on somebody else's.
     store: Option<Weak<SqliteStore>>,
     shutdown: CancellationToken,
@@ -93,19 +95,27 @@ impl HollowNode {
         let file = self.directory.join("agent.db");
         let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await?.store;
         let own = Arc::downgrade(&store);
-        self.run(store, Some(own))
+        self.run(store, Some(own)).await
     }
 
     /// Starts the agent on `store`; one that runs is stopped first.
     pub async fn start_on(&mut self, store: Arc<dyn Store>) -> Result<(), Error> {
         self.stop().await;
-        self.run(store, None)
+        self.run(store, None).await
     }
 
-    fn run(&mut self, store: Arc<dyn Store>, own: Option<Weak<SqliteStore>>) -> Result<(), Error> {
+    async fn run(&mut self, store: Arc<dyn Store>, own: Option<Weak<SqliteStore>>) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
-        let parts = Parts { runtime: self.runtime.channel(), store, signals: self.signals.clone() };
+        let copies: Option<Arc<dyn Store>> = match self.config.meta_manager.meta_server {
+            Some(_) => {
+                let file = self.directory.join("metaserver.db");
+                Some(SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await?.store)
+            }
+            None => None,
+        };
+        let parts = Parts { runtime: self.runtime.channel(), store, signals: self.signals.clone(), copies };
         let app = App::start(&self.config, parts, shutdown.clone())?;
+        let meta_server = app.meta_server();
         let (link, node) = (app.link(), self.name.clone());
         let running = tokio::spawn(async move {
             app.run().await.inspect_err(|error| {
@@ -113,13 +123,19 @@ impl HollowNode {
             })
         });
         let _ends_with_the_node = shutdown.clone().drop_guard();
-        self.agent = Some(Agent { running, link, store: own, shutdown, _ends_with_the_node });
+        self.agent = Some(Agent { running, link, meta_server, store: own, shutdown, _ends_with_the_node });
         Ok(())
     }
 
     /// The state of the agent's connection; `None` while there is no agent.
     pub fn link(&self) -> Option<watch::Receiver<Link>> {
         self.agent.as_ref().map(|agent| agent.link.clone())
+    }
+
+    /// Waits until the agent's MetaServer listens: where. `None` where the node has none.
+    pub async fn meta_server(&self) -> Option<SocketAddr> {
+        let mut listening = self.agent.as_ref()?.meta_server.clone()?;
+        *listening.wait_for(Option::is_some).await.ok()?
     }
 
     /// Waits until the agent ends on its own: the reason why it gave up.
@@ -173,6 +189,7 @@ pub fn edgecore_yaml(
     let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
     // port 0 is none
     let server = options.server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+    let meta_server = options.meta_server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     let mut document = serde_json::json!({
         "apiVersion": "edgecore.config.kubeedge.io/v1alpha2",
         "kind": "EdgeCore",
@@ -187,6 +204,9 @@ pub fn edgecore_yaml(
                 "tlsCaFile": path("ca.crt"),
                 "tlsCertFile": path("node.crt"),
                 "tlsPrivateKeyFile": path("node.key"),
+            },
+            "metaManager": {
+                "metaServer": {"enable": options.meta_server.is_some(), "server": meta_server.to_string()},
             },
             "edged": {
                 "hostnameOverride": name,

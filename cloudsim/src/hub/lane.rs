@@ -22,6 +22,8 @@ pub enum LaneKey {
     Object(String),
     /// The answer to one request (every answer is sent).
     Answer(String),
+    /// The state of an object that something on the node watches.
+    Watched(String),
 }
 
 /// A message for the lane, with what decides its place.
@@ -29,8 +31,8 @@ pub enum LaneKey {
 pub struct Parcel {
     /// What it is about.
     pub key: LaneKey,
-    /// The object whose state it carries.
-    pub subject: Subject,
+    /// The object whose state it carries, where the bookkeeping is to know that the node has it.
+    pub subject: Option<Subject>,
     /// The revision that it carries; `None` for deletes.
     pub revision: Option<u64>,
     /// What is sent.

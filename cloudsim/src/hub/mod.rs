@@ -19,7 +19,7 @@ pub use self::{
     quic::QuicBindError,
 };
 use crate::{
-    controllers::{edge::Edge, sync::SyncRecords},
+    controllers::{dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,
 };
 
@@ -58,6 +58,7 @@ impl Default for Limits {
 #[derive(Clone)]
 struct Shared {
     edge: Edge,
+    dynamic: Dynamic,
     records: SyncRecords,
     mailboxes: Mailboxes,
     limits: Limits,

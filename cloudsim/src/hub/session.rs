@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     controllers::{
+        dynamic::Dynamic,
         edge::{Edge, Reply},
         sync::{Record, SyncRecords, Synced},
     },
@@ -88,7 +89,13 @@ async fn serve(
     let (requests, waiting) = mpsc::channel(REQUESTS);
     let (answers, replies) = mpsc::channel(QUEUE);
     let (records, to_write) = mpsc::channel(QUEUE);
-    let clerk = tokio::spawn(carry_out(node.to_owned(), shared.edge.clone(), waiting, answers));
+    let clerk = tokio::spawn(carry_out(
+        node.to_owned(),
+        shared.edge.clone(),
+        shared.dynamic.clone(),
+        waiting,
+        answers,
+    ));
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
     let todo = shared.edge.everything(node, &synced);
     let session = Session {
@@ -233,8 +240,10 @@ impl Session<'_> {
                 self.lane.offer(parcel);
                 continue;
             }
-            self.synced.remove(&parcel.subject.uid);
-            let _ = self.records.send(Record::Dropped(parcel.subject)).await;
+            if let Some(subject) = parcel.subject {
+                self.synced.remove(&subject.uid);
+                let _ = self.records.send(Record::Dropped(subject)).await;
+            }
             if self.looked && !replaced {
                 return Err(Ended::Deleted);
             }
@@ -267,6 +276,7 @@ impl Session<'_> {
         let Some(Parcel { subject, revision, .. }) = self.lane.acknowledged(id) else {
             return debug!(node = self.node, id, "an acknowledgement that nothing waits for");
         };
+        let Some(subject) = subject else { return };
         let record = match revision {
             Some(revision) => {
                 self.synced.insert(subject.uid.clone(), (subject.path.clone(), revision));
@@ -292,18 +302,26 @@ impl Session<'_> {
 
 /// Whether this tells a node that it is deleted; no node hears of another.
 fn is_own_end(parcel: &Parcel) -> bool {
-    parcel.subject.path.kind == ObjectKind::Node && parcel.revision.is_none()
+    parcel.revision.is_none()
+        && parcel.subject.as_ref().is_some_and(|subject| subject.path.kind == ObjectKind::Node)
 }
 
 /// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
 async fn carry_out(
     node: String,
     edge: Edge,
+    dynamic: Dynamic,
     mut requests: mpsc::Receiver<Message>,
     answers: mpsc::Sender<Reply>,
 ) {
+    let mut dynamic = dynamic.open(&node, answers.clone());
     while let Some(request) = requests.recv().await {
-        if let Some(reply) = edge.handle(&node, request).await {
+        let reply = match Up::from(request) {
+            Up { header, body: Upstream::Application(content) } => dynamic.call(&header, &content).await,
+            Up { header, body: Upstream::WatchSync(content) } => dynamic.keep(&header, &content).await,
+            other => edge.handle(&node, other.into()).await,
+        };
+        if let Some(reply) = reply {
             // nobody reads answers of a session that has ended; the node asks again
             let _ = answers.send(reply).await;
         }

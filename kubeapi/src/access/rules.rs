@@ -26,6 +26,14 @@ pub(super) fn allows(rule: &Value, wanted: &Attributes) -> bool {
         && (items(rule, "/resourceNames").is_empty() || any(rule, "/resourceNames", |own| own == wanted.name))
 }
 
+/// Whether `rule` (a `PolicyRule`) allows `verb` on objects of `group`: of `resource`, as in `pods` or `pods/status`, and `name`,
+/// empty for collections. For services that hold rules of an API server.
+pub fn rule_allows(rule: &Value, verb: &str, group: &str, (resource, name): (&str, &str)) -> bool {
+    let text = str::to_owned;
+    let (verb, group, resource, name) = (text(verb), text(group), text(resource), text(name));
+    allows(rule, &Attributes { verb, group, resource, name, ..Attributes::default() })
+}
+
 fn any(rule: &Value, field: &str, test: impl Fn(&str) -> bool) -> bool {
     items(rule, field).iter().filter_map(Value::as_str).any(test)
 }

@@ -13,7 +13,7 @@ use wire::{Change, Header, ResourcePath, ResourceType};
 use self::place::{Status, place};
 pub(super) use self::{
     agree::agrees,
-    place::{Next, Placement},
+    place::{Next, Placement, same, stripped},
 };
 use super::{
     mirror,
@@ -91,6 +91,11 @@ impl Put {
     }
 }
 
+/// What the cloud's state of an object makes of a copy that this node only reads.
+pub(super) fn copy(change: Change, object: &Value, (uid, revision): (&str, u64), entry: &Entry) -> Placement {
+    place(change, object, (uid, revision), entry, Status::Clouds, jiff::Timestamp::now())
+}
+
 /// The collection in which objects of this type are stored; those that nothing here reads keep the type's name.
 pub(super) fn resource(kind: &ResourceType) -> Resource {
     match kind {
@@ -109,7 +114,7 @@ pub(super) fn resource(kind: &ResourceType) -> Resource {
 pub(super) struct Entry {
     pub(super) object: Option<Value>,
     pub(super) record: Option<Record>,
-    object_revision: Option<u64>,
+    pub(super) object_revision: Option<u64>,
     record_revision: Option<u64>,
 }
 

@@ -108,7 +108,7 @@ fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, no
 }
 
 /// Without what only an API server needs.
-fn stripped(object: &Value) -> Value {
+pub(in crate::metamanager) fn stripped(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("managedFields");
@@ -117,7 +117,7 @@ fn stripped(object: &Value) -> Value {
 }
 
 /// Whether two states differ in nothing but their revision.
-fn same(one: &Value, other: &Value) -> bool {
+pub(in crate::metamanager) fn same(one: &Value, other: &Value) -> bool {
     let neutral = |object: &Value| {
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -4,7 +4,6 @@
 //! While the cloud is not connected they are answered 503 at once, but for volumes, claims and tokens, of which the last known
 //! is given.
 
-mod answer;
 mod events;
 mod leases;
 mod lookup;
@@ -29,12 +28,14 @@ use serde_json::Value;
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
+use self::place::{Place, place};
 pub(super) use self::tokens::{kept_token, resource as token_resource};
-use self::{
+use super::{
+    PodsWhole,
     answer::{Refusal, object, refusal},
-    place::{Place, place},
+    desired::Desired,
+    now_ms,
 };
-use super::{PodsWhole, desired::Desired, now_ms};
 use crate::edgehub::EdgeHub;
 
 /// How long the cloud may take for an answer. EdgeCore gives it a minute; whoever asks here can ask again.

@@ -45,6 +45,16 @@ impl Edge {
         Self { client, index: Arc::default(), mailboxes, root_ca: root_ca.into() }
     }
 
+    /// Whether `node` holds or needs the object at `path`.
+    pub(crate) fn concerns(&self, node: &str, path: &ObjectPath) -> bool {
+        self.index.read().concerns(node, path)
+    }
+
+    /// Whether the pod of this UID runs on `node`, as this service account.
+    pub(crate) fn runs_as(&self, node: &str, namespace: &str, account: &str, pod: &str) -> bool {
+        self.index.read().account_on(node, namespace, account, Some(pod))
+    }
+
     /// Everything that `node` should look at when it connects: what it should hold, and what it is known to hold.
     pub fn everything(&self, node: &str, synced: &Synced) -> BTreeSet<ObjectPath> {
         let mut paths = self.index.read().desired(node);
@@ -93,7 +103,7 @@ fn delete(path: &ObjectPath, uid: &str) -> Parcel {
     let body = Downstream::put(Change::Delete, &path.namespace, &token(path.kind), &path.name, stub);
     Parcel {
         key: LaneKey::Object(uid.to_owned()),
-        subject: Subject { path: path.clone(), uid: uid.to_owned() },
+        subject: Some(Subject { path: path.clone(), uid: uid.to_owned() }),
         revision: None,
         message: body.into_message(now_ms()),
     }
@@ -117,7 +127,7 @@ fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced) -> Option
     let body = Downstream::put(change, &path.namespace, &token(path.kind), &path.name, object);
     Some(Parcel {
         key: LaneKey::Object(uid.clone()),
-        subject: Subject { path: path.clone(), uid },
+        subject: Some(Subject { path: path.clone(), uid }),
         revision: Some(revision),
         message: body.into_message(now_ms()).at_revision(&text),
     })

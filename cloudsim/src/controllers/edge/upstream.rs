@@ -253,7 +253,7 @@ fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Option<Reply> {
             let answer = Downstream::Answer { path, answer: Answer::Found(object) };
             Some(Reply::Acknowledged(Parcel {
                 key: LaneKey::Answer(parent.to_owned()),
-                subject: Subject { path: subject, uid },
+                subject: Some(Subject { path: subject, uid }),
                 revision: text.parse().ok(),
                 message: answer.into_message(now_ms()).answering(parent).at_revision(&text),
             }))

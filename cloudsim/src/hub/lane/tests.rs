@@ -9,7 +9,12 @@ fn parcel(uid: &str, revision: Option<u64>) -> Parcel {
     let mut message = Message::default();
     message.header.msg_id = format!("{uid}@{revision:?}");
     let path = ObjectPath::new(ObjectKind::Pod, "default", uid);
-    Parcel { key: LaneKey::Object(uid.into()), subject: Subject { path, uid: uid.into() }, revision, message }
+    Parcel {
+        key: LaneKey::Object(uid.into()),
+        subject: Some(Subject { path, uid: uid.into() }),
+        revision,
+        message,
+    }
 }
 
 fn sent(lane: &mut AckLane, now: Instant) -> Option<String> {

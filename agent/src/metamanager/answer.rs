@@ -37,6 +37,43 @@ impl Refusal {
         self.code == StatusCode::NOT_FOUND
     }
 
+    /// 504: the cloud has not answered in time.
+    pub(super) fn timeout(why: &str) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", why)
+    }
+
+    /// 401: who asks is not known.
+    pub(super) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403: who asks may not.
+    pub(super) fn forbidden(why: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", why)
+    }
+
+    /// 405.
+    pub(super) fn method_not_allowed(why: &str) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", why)
+    }
+
+    /// 413.
+    pub(super) fn too_large(limit: usize) -> Self {
+        let why = format!("the body is larger than {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
+    }
+
+    /// 413: a list is longer than this node will hold.
+    pub(super) fn too_many(most: usize) -> Self {
+        let why = format!("the list has more than {most} objects; narrow it with a namespace or a selector");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
+    }
+
+    /// 429: too much at a time.
+    pub(super) fn too_busy(why: &str) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", why)
+    }
+
     /// 502: the cloud answered something else.
     pub(super) fn bad_gateway(why: &str) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "InternalError", why)
@@ -45,6 +82,11 @@ impl Refusal {
     /// 400.
     pub(super) fn bad_request(why: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", why)
+    }
+
+    /// 404: no such path.
+    pub(super) fn no_path() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
     }
 
     /// 404.

@@ -1,0 +1,72 @@
+//! The public keys of whoever signs tokens: PEM files of RSA and P-256 keys.
+
+use std::{io, path::PathBuf};
+
+use ring::signature::{ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+use rustls_pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
+use x509_parser::{prelude::FromDer, x509::SubjectPublicKeyInfo};
+
+use super::token::Token;
+
+/// Why keys cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("{path} cannot be read; check modules.metaManager.metaServer.serviceAccountKeyFiles")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// There is no key in it.
+    #[error("{0} holds no public key; it must be PEM, with a section PUBLIC KEY")]
+    NoKey(PathBuf),
+}
+
+/// The keys.
+#[derive(Debug, Default)]
+pub(super) struct Keys(Vec<Vec<u8>>);
+
+impl Keys {
+    /// All keys of these files.
+    pub(super) fn read(files: &[PathBuf]) -> Result<Self, KeyError> {
+        let mut keys = Vec::new();
+        for path in files {
+            let text = std::fs::read(path).map_err(|source| KeyError::File { path: path.clone(), source })?;
+            let before = keys.len();
+            for section in SubjectPublicKeyInfoDer::pem_slice_iter(&text) {
+                let section = section.map_err(|_| KeyError::NoKey(path.clone()))?;
+                let (_, key) =
+                    SubjectPublicKeyInfo::from_der(&section).map_err(|_| KeyError::NoKey(path.clone()))?;
+                keys.push(key.subject_public_key.data.to_vec());
+            }
+            if keys.len() == before {
+                return Err(KeyError::NoKey(path.clone()));
+            }
+        }
+        Ok(Self(keys))
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them has signed the token.
+    pub(super) fn have_signed(&self, token: &Token<'_>) -> bool {
+        self.0.iter().any(|key| {
+            let signed = token.signed.as_bytes();
+            match token.algorithm.as_str() {
+                "RS256" => UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key)
+                    .verify(signed, &token.signature)
+                    .is_ok(),
+                "ES256" => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key)
+                    .verify(signed, &token.signature)
+                    .is_ok(),
+                // `none`, and what nobody uses
+                _ => false,
+            }
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! Who may ask what, where MetaServer is open to more than this node's own programs: in · a request; out · leave or a refusal.
+//!
+//! A client certificate of the cloud's CA says who calls, or a service account's token, which is checked without the cloud: by
+//! the keys that sign tokens, or else by being one that the cloud gave to this node. What an account may do is told by the cloud
+//! as a ServiceAccountAccess.
+
+mod keys;
+mod token;
+
+use std::path::PathBuf;
+
+use crds::policy::ServiceAccountAccess;
+use http::{header, request::Parts};
+use jiff::Timestamp;
+use kubeapi::{
+    Identity,
+    store::{Key, Resource},
+};
+use ring::digest::{SHA256, digest};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::debug;
+use wire::{ResourceType, application::Verb};
+
+pub use self::keys::KeyError;
+use self::{
+    keys::Keys,
+    token::{Token, Validity},
+};
+use super::{
+    super::{
+        answer::Refusal,
+        desired::{Desired, resource},
+    },
+    ask::Cloud,
+    copies::text,
+    route::Ask,
+};
+
+/// What tokens are accepted.
+#[derive(Clone, Debug)]
+pub struct TokenRules {
+    /// Who issues them.
+    pub issuers: Vec<String>,
+    /// For whom they must be; empty: for one of the issuers.
+    pub audiences: Vec<String>,
+    /// Public keys that sign them, PEM; empty: only the tokens that the cloud gave to this node are accepted.
+    pub key_files: Vec<PathBuf>,
+}
+
+/// Decides who may ask what.
+pub(super) struct Access {
+    node: String,
+    own: Desired,
+    cloud: Cloud,
+    rules: TokenRules,
+    keys: Keys,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// This node itself, or somebody who may do everything.
+    Owner,
+    /// A service account: namespace and name.
+    Account(String, String),
+    /// A certificate of the cloud's CA for somebody else.
+    Other(String),
+    /// Nobody who is known.
+    Anonymous,
+}
+
+impl Access {
+    pub(super) fn new(node: &str, own: Desired, cloud: Cloud, rules: TokenRules) -> Result<Self, KeyError> {
+        let keys = Keys::read(&rules.key_files)?;
+        Ok(Self { node: node.to_owned(), own, cloud, rules, keys })
+    }
+
+    /// Who asks; a token that is not good is refused, not passed over.
+    pub(super) async fn caller(&self, parts: &Parts) -> Result<Caller, Refusal> {
+        if let Some(identity) = parts.extensions.get::<Identity>() {
+            let is_owner = identity.is_master() || identity.user == format!("system:node:{}", self.node);
+            return Ok(if is_owner { Caller::Owner } else { Caller::Other(identity.user.clone()) });
+        }
+        let Some(header) = parts.headers.get(header::AUTHORIZATION) else { return Ok(Caller::Anonymous) };
+        let bearer = header.to_str().ok().and_then(|text| text.split_once(' '));
+        let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let (_, given) = bearer.ok_or_else(Refusal::unauthorized)?;
+        match self.account(given.trim()).await? {
+            Ok(caller) => Ok(caller),
+            Err(why) => {
+                debug!(why, "a bearer token is refused");
+                Err(Refusal::unauthorized())
+            }
+        }
+    }
+
+    /// The account whose token this is, or why it is nobody's.
+    async fn account(&self, given: &str) -> Result<Result<Caller, &'static str>, Refusal> {
+        let Some(token) = token::read(given) else { return Ok(Err("it is no token of a service account")) };
+        let claims = &token.claims;
+        if !claims.is_meant_for(&self.rules.issuers, &self.rules.audiences) {
+            return Ok(Err("it is of another issuer or for another audience"));
+        }
+        let is_held = self.is_held(given).await?;
+        if !self.is_genuine(&token, is_held) {
+            return Ok(Err("nobody who is known has signed it"));
+        }
+        match claims.validity(Timestamp::now().as_second()) {
+            Validity::Now => {}
+            Validity::NotYet => return Ok(Err("its time has not come")),
+            // nobody can give the pod another now
+            Validity::Over if is_held && self.cloud.link().is_none() => {}
+            Validity::Over => return Ok(Err("its time is over")),
+        }
+        let about = &claims.about;
+        if let Some(pod) = &about.pod {
+            let key = Key::new(resource(&ResourceType::Pod), about.namespace.as_str(), pod.name.as_str());
+            let stands = self.own.get(&key).await?;
+            if stands.is_none_or(|stands| text(&stands, "/metadata/uid") != pod.uid) {
+                return Ok(Err("its pod is gone, or is another node's"));
+            }
+        }
+        Ok(Ok(Caller::Account(about.namespace.clone(), about.serviceaccount.name.clone())))
+    }
+
+    fn is_genuine(&self, token: &Token<'_>, is_held: bool) -> bool {
+        if self.keys.is_empty() { is_held } else { self.keys.have_signed(token) }
+    }
+
+    /// Whether the cloud gave this very token to this node.
+    async fn is_held(&self, given: &str) -> Result<bool, Refusal> {
+        // compared by their digests, which say nothing about how far two tokens are alike
+        let wanted = digest(&SHA256, given.as_bytes());
+        let held = self.own.list(&Resource::new("kubeedge.io", "serviceaccounttokens")).await?.0;
+        for entry in held {
+            let entry = entry.value()?;
+            let held = digest(&SHA256, text(&entry, "/token/status/token").as_bytes());
+            if held.as_ref() == wanted.as_ref() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether `caller` may do this with objects.
+    pub(super) async fn check(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
+        let name = match caller {
+            Caller::Owner => return Ok(()),
+            Caller::Anonymous => "system:anonymous".to_owned(),
+            Caller::Other(user) => user.clone(),
+            Caller::Account(namespace, name) => {
+                if self.is_granted(namespace, name, ask).await? {
+                    return Ok(());
+                }
+                format!("system:serviceaccount:{namespace}:{name}")
+            }
+        };
+        let target = &ask.target;
+        let place = match target.namespace.as_str() {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace \"{namespace}\""),
+        };
+        Err(Refusal::forbidden(&format!(
+            "{} is forbidden: User \"{name}\" cannot {} resource \"{}\" in API group \"{}\" {place}",
+            target.plural,
+            verb(ask.verb),
+            target.plural,
+            target.group
+        )))
+    }
+
+    /// Whether the cloud has told that the account may.
+    async fn is_granted(&self, namespace: &str, name: &str, ask: &Ask) -> Result<bool, Refusal> {
+        for entry in self.own.list(&resource(&ResourceType::ServiceAccountAccess)).await?.0 {
+            let Ok(access) = ServiceAccountAccess::deserialize(&entry.value()?) else { continue };
+            let account = access.spec.service_account.map(|account| account.metadata).unwrap_or_default();
+            if account.namespace.as_deref() != Some(namespace) || account.name.as_deref() != Some(name) {
+                continue;
+            }
+            let everywhere =
+                access.spec.access_cluster_role_binding.into_iter().flat_map(|binding| binding.rules);
+            let here = access.spec.access_role_binding.into_iter().filter(|binding| {
+                let place =
+                    binding.role_binding.as_ref().and_then(|binding| binding.metadata.namespace.as_deref());
+                place.is_some_and(|place| place == ask.target.namespace)
+            });
+            let mut rules = everywhere.chain(here.flat_map(|binding| binding.rules));
+            if rules.any(|rule| allows(&json!(rule), ask)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn allows(rule: &Value, ask: &Ask) -> bool {
+    let target = &ask.target;
+    let resource =
+        if ask.part.is_empty() { target.plural.clone() } else { format!("{}/{}", target.plural, ask.part) };
+    kubeapi::rule_allows(rule, verb(ask.verb), &target.group, (&resource, &target.name))
+}
+
+/// The verb as rules name it.
+fn verb(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Get => "get",
+        Verb::List => "list",
+        Verb::Watch => "watch",
+        Verb::Create => "create",
+        Verb::Delete => "delete",
+        Verb::Update | Verb::UpdateStatus => "update",
+        Verb::Patch => "patch",
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,186 @@
+//! What a service account's token claims, and whether that is good now: pure.
+//!
+//! Source: Kubernetes, "Managing Service Accounts" (bound service account tokens); RFC 7519.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::Deserialize;
+
+/// How far the clocks of the cloud and of this node may differ, seconds.
+const SKEW: i64 = 60;
+/// The longest token that is read, bytes.
+const LIMIT: usize = 16 * 1024;
+
+/// A token taken apart, its signature not yet looked at.
+#[derive(Debug)]
+pub(super) struct Token<'a> {
+    /// What is signed.
+    pub(super) signed: &'a str,
+    /// The signature.
+    pub(super) signature: Vec<u8>,
+    /// The algorithm, as in `RS256`.
+    pub(super) algorithm: String,
+    /// What it claims.
+    pub(super) claims: Claims,
+}
+
+/// The claims that count.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Claims {
+    #[serde(rename = "iss")]
+    pub(super) issuer: String,
+    #[serde(rename = "aud", default)]
+    pub(super) audiences: Audiences,
+    #[serde(rename = "exp", default)]
+    pub(super) expires: i64,
+    #[serde(rename = "nbf", default)]
+    pub(super) begins: i64,
+    #[serde(rename = "kubernetes.io")]
+    pub(super) about: About,
+}
+
+/// One audience or several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Audiences {
+    One(String),
+    Several(Vec<String>),
+    #[default]
+    None,
+}
+
+/// Whose the token is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct About {
+    pub(super) namespace: String,
+    pub(super) serviceaccount: Named,
+    pub(super) pod: Option<Named>,
+}
+
+/// An object that the token is bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// Whether a token's time is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Validity {
+    Now,
+    Over,
+    NotYet,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+}
+
+/// Takes a token apart; `None` where it is none.
+pub(super) fn read(text: &str) -> Option<Token<'_>> {
+    if text.len() > LIMIT {
+        return None;
+    }
+    let (signed, signature) = text.rsplit_once('.')?;
+    let (header, claims) = signed.split_once('.')?;
+    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+    let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+    let claims = serde_json::from_slice(&decode(claims)?).ok()?;
+    Some(Token { signed, signature: decode(signature)?, algorithm: header.alg, claims })
+}
+
+impl Claims {
+    /// Whether it is from one of `issuers` and for one of `audiences`; with none given, the issuers are the audiences.
+    pub(super) fn is_meant_for(&self, issuers: &[String], audiences: &[String]) -> bool {
+        let audiences = if audiences.is_empty() { issuers } else { audiences };
+        let own = match &self.audiences {
+            Audiences::One(one) => std::slice::from_ref(one),
+            Audiences::Several(several) => several,
+            // older tokens name none and are for the API
+            Audiences::None => return issuers.contains(&self.issuer),
+        };
+        issuers.contains(&self.issuer) && own.iter().any(|audience| audiences.contains(audience))
+    }
+
+    /// Whether its time is `now`, seconds since the Unix epoch. Tokens of old, from Secrets, end never.
+    pub(super) fn validity(&self, now: i64) -> Validity {
+        if now < self.begins - SKEW {
+            Validity::NotYet
+        } else if self.expires > 0 && now > self.expires + SKEW {
+            Validity::Over
+        } else {
+            Validity::Now
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn claims(aud: Value) -> Claims {
+        let about = json!({"namespace": "ns", "serviceaccount": {"name": "robot", "uid": "u"}, "pod": {"name": "p", "uid": "v"}});
+        serde_json::from_value(
+            json!({"iss": "https://c", "aud": aud, "exp": 2000, "nbf": 1000, "kubernetes.io": about}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_token_is_for_who_it_names() {
+        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let rows = [
+            (json!(["https://c"]), texts(&["https://c"]), texts(&[]), true),
+            (json!("https://c"), texts(&["https://c"]), texts(&[]), true),
+            (json!(["vault"]), texts(&["https://c"]), texts(&[]), false),
+            (json!(["vault"]), texts(&["https://c"]), texts(&["vault"]), true),
+            (json!(["https://c"]), texts(&["https://c"]), texts(&["vault"]), false),
+            (json!(["https://c"]), texts(&["https://other"]), texts(&["https://c"]), false),
+        ];
+        for (aud, issuers, audiences, expected) in rows {
+            assert_eq!(
+                claims(aud.clone()).is_meant_for(&issuers, &audiences),
+                expected,
+                "{aud} {issuers:?} {audiences:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_token_has_its_time() {
+        let claims = claims(json!("a"));
+        for (now, expected) in [
+            (900, Validity::NotYet),
+            (940, Validity::Now),
+            (1500, Validity::Now),
+            (2060, Validity::Now),
+            (2061, Validity::Over),
+        ] {
+            assert_eq!(claims.validity(now), expected, "{now}");
+        }
+        assert_eq!(Claims { expires: 0, ..claims }.validity(i64::MAX - 100), Validity::Now);
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_read() {
+        let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let good = part(
+            json!({"iss": "i", "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "a", "uid": "u"}}}),
+        );
+        let header = part(json!({"alg": "none"}));
+        assert!(read(&format!("{header}.{good}.AAAA")).is_some());
+        let bad = [
+            String::new(),
+            "a.b.c".to_owned(),
+            format!("{header}.{good}"),
+            format!("{header}.{header}.AAAA"),
+            format!("{header}.{good}.***"),
+            format!("{}.AAAA", "x".repeat(LIMIT)),
+        ];
+        for text in bad {
+            assert!(read(&text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Calls that the cloud carries out.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tracing::debug;
+use wire::{
+    Down, Downstream, Upstream,
+    application::{Application, Status, Target, Verb, Watches},
+};
+
+use super::super::{answer::Refusal, now_ms};
+use crate::edgehub::{EdgeHub, Link, Unreachable};
+
+/// How long the cloud may take; EdgeCore's.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A cloud that has let a call wait so long has most likely no dynamic controller, and is not asked again for so long, or until
+/// the next connection.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Why a call was not carried out.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody can be asked; what is stored is all that there is.
+    Away(Away),
+    /// The cloud says no.
+    Refused(Refusal),
+}
+
+/// Why nobody can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Away {
+    /// There is no connection.
+    Offline,
+    /// The cloud does not answer calls.
+    Silent,
+}
+
+impl Away {
+    /// For people.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Self::Offline => "the cloud is not connected",
+            Self::Silent => {
+                "the cloud is connected and does not answer; CloudCore needs modules.dynamicController.enable: true"
+            }
+        }
+    }
+
+    /// The answer to what cannot be done without the cloud.
+    pub(super) fn refusal(self, what: &str) -> Refusal {
+        let why = format!("{what}: {}", self.why());
+        if self == Self::Offline { Refusal::unavailable(&why) } else { Refusal::timeout(&why) }
+    }
+}
+
+/// The way to the cloud; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Cloud {
+    node: Arc<str>,
+    hub: EdgeHub,
+    silent: Arc<Mutex<Option<(Link, Instant)>>>,
+}
+
+impl Cloud {
+    pub(super) fn new(node: &str, hub: EdgeHub) -> Self {
+        Self { node: node.into(), hub, silent: Arc::default() }
+    }
+
+    /// The connection as it is now; `None` while nobody can be asked.
+    pub(super) fn link(&self) -> Option<Link> {
+        let link = *self.hub.link().borrow();
+        (self.away(link).is_none()).then_some(link)
+    }
+
+    /// The state of the connection, to await.
+    pub(super) fn links(&self) -> tokio::sync::watch::Receiver<Link> {
+        self.hub.link()
+    }
+
+    fn away(&self, link: Link) -> Option<Away> {
+        let is_silent = |(then, since): &(Link, Instant)| *then == link && since.elapsed() < SILENCE;
+        match link {
+            Link::Down => Some(Away::Offline),
+            Link::Up(_) => {
+                self.silent.lock().as_ref().filter(|silent| is_silent(silent)).map(|_| Away::Silent)
+            }
+        }
+    }
+
+    /// A call about objects.
+    pub(super) fn call(
+        &self,
+        target: &Target,
+        verb: Verb,
+        option: &Value,
+        body: Vec<u8>,
+        part: &str,
+    ) -> Application {
+        Application::new(&self.node, target.to_string(), verb, option, body, part)
+    }
+
+    /// What a path that names no objects says.
+    pub(super) async fn path(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        self.ask(Application::new(&self.node, path.to_owned(), Verb::Get, &json!({}), Vec::new(), "")).await
+    }
+
+    /// Carries out a call: what came of it, JSON, empty where it has no outcome.
+    pub(super) async fn ask(&self, call: Application) -> Result<Vec<u8>, Failure> {
+        let (key, verb) = (call.key.clone(), call.verb);
+        let content = match self.request(Upstream::Application(call.write())).await?.body {
+            Downstream::Application(content) => content,
+            other => return Err(strange(&format!("{other:?}"))),
+        };
+        let answer = Application::read(&content).map_err(|why| strange(&why))?;
+        match answer.status {
+            Status::Approved => Ok(answer.resp_body),
+            _ => {
+                debug!(key, ?verb, reason = answer.reason, "the cloud has refused a call");
+                Err(Failure::Refused(match answer.refusal() {
+                    Some(status) => Refusal::of(status.clone()),
+                    None => {
+                        Refusal::bad_gateway(&format!("the cloud has not carried it out: {}", answer.reason))
+                    }
+                }))
+            }
+        }
+    }
+
+    /// Tells which watches are kept; the cloud ends the others.
+    pub(super) async fn tell_watches(&self, watches: &Watches) -> Result<(), Failure> {
+        let content = serde_json::to_value(watches).unwrap_or_default();
+        self.request(Upstream::WatchSync(content)).await.map(drop)
+    }
+
+    async fn request(&self, request: Upstream) -> Result<Down, Failure> {
+        let link = *self.hub.link().borrow();
+        if let Some(away) = self.away(link) {
+            return Err(Failure::Away(away));
+        }
+        match self.hub.request(request.into_message(now_ms()), PATIENCE).await {
+            Ok(answer) => Ok(Down::from(answer)),
+            Err(Unreachable::Timeout(_)) => {
+                *self.silent.lock() = Some((link, Instant::now()));
+                Err(Failure::Away(Away::Silent))
+            }
+            Err(Unreachable::Offline | Unreachable::Busy | Unreachable::Superseded) => {
+                Err(Failure::Away(Away::Offline))
+            }
+        }
+    }
+}
+
+fn strange(what: &str) -> Failure {
+    Failure::Refused(Refusal::bad_gateway(&format!(
+        "the cloud's answer is of another kind than the call: {what}"
+    )))
+}

@@ -1,0 +1,53 @@
+//! This node's own objects, for the clients of this server: copied as they change, with the cloud or without.
+
+use std::time::Duration;
+
+use kubeapi::store::{Key, Resource, StoreError};
+use tracing::warn;
+
+use super::{super::desired::Desired, copies::Copies};
+
+/// After the store failed, or was too fast.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Copies from `own`; never ends.
+pub(super) async fn run(own: &Desired, copies: &Copies) {
+    // what the cloud keeps up to date on every node
+    tokio::join!(
+        follow(own, copies, "nodes"),
+        follow(own, copies, "pods"),
+        follow(own, copies, "configmaps"),
+        follow(own, copies, "secrets"),
+    );
+}
+
+async fn follow(own: &Desired, copies: &Copies, plural: &str) {
+    let resource = Resource::new("", plural);
+    loop {
+        if let Err(error) = follow_once(own, copies, &resource).await {
+            warn!(error = &error as &dyn std::error::Error, %resource, "begins anew to follow this node's own objects");
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn follow_once(own: &Desired, copies: &Copies, resource: &Resource) -> Result<(), StoreError> {
+    let (objects, revision) = own.list(resource).await?;
+    // what has ended while nobody followed
+    let mut keys: Vec<Key> = match resource.as_str() {
+        "pods" | "nodes" => copies.all(resource).await?.into_iter().map(|copy| copy.key).collect(),
+        _ => Vec::new(),
+    };
+    keys.retain(|key| !objects.iter().any(|object| object.key == *key));
+    for key in keys {
+        copies.forget_own(&key).await?;
+    }
+    for object in objects {
+        copies.follow(&object.key).await?;
+    }
+    let mut changes = own.watch(resource, revision)?;
+    loop {
+        let event = changes.next().await?;
+        copies.follow(&event.object.key).await?;
+    }
+}

@@ -1,0 +1,134 @@
+//! Which kinds there are: Kubernetes' own, and those that the cloud's definitions add, as they were when it was last asked.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kubeapi::{
+    Api,
+    store::{Resource, StoreError},
+};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tracing::{debug, warn};
+use wire::application::Target;
+
+use super::{
+    copies::{Copies, text},
+    list::Lists,
+    watches::Collection,
+};
+use crate::edgehub::Link;
+
+/// For so long the cloud is not asked again: a client that begins asks a hundred times for all that there is.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// The kinds; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Kinds {
+    api: Api,
+    copies: Copies,
+    lists: Lists,
+    asked: Arc<Mutex<Option<(Link, Instant)>>>,
+}
+
+impl Kinds {
+    pub(super) fn new(api: Api, copies: Copies, lists: Lists) -> Self {
+        Self { api, copies, lists, asked: Arc::default() }
+    }
+
+    /// Serves what is stored.
+    pub(super) async fn load(&self) -> Result<(), StoreError> {
+        let target = definitions().target;
+        let stored = self.copies.all(&Resource::new(&target.group, &target.plural)).await?;
+        let mut read = Vec::new();
+        for definition in stored {
+            match CustomResourceDefinition::deserialize(&definition.value()?) {
+                Ok(definition) => read.push(definition),
+                Err(error) => {
+                    warn!(%error, key = %definition.key, "a definition cannot be read and is left out")
+                }
+            }
+        }
+        self.api.serve(&read);
+        Ok(())
+    }
+
+    /// Asks the cloud for its definitions, unless that was done just now, or cannot be. One asker at a time; the others wait for
+    /// what comes of it.
+    pub(super) async fn refresh(&self, link: Option<Link>) {
+        let Some(link) = link else { return };
+        let mut asked = self.asked.lock().await;
+        if asked.is_some_and(|(then, since)| then == link && since.elapsed() < FRESH) {
+            return;
+        }
+        match self.lists.renew(&definitions()).await {
+            Ok(()) => {
+                if let Err(error) = self.load().await {
+                    warn!(error = &error as &dyn std::error::Error, "the definitions cannot be read");
+                }
+            }
+            Err(failure) => debug!(?failure, "the cloud does not tell its definitions"),
+        }
+        *asked = Some((link, Instant::now()));
+    }
+
+    /// Whether there is such a collection.
+    pub(super) fn knows(&self, target: &Target) -> bool {
+        self.api.registry().find(&target.group, &target.version, &target.plural).is_some()
+    }
+
+    /// The collection of an object that comes without its path.
+    pub(super) fn collection_of(&self, object: &Value) -> Target {
+        let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let registry = self.api.registry();
+        let known = registry.kinds().iter().find(|known| known.group == group && known.kind == kind);
+        let plural = known.map_or_else(|| plural_of(kind), |known| known.plural.clone());
+        Target { group: group.to_owned(), version: version.to_owned(), plural, ..Target::default() }
+    }
+}
+
+/// The collection of all definitions.
+fn definitions() -> Collection {
+    let target = Target {
+        group: "apiextensions.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        plural: "customresourcedefinitions".to_owned(),
+        ..Target::default()
+    };
+    Collection { target, labels: String::new(), fields: String::new() }
+}
+
+/// What a kind's plural most likely is.
+fn plural_of(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    if kind == "endpoints" {
+        return kind;
+    }
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if kind.ends_with('s') => format!("{kind}es"),
+        None => format!("{kind}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plural_of;
+
+    #[test]
+    fn plurals_are_guessed_as_the_cloud_guesses_them() {
+        for (kind, plural) in [
+            ("Pod", "pods"),
+            ("Ingress", "ingresses"),
+            ("NetworkPolicy", "networkpolicies"),
+            ("Endpoints", "endpoints"),
+        ] {
+            assert_eq!(plural_of(kind), plural);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Collections as the cloud has them, brought into the copies page by page.
+
+use std::collections::HashSet;
+
+use http::Method;
+use serde_json::{Value, json};
+use wire::application::Verb;
+
+use super::{
+    super::answer::Refusal,
+    ask::{Cloud, Failure},
+    copies::{Copies, key_of, text},
+    local::Local,
+    watches::Collection,
+};
+
+/// Objects in one answer of the cloud, which has to fit into one message.
+const PAGE: usize = 100;
+/// Objects in one list. A node that holds more is not what its owner meant.
+const MOST: usize = 10_000;
+
+/// Brings collections; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Lists {
+    cloud: Cloud,
+    copies: Copies,
+    local: Local,
+}
+
+impl Lists {
+    pub(super) fn new(cloud: Cloud, copies: Copies, local: Local) -> Self {
+        Self { cloud, copies, local }
+    }
+
+    /// Makes the copies of `collection` what the cloud has.
+    pub(super) async fn renew(&self, collection: &Collection) -> Result<(), Failure> {
+        let mut listed = HashSet::new();
+        let (mut next, mut revision) = (String::new(), None);
+        loop {
+            let page = self.page(collection, &next).await?;
+            // later pages may be of a later state
+            revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
+            let kind = text(&page, "/kind").strip_suffix("List").unwrap_or_default();
+            for item in items(&page) {
+                let object = with_kind(item, kind, text(&page, "/apiVersion"));
+                listed.insert(text(&object, "/metadata/uid").to_owned());
+                self.copies.put(&key_of(&collection.target, &object), &object).await.map_err(failed)?;
+            }
+            if listed.len() > MOST {
+                return Err(Failure::Refused(Refusal::too_many(MOST)));
+            }
+            next = text(&page, "/metadata/continue").to_owned();
+            if next.is_empty() {
+                break;
+            }
+        }
+        self.remove_unlisted(collection, &listed, revision.unwrap_or_default()).await
+    }
+
+    async fn page(&self, collection: &Collection, next: &str) -> Result<Value, Failure> {
+        let mut option = json!({"limit": PAGE});
+        for (name, value) in [
+            ("labelSelector", collection.labels.as_str()),
+            ("fieldSelector", &collection.fields),
+            ("continue", next),
+        ] {
+            if !value.is_empty() {
+                option[name] = value.into();
+            }
+        }
+        let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
+        let answer = self.cloud.ask(call).await?;
+        serde_json::from_slice(&answer).map_err(|error| {
+            Failure::Refused(Refusal::bad_gateway(&format!("the cloud's list cannot be read: {error}")))
+        })
+    }
+
+    /// Removes the copies that the selectors select and the cloud has not listed.
+    async fn remove_unlisted(
+        &self,
+        collection: &Collection,
+        listed: &HashSet<String>,
+        revision: u64,
+    ) -> Result<(), Failure> {
+        let target = &collection.target;
+        let query: String = form_urlencoded::Serializer::new(String::new())
+            .append_pair("labelSelector", &collection.labels)
+            .append_pair("fieldSelector", &collection.fields)
+            .finish();
+        let selected = self.local.json(&Method::GET, &format!("{}?{query}", target.path())).await;
+        for copy in items(&selected) {
+            if !listed.contains(text(copy, "/metadata/uid")) {
+                let key = key_of(target, copy);
+                self.copies.remove_unlisted(&key, listed, revision).await.map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.get("items").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Items of a list may leave out what the list says for all of them.
+fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
+    let mut object = item.clone();
+    if let Some(map) = object.as_object_mut() {
+        map.entry("kind").or_insert_with(|| kind.into());
+        map.entry("apiVersion").or_insert_with(|| api_version.into());
+    }
+    object
+}
+
+fn failed(error: kubeapi::store::StoreError) -> Failure {
+    Failure::Refused(error.into())
+}

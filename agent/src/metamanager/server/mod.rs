@@ -1,0 +1,221 @@
+//! MetaServer: the Kubernetes API for what runs on this node, with the cloud or without.
+//!
+//! In: HTTP requests of kubectl, controllers and pods. Out: answers from [`copies`], which follow this node's own objects
+//! ([`feed`]) and the cloud's: read through ([`ask`], [`list`]) or told by it while somebody watches ([`watches`]). Writes go to the
+//! cloud and nowhere else.
+//!
+//! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
+
+mod access;
+mod ask;
+mod copies;
+mod feed;
+mod kinds;
+mod list;
+mod local;
+mod query;
+mod read;
+mod route;
+mod service;
+pub(super) mod service_object;
+mod sync;
+mod tls;
+mod watches;
+mod write;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use kubeapi::{
+    Api, Rules,
+    serve::{BindError, Server},
+    store::{Store, StoreError},
+};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use wire::Change;
+
+use self::{
+    access::Access,
+    ask::Cloud,
+    copies::{Copies, key_of, text},
+    kinds::Kinds,
+    list::Lists,
+    local::Local,
+    service::Front,
+    watches::Kept,
+};
+pub use self::{
+    access::{KeyError, TokenRules},
+    tls::TlsError,
+};
+use super::desired::Desired;
+use crate::{config::TlsFiles, edgehub::EdgeHub};
+
+/// What MetaServer needs.
+#[derive(Clone, Debug)]
+pub struct MetaServerConfig {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where the copies are kept; they can be lost without harm.
+    pub copies: Arc<dyn Store>,
+    /// How it is guarded; `None`: plain HTTP for whoever reaches it, which must be this node's own programs only.
+    pub guard: Option<Guard>,
+}
+
+/// How MetaServer is guarded.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// Another address for pods, where this machine has it.
+    pub pods_address: SocketAddr,
+    /// Its certificate, and the CA of its clients.
+    pub tls: TlsFiles,
+    /// Which tokens are accepted.
+    pub tokens: TokenRules,
+}
+
+/// Why MetaServer does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum MetaServerError {
+    /// Its address cannot be had.
+    #[error("MetaServer cannot listen; change modules.metaManager.metaServer.server")]
+    Bind(#[from] BindError),
+    /// It has no certificate.
+    #[error("MetaServer has no TLS")]
+    Tls(#[from] TlsError),
+    /// It cannot check tokens.
+    #[error("MetaServer cannot check tokens")]
+    Keys(#[from] KeyError),
+    /// Its copies cannot be read.
+    #[error("MetaServer's copies cannot be read; delete metaserver.db, and they are made anew")]
+    Store(#[from] StoreError),
+}
+
+/// Where it listens, once it does.
+pub type Listening = watch::Receiver<Option<SocketAddr>>;
+
+/// What the cloud tells of watched collections, on its way into the copies.
+#[derive(Clone)]
+pub(super) struct Told {
+    copies: Copies,
+    kinds: Kinds,
+}
+
+impl Told {
+    /// Takes over what the cloud's dynamic controller says of an object.
+    pub(super) async fn change(&self, change: Change, object: &Value) -> Result<(), StoreError> {
+        if text(object, "/metadata/name").is_empty() || text(object, "/kind").is_empty() {
+            tracing::warn!("the cloud has told of an object without kind or name; it is left out");
+            return Ok(());
+        }
+        let key = key_of(&self.kinds.collection_of(object), object);
+        match change {
+            Change::Insert | Change::Update => self.copies.put(&key, object).await,
+            Change::Delete => self.copies.remove(&key, text(object, "/metadata/uid")).await,
+        }
+    }
+}
+
+/// MetaServer, ready to run.
+pub struct MetaServer {
+    address: SocketAddr,
+    guard: Option<Guard>,
+    node: String,
+    own: Desired,
+    copies: Copies,
+    kinds: Kinds,
+    kept: Kept,
+    front: Front,
+    listening: watch::Sender<Option<SocketAddr>>,
+}
+
+impl std::fmt::Debug for MetaServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MetaServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Builds it over this node's `own` objects.
+pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeHub) -> (MetaServer, Told) {
+    let MetaServerConfig { address, copies, guard } = config;
+    let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay).build();
+    let local = Local::new(api.service());
+    let copies = Copies::new(copies, own.clone(), node);
+    let cloud = Cloud::new(node, hub);
+    let lists = Lists::new(cloud.clone(), copies.clone(), local.clone());
+    let kinds = Kinds::new(api, copies.clone(), lists.clone());
+    let kept = Kept::default();
+    let told = Told { copies: copies.clone(), kinds: kinds.clone() };
+    let front = Front {
+        access: None,
+        cloud,
+        copies: copies.clone(),
+        kinds: kinds.clone(),
+        kept: kept.clone(),
+        lists,
+        local,
+    };
+    let (listening, node) = (watch::Sender::new(None), node.to_owned());
+    (MetaServer { address, guard, node, own, copies, kinds, kept, front, listening }, told)
+}
+
+impl MetaServerConfig {
+    /// The service by which pods find it; `None` where it serves none of them.
+    pub(super) fn service(&self) -> Option<Value> {
+        self.guard.as_ref().map(|guard| service_object::object(guard.pods_address))
+    }
+}
+
+impl MetaServer {
+    /// Where it listens, once it does.
+    pub fn listening(&self) -> Listening {
+        self.listening.subscribe()
+    }
+
+    /// Serves until `shutdown`.
+    ///
+    /// # Errors
+    /// The address cannot be had, the copies, keys or certificates cannot be read.
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
+        self.kinds.load().await?;
+        let mut for_pods = None;
+        let tls = match self.guard.take() {
+            None => None,
+            Some(guard) => {
+                let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
+                self.front.access = Some(Arc::new(Access::new(&self.node, own, cloud, guard.tokens)?));
+                let tls = tls::config(&guard.tls)?;
+                for_pods =
+                    Some(Server::bind(guard.pods_address, Some(tls.clone()), self.front.clone()).await);
+                Some(tls)
+            }
+        };
+        let server = Server::bind(self.address, tls, self.front.clone()).await?;
+        tracing::info!(address = %server.local_addr(), "MetaServer serves the Kubernetes API");
+        self.listening.send_replace(Some(server.local_addr()));
+        let for_pods = for_pods.transpose().unwrap_or_else(|error| {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "MetaServer is not reached at modules.metaManager.metaServer.dummyServer; give that address to an interface"
+            );
+            None
+        });
+        let serve_pods = async {
+            match for_pods {
+                Some(server) => server.run(shutdown.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // cancel-safe, all four: what is not copied now is copied at the next start
+            () = server.run(shutdown.clone()) => {}
+            () = serve_pods => {}
+            () = feed::run(&self.own, &self.copies) => {}
+            () = sync::run(&self.front, &self.kept) => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

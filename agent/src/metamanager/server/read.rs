@@ -1,0 +1,165 @@
+//! Reads: from the copies, which are brought up to date before where the cloud does not tell of changes anyway.
+
+use http::{Response, StatusCode, request::Parts};
+use http_body_util::BodyExt;
+use kubeapi::Body;
+use serde_json::{Value, json};
+use wire::application::Verb;
+
+use super::{
+    super::answer::Refusal,
+    ask::Failure,
+    copies::key,
+    query::Query,
+    route::Ask,
+    service::{Front, last_known, raw},
+    watches::Collection,
+};
+
+impl Front {
+    /// One object: from the copies where they follow it, else from the cloud, or as it was while nobody can be asked.
+    pub(super) async fn get(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
+        let key = key(&ask.target);
+        let is_whole = ask.part.is_empty() || ask.part == "status";
+        if is_whole && (self.copies.is_own(&key).await? || self.is_told(&collection(ask, parts))) {
+            return Ok(self.local.answer(parts).await);
+        }
+        let call = self.cloud.call(&ask.target, Verb::Get, &json!({}), Vec::new(), part_of(ask));
+        match self.cloud.ask(call).await {
+            Ok(answer) if is_whole => {
+                let object: Value = parsed(&answer)?;
+                self.copies.put(&key, &object).await?;
+                self.answer_or(ask, parts, answer).await
+            }
+            Ok(answer) => Ok(raw(StatusCode::OK, answer)),
+            Err(Failure::Refused(refusal)) => {
+                if refusal.is_not_found() && is_whole {
+                    self.copies.remove(&key, "").await?;
+                }
+                Err(refusal)
+            }
+            Err(Failure::Away(away)) if is_whole && self.copies.get(&key).await?.is_some() => {
+                Ok(last_known(self.local.answer(parts).await, away))
+            }
+            Err(Failure::Away(away)) => {
+                Err(away.refusal(&format!("{} \"{}\" is not held on this node", key.resource, key.name)))
+            }
+        }
+    }
+
+    /// A collection: the copies, after the cloud was asked. The pages after the first are of the same copies.
+    pub(super) async fn list(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
+        let collection = collection(ask, parts);
+        if Query::of(&parts.uri).get("continue").is_some() || self.is_told(&collection) {
+            return Ok(self.local.answer(parts).await);
+        }
+        self.find_kind(ask).await;
+        if !self.kinds.knows(&ask.target) {
+            return self.list_unknown(&collection).await;
+        }
+        match self.lists.renew(&collection).await {
+            Ok(()) => Ok(self.local.answer(parts).await),
+            Err(Failure::Refused(refusal)) => Err(refusal),
+            Err(Failure::Away(away)) => Ok(last_known(self.local.answer(parts).await, away)),
+        }
+    }
+
+    /// The changes of a collection: those of the copies, which the cloud is asked to keep up to date meanwhile.
+    pub(super) async fn watch(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
+        self.find_kind(ask).await;
+        let collection = collection(ask, parts);
+        let client = self.kept.enter(&collection);
+        let client = client
+            .ok_or_else(|| Refusal::too_busy("too many different collections are watched on this node"))?;
+        if !self.is_told(&collection) {
+            match self.subscribe(&collection).await {
+                Ok(()) | Err(Failure::Away(_)) => {}
+                Err(Failure::Refused(refusal)) => return Err(refusal),
+            }
+        }
+        let answer = self.local.answer(parts).await;
+        // the watch is over when its answer is
+        Ok(answer.map(|body| {
+            body.map_frame(move |frame| {
+                let _ = &client;
+                frame
+            })
+            .boxed_unsync()
+        }))
+    }
+
+    /// Asks the cloud to tell of a collection from now on, and brings what it has: what changes in between comes twice, and what
+    /// came before is not missed.
+    pub(super) async fn subscribe(&self, collection: &Collection) -> Result<(), Failure> {
+        let link = self.cloud.link();
+        self.cloud.ask(self.watch_call(collection)).await?;
+        self.lists.renew(collection).await?;
+        if let Some(link) = link {
+            self.kept.told(collection, link);
+        }
+        Ok(())
+    }
+
+    /// The call that asks for a watch: the same for the same collection.
+    pub(super) fn watch_call(&self, collection: &Collection) -> wire::application::Application {
+        let mut option = json!({"watch": true});
+        for (name, value) in [("labelSelector", &collection.labels), ("fieldSelector", &collection.fields)] {
+            if !value.is_empty() {
+                option[name] = value.as_str().into();
+            }
+        }
+        self.cloud.call(&collection.target, Verb::Watch, &option, Vec::new(), "")
+    }
+
+    /// Whether the cloud tells of all changes of the collection now.
+    pub(super) fn is_told(&self, collection: &Collection) -> bool {
+        self.cloud.link().is_some_and(|link| self.kept.tells_of(collection, link))
+    }
+
+    /// A kind that is not known may have been defined since.
+    async fn find_kind(&self, ask: &Ask) {
+        if !self.kinds.knows(&ask.target) {
+            self.kinds.refresh(self.cloud.link()).await;
+        }
+    }
+
+    /// What was read, in the shape that the client asked for; as it came where the kind is not known here.
+    async fn answer_or(&self, ask: &Ask, parts: &Parts, answer: Vec<u8>) -> Result<Response<Body>, Refusal> {
+        self.find_kind(ask).await;
+        if self.kinds.knows(&ask.target) {
+            Ok(self.local.answer(parts).await)
+        } else {
+            Ok(raw(StatusCode::OK, answer))
+        }
+    }
+
+    /// The list of a kind that only the cloud knows: as it comes.
+    async fn list_unknown(&self, collection: &Collection) -> Result<Response<Body>, Refusal> {
+        let option = json!({"labelSelector": collection.labels, "fieldSelector": collection.fields});
+        let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
+        match self.cloud.ask(call).await {
+            Ok(answer) => Ok(raw(StatusCode::OK, answer)),
+            Err(Failure::Refused(refusal)) => Err(refusal),
+            Err(Failure::Away(away)) => Err(away.refusal("this kind is not known on this node")),
+        }
+    }
+}
+
+/// The part of the object that the cloud is asked for; its status comes with the whole.
+fn part_of(ask: &Ask) -> &str {
+    if ask.part == "status" { "" } else { &ask.part }
+}
+
+/// The collection that a read is about; for one object, the one that it stands in.
+fn collection(ask: &Ask, parts: &Parts) -> Collection {
+    let query = Query::of(&parts.uri);
+    let selector = |name: &str| query.get(name).unwrap_or_default().to_owned();
+    let mut target = ask.target.clone();
+    target.name.clear();
+    Collection { target, labels: selector("labelSelector"), fields: selector("fieldSelector") }
+}
+
+pub(super) fn parsed(answer: &[u8]) -> Result<Value, Refusal> {
+    serde_json::from_slice(answer)
+        .map_err(|error| Refusal::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
+}

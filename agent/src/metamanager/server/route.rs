@@ -1,0 +1,163 @@
+//! What a request asks for: pure.
+
+use http::{Method, Uri};
+use percent_encoding::percent_decode_str;
+use wire::application::{Target, Verb};
+
+use super::query::Query;
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// What the API says about itself: versions, kinds, schemas, health.
+    About,
+    /// Something of objects.
+    Objects(Ask),
+    /// What this server does not do; the text says so.
+    Refused(&'static str),
+    /// No path of the API.
+    Unknown,
+}
+
+/// Something of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// Which.
+    pub(super) target: Target,
+    /// Empty for the objects themselves.
+    pub(super) part: String,
+    /// What is to be done.
+    pub(super) verb: Verb,
+}
+
+/// Streams of a container: the kubelet's business.
+const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
+
+/// Reads a request's first line.
+pub(super) fn route(method: &Method, uri: &Uri) -> Route {
+    let Some(segments) = segments(uri.path()) else { return Route::Unknown };
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let (group, version, rest) = match segments.as_slice() {
+        ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+        ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+        ["api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "openapi", ..] => {
+            return if *method == Method::GET {
+                Route::About
+            } else {
+                Route::Refused("only GET is possible here")
+            };
+        }
+        _ => return Route::Unknown,
+    };
+    let (namespace, plural, name, part) = match rest {
+        // parts of a namespace itself
+        ["namespaces", name, part @ ("status" | "finalize")] => ("", "namespaces", *name, *part),
+        ["namespaces", namespace, plural] => (*namespace, *plural, "", ""),
+        ["namespaces", namespace, plural, name] => (*namespace, *plural, *name, ""),
+        ["namespaces", namespace, plural, name, part] => (*namespace, *plural, *name, *part),
+        [plural] => ("", *plural, "", ""),
+        [plural, name] => ("", *plural, *name, ""),
+        [plural, name, part] => ("", *plural, *name, *part),
+        _ => return Route::Unknown,
+    };
+    if STREAMS.contains(&part) {
+        return Route::Refused(
+            "MetaServer carries no logs and no sessions of containers; ask the cloud's API for them",
+        );
+    }
+    let watches = || Query::of(uri).flag("watch");
+    let verb = match (method.as_str(), name.is_empty()) {
+        ("GET", true) if watches() => Verb::Watch,
+        ("GET", true) => Verb::List,
+        ("GET", false) => Verb::Get,
+        ("POST", _) if !part.is_empty() || name.is_empty() => Verb::Create,
+        ("PUT", false) if part == "status" => Verb::UpdateStatus,
+        ("PUT", false) => Verb::Update,
+        ("PATCH", false) => Verb::Patch,
+        ("DELETE", false) => Verb::Delete,
+        ("DELETE", true) => return Route::Refused("MetaServer deletes objects one by one, not collections"),
+        _ => return Route::Refused("the API has no such method for this path"),
+    };
+    let text = str::to_owned;
+    let target = Target {
+        group: text(group),
+        version: text(version),
+        plural: text(plural),
+        namespace: text(namespace),
+        name: text(name),
+    };
+    Route::Objects(Ask { target, part: text(part), verb })
+}
+
+/// The path's segments; `None` where one of them hides a border between segments.
+fn segments(path: &str) -> Option<Vec<String>> {
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    segments
+        .map(|segment| {
+            let text = percent_decode_str(segment).decode_utf8().ok()?.into_owned();
+            let is_plain = !text.contains(['/', '%', '?', '#']) && text != "." && text != "..";
+            is_plain.then_some(text)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Route {
+        let (method, uri) = line.split_once(' ').unwrap();
+        route(&method.parse().unwrap(), &uri.parse().unwrap())
+    }
+
+    #[test]
+    fn requests_are_told_apart() {
+        let ask = |verb: Verb, parts: [&str; 5], part: &str| {
+            let [group, version, plural, namespace, name] = parts.map(str::to_owned);
+            let target = Target { group, version, plural, namespace, name };
+            Route::Objects(Ask { target, part: part.to_owned(), verb })
+        };
+        let rows = [
+            ("GET /api/v1/pods", ask(Verb::List, ["", "v1", "pods", "", ""], "")),
+            ("GET /api/v1/pods?watch=1", ask(Verb::Watch, ["", "v1", "pods", "", ""], "")),
+            ("GET /api/v1/namespaces", ask(Verb::List, ["", "v1", "namespaces", "", ""], "")),
+            ("GET /api/v1/namespaces/a", ask(Verb::Get, ["", "v1", "namespaces", "", "a"], "")),
+            ("GET /api/v1/namespaces/a/status", ask(Verb::Get, ["", "v1", "namespaces", "", "a"], "status")),
+            ("GET /api/v1/namespaces/a/pods/b", ask(Verb::Get, ["", "v1", "pods", "a", "b"], "")),
+            (
+                "PUT /api/v1/namespaces/a/pods/b/status",
+                ask(Verb::UpdateStatus, ["", "v1", "pods", "a", "b"], "status"),
+            ),
+            ("PATCH /apis/x.io/v1/things/b", ask(Verb::Patch, ["x.io", "v1", "things", "", "b"], "")),
+            ("DELETE /apis/x.io/v1/things/b", ask(Verb::Delete, ["x.io", "v1", "things", "", "b"], "")),
+            (
+                "POST /api/v1/namespaces/a/configmaps",
+                ask(Verb::Create, ["", "v1", "configmaps", "a", ""], ""),
+            ),
+            (
+                "POST /api/v1/namespaces/a/serviceaccounts/b/token",
+                ask(Verb::Create, ["", "v1", "serviceaccounts", "a", "b"], "token"),
+            ),
+            ("GET /apis", Route::About),
+            ("GET /api/v1", Route::About),
+            ("GET /openapi/v3/apis/apps/v1", Route::About),
+            ("GET /version", Route::About),
+            ("GET /", Route::Unknown),
+            ("GET /metrics/../x", Route::Unknown),
+            ("GET /api/v1/namespaces/a/pods/b%2Fc", Route::Unknown),
+            ("GET /api/v1/namespaces/a/pods/b/c/d/e", Route::Unknown),
+            ("GET /api/v1/namespaces/..%2f..%2f/secrets", Route::Unknown),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(of(line), expected, "{line}");
+        }
+        for line in [
+            "DELETE /api/v1/pods",
+            "POST /apis",
+            "GET /api/v1/namespaces/a/pods/b/log",
+            "POST /api/v1/nodes/a",
+        ] {
+            assert!(matches!(of(line), Route::Refused(_)), "{line}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Requests on their way in: to what the API says of itself, to reads, to writes.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use kubeapi::{Body, BoxError};
+use tower::Service;
+use tracing::debug;
+use wire::application::Verb;
+
+use super::{
+    super::answer::{Refusal, refusal},
+    access::Access,
+    ask::{Away, Cloud, Failure},
+    copies::Copies,
+    kinds::Kinds,
+    list::Lists,
+    local::Local,
+    route::{Route, route},
+    watches::Kept,
+};
+
+/// The largest body taken; the API server's limit.
+const LIMIT: usize = 3 * 1024 * 1024;
+
+/// The service; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Front {
+    /// Who may ask what; `None`: whoever gets here.
+    pub(super) access: Option<Arc<Access>>,
+    pub(super) cloud: Cloud,
+    pub(super) copies: Copies,
+    pub(super) kinds: Kinds,
+    pub(super) kept: Kept,
+    pub(super) lists: Lists,
+    pub(super) local: Local,
+}
+
+impl<B> Service<Request<B>> for Front
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            Ok(this.handle(&parts, body).await.unwrap_or_else(|error| refusal(&error)))
+        })
+    }
+}
+
+impl Front {
+    async fn handle<B>(&self, parts: &Parts, body: B) -> Result<Response<Body>, Refusal>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let caller = match &self.access {
+            Some(access) => Some((access, access.caller(parts).await?)),
+            None => None,
+        };
+        let ask = match route(&parts.method, &parts.uri) {
+            Route::Objects(ask) => ask,
+            Route::About => return self.about(parts).await,
+            Route::Refused(why) => return Err(Refusal::method_not_allowed(why)),
+            Route::Unknown => return Err(Refusal::no_path()),
+        };
+        if let Some((access, caller)) = caller {
+            access.check(&caller, &ask).await?;
+        }
+        debug!(verb = ?ask.verb, target = %ask.target, part = ask.part, "MetaServer is asked");
+        match ask.verb {
+            Verb::Get => self.get(&ask, parts).await,
+            Verb::List => self.list(&ask, parts).await,
+            Verb::Watch => self.watch(&ask, parts).await,
+            Verb::Create | Verb::Update | Verb::UpdateStatus | Verb::Patch | Verb::Delete => {
+                self.write(&ask, parts, read(body).await?).await
+            }
+        }
+    }
+
+    /// What the API says of itself. What is not known here, as an aggregated API, the cloud may know.
+    async fn about(&self, parts: &Parts) -> Result<Response<Body>, Refusal> {
+        self.kinds.refresh(self.cloud.link()).await;
+        let answer = self.local.answer(parts).await;
+        if answer.status() != StatusCode::NOT_FOUND {
+            return Ok(answer);
+        }
+        match self.cloud.path(parts.uri.path()).await {
+            Ok(text) => Ok(raw(StatusCode::OK, text)),
+            Err(Failure::Refused(refusal)) => Err(refusal),
+            Err(Failure::Away(_)) => Ok(answer),
+        }
+    }
+}
+
+/// JSON as it came.
+pub(super) fn raw(code: StatusCode, json: Vec<u8>) -> Response<Body> {
+    let body = Full::new(Bytes::from(json)).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The same answer with a warning that clients print: it is as this node last knew it.
+pub(super) fn last_known(mut answer: Response<Body>, away: Away) -> Response<Body> {
+    let text = format!("299 - \"{}; this is what this node holds\"", away.why());
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        answer.headers_mut().append(header::WARNING, value);
+    }
+    answer
+}
+
+async fn read<B>(body: B) -> Result<Bytes, Refusal>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    match Limited::new(body, LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::too_large(LIMIT)),
+        Err(error) => Err(Refusal::bad_request(&format!("the body of the request broke off: {error}"))),
+    }
+}

@@ -1,0 +1,144 @@
+//! One watch of a node: a message for each change, beginning with all that there is.
+
+use std::{collections::HashMap, pin::pin};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tracing::debug;
+use wire::{Change, Downstream, ResourcePath, Source, application::Target};
+
+use super::{super::edge::Reply, request::Call};
+use crate::hub::lane::{LaneKey, Parcel};
+
+/// Tells until nobody listens.
+pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>) {
+    let config = watcher::Config {
+        label_selector: Some(call.option_text("labelSelector")).filter(|text| !text.is_empty()),
+        field_selector: Some(call.option_text("fieldSelector")).filter(|text| !text.is_empty()),
+        ..watcher::Config::default()
+    };
+    let api = api(client, &call.target);
+    let mut events = pin!(watcher::watcher(api, config).default_backoff());
+    let mut told = Told { target: call.target, known: HashMap::new(), listed: None };
+    while let Some(event) = events.next().await {
+        let changes = match event {
+            Ok(event) => told.changes(event),
+            Err(error) => {
+                debug!(error = &error as &dyn std::error::Error, target = %told.target, "watching for a node");
+                continue;
+            }
+        };
+        for change in changes {
+            if replies.send(Reply::Acknowledged(change)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn api(client: Client, target: &Target) -> Api<DynamicObject> {
+    let Target { group, version, plural, namespace, .. } = target;
+    let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+    let resource = ApiResource {
+        group: group.clone(),
+        version: version.clone(),
+        api_version,
+        // only objects that are written name it
+        kind: String::new(),
+        plural: plural.clone(),
+    };
+    match namespace.as_str() {
+        "" => Api::all_with(client, &resource),
+        namespace => Api::namespaced_with(client, namespace, &resource),
+    }
+}
+
+/// What the node was told.
+struct Told {
+    target: Target,
+    /// The last words on each object that there is, by UID.
+    known: HashMap<String, Value>,
+    /// During a list: the UIDs that it had so far.
+    listed: Option<Vec<String>>,
+}
+
+impl Told {
+    fn changes(&mut self, event: Event<DynamicObject>) -> Vec<Parcel> {
+        match event {
+            Event::Init => {
+                self.listed = Some(Vec::new());
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                if let Some(listed) = &mut self.listed {
+                    listed.extend(object.uid());
+                }
+                self.put(&object).into_iter().collect()
+            }
+            Event::InitDone => {
+                let listed = self.listed.take().unwrap_or_default();
+                let gone: Vec<String> =
+                    self.known.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
+                gone.iter()
+                    .filter_map(|uid| self.known.remove(uid).map(|stub| self.delete(uid, stub)))
+                    .collect()
+            }
+            Event::Apply(object) => self.put(&object).into_iter().collect(),
+            Event::Delete(object) => {
+                let uid = object.uid().unwrap_or_default();
+                self.known.remove(&uid);
+                vec![self.delete(&uid, serde_json::to_value(&object).unwrap_or_default())]
+            }
+        }
+    }
+
+    fn put(&mut self, object: &DynamicObject) -> Option<Parcel> {
+        let uid = object.uid()?;
+        let (kind, namespace, name) =
+            (kind(object), object.namespace().unwrap_or_default(), object.name_any());
+        let stub = json!({"kind": kind, "apiVersion": object.types.as_ref().map(|types| &types.api_version),
+            "metadata": {"name": name, "namespace": namespace, "uid": uid}});
+        let change =
+            if self.known.insert(uid.clone(), stub).is_some() { Change::Update } else { Change::Insert };
+        let revision = object.resource_version()?;
+        let message = message(change, &kind, (&namespace, &name), serde_json::to_value(object).ok()?);
+        Some(Parcel {
+            key: self.key(&uid),
+            subject: None,
+            revision: Some(revision.parse().ok()?),
+            message: message.at_revision(&revision),
+        })
+    }
+
+    fn delete(&self, uid: &str, last: Value) -> Parcel {
+        let text =
+            |pointer: &str| last.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+        let message = message(Change::Delete, &kind, (&namespace, &name), last);
+        Parcel { key: self.key(uid), subject: None, revision: None, message }
+    }
+
+    /// The same object in several watches is told once.
+    fn key(&self, uid: &str) -> LaneKey {
+        LaneKey::Watched(format!("{}.{}/{uid}", self.target.plural, self.target.group))
+    }
+}
+
+fn kind(object: &DynamicObject) -> String {
+    object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default()
+}
+
+fn message(change: Change, kind: &str, (namespace, name): (&str, &str), object: Value) -> wire::Message {
+    let path = ResourcePath::object(namespace, &kind.to_lowercase().into(), name);
+    let body = Downstream::Object { origin: Source::DynamicController, change, path, object };
+    body.into_message(jiff::Timestamp::now().as_millisecond())
+}

@@ -1,0 +1,344 @@
+//! The dynamic controller: calls of the API that nodes make for what runs on them (MetaServer), and the objects that they watch.
+//!
+//! In: Applications of nodes ([`Session::call`]) and the watches that they keep ([`Session::keep`]). Out: answers, and a message for
+//! each change of what is watched. A node may read itself, its pods and what they use ([`permit`]); everything else somebody has
+//! to grant to the user `system:node:<name>` or the group `system:nodes`, by roles and bindings. Watches outlive the connection, as
+//! in KubeEdge, whose nodes do not ask again.
+//!
+//! Source: KubeEdge's DynamicController.
+
+mod listen;
+mod permit;
+mod request;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::AbortHandle};
+use tracing::{debug, warn};
+use wire::{
+    Downstream, Header,
+    application::{Application, Status, Target, Verb, Watches},
+};
+
+use self::{
+    permit::{Business, Permit, Wanted, permit},
+    request::Call,
+};
+use super::edge::{Edge, Reply};
+use crate::mailbox::ObjectPath;
+
+/// The largest outcome of a call, so that in base64 it fits into one message.
+const OUTCOME: usize = wire::json::DEFAULT_LIMIT / 4 * 3 - 64 * 1024;
+/// Watches of one node at a time.
+const WATCHES: usize = 512;
+
+/// The handle; cheap to clone.
+#[derive(Clone)]
+pub struct Dynamic {
+    client: Client,
+    edge: Edge,
+    /// What each node watches.
+    watches: Arc<Mutex<HashMap<String, Watches>>>,
+}
+
+/// The part of one connection of a node.
+pub struct Session {
+    dynamic: Dynamic,
+    node: String,
+    replies: mpsc::Sender<Reply>,
+    listeners: BTreeMap<String, AbortHandle>,
+}
+
+/// Why a call is not carried out.
+enum Refused {
+    /// For whoever asked: a `metav1.Status`.
+    Status(Value),
+    /// It is no call.
+    Malformed(String),
+}
+
+impl Dynamic {
+    /// A controller over `client`; `edge` knows which objects are a node's.
+    pub fn new(client: Client, edge: Edge) -> Self {
+        Self { client, edge, watches: Arc::default() }
+    }
+
+    /// A connection of `node` begins: it is told of what it watches.
+    pub fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> Session {
+        let mut session =
+            Session { dynamic: self.clone(), node: node.to_owned(), replies, listeners: BTreeMap::new() };
+        let kept = self.watches.lock().get(node).cloned().unwrap_or_default();
+        kept.into_values().for_each(|watch| session.listen(watch));
+        session
+    }
+
+    /// What a path says that names no objects.
+    async fn path(&self, path: &str) -> Result<Vec<u8>, Refused> {
+        if !is_about_the_api(path) {
+            return Err(Refused::Malformed(format!(
+                "{path:?} names no objects and says nothing about the API"
+            )));
+        }
+        let request = http::Request::get(path).body(kube::client::Body::empty());
+        self.send(request.map_err(|error| Refused::Malformed(error.to_string()))?).await
+    }
+
+    /// The call as `node` may make it.
+    async fn permitted(&self, node: &str, call: Call) -> Result<Call, Refused> {
+        // roles are written with this cloud's own rights: a node could grant itself everything
+        if call.target.group == "rbac.authorization.k8s.io" && call.is_write() {
+            return Err(Refused::Status(forbidden(node, &call)));
+        }
+        let business = Of { edge: &self.edge, node };
+        let wanted = Wanted { target: &call.target, verb: call.verb, part: &call.part, body: &call.body };
+        let permit = permit(node, wanted, &business);
+        if permit == Permit::Yes || self.granted(node, &call).await? {
+            return Ok(call);
+        }
+        match permit {
+            Permit::Within(selector) => Ok(call.within(&selector)),
+            Permit::Yes | Permit::AsGranted => Err(Refused::Status(forbidden(node, &call))),
+        }
+    }
+
+    /// Whether somebody has granted it to the node.
+    async fn granted(&self, node: &str, call: &Call) -> Result<bool, Refused> {
+        let question = call.review(node).to_string().into_bytes();
+        let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(kube::client::Body::from(question));
+        let answer = self.send(request.map_err(|error| Refused::Malformed(error.to_string()))?).await?;
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
+    }
+
+    /// What the API answers.
+    async fn send(&self, request: http::Request<kube::client::Body>) -> Result<Vec<u8>, Refused> {
+        let failed = |code: u16, reason: &str, why: String| {
+            Refused::Status(
+                json!({"metadata": {}, "status": "Failure", "message": why, "reason": reason, "code": code}),
+            )
+        };
+        let answer = self.client.send(request).await;
+        let answer = answer
+            .map_err(|error| failed(500, "InternalError", format!("the API could not be asked: {error}")))?;
+        let code = answer.status();
+        let body = match Limited::new(answer.into_body(), OUTCOME).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                let why = format!("the answer is larger than {OUTCOME} bytes; ask for less at a time");
+                return Err(failed(413, "RequestEntityTooLarge", why));
+            }
+            Err(error) => {
+                return Err(failed(500, "InternalError", format!("the API's answer broke off: {error}")));
+            }
+        };
+        if code.is_success() {
+            return Ok(body.to_vec());
+        }
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(Value::Object(mut status)) => {
+                status.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion"));
+                Err(Refused::Status(status.into()))
+            }
+            _ => Err(failed(code.as_u16(), "InternalError", format!("the API answered {code}"))),
+        }
+    }
+}
+
+impl Session {
+    /// Carries out one call; the answer.
+    pub async fn call(&mut self, header: &Header, content: &Value) -> Option<Reply> {
+        let mut application = match Application::read(content) {
+            Ok(application) => application,
+            Err(why) => {
+                warn!(node = self.node, why, "a call is left out");
+                return None;
+            }
+        };
+        // who asks is who the connection says
+        application.nodename.clone_from(&self.node);
+        match self.outcome(&application).await {
+            Ok(outcome) => {
+                application.status = Status::Approved;
+                application.resp_body = outcome;
+            }
+            Err(refused) => refuse(&mut application, refused),
+        }
+        application.req_body.clear();
+        debug!(node = self.node, key = application.key, verb = ?application.verb, status = ?application.status, "a call");
+        Some(direct(Downstream::Application(application.write()), header))
+    }
+
+    /// Keeps these watches and no others; answers those that cannot be.
+    pub async fn keep(&mut self, header: &Header, content: &Value) -> Option<Reply> {
+        let wanted: Watches = match serde::Deserialize::deserialize(content) {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                warn!(node = self.node, %error, "the watches of a node cannot be read");
+                return None;
+            }
+        };
+        self.listeners.retain(|id, listener| {
+            let stays = wanted.contains_key(id);
+            if !stays {
+                listener.abort();
+            }
+            stays
+        });
+        if let Some(kept) = self.dynamic.watches.lock().get_mut(&self.node) {
+            kept.retain(|id, _| wanted.contains_key(id));
+        }
+        let mut failed = Watches::new();
+        for (id, mut application) in wanted {
+            application.nodename.clone_from(&self.node);
+            if !self.listeners.contains_key(&id)
+                && let Err(refused) = self.outcome(&application).await
+            {
+                refuse(&mut application, refused);
+                failed.insert(id, application);
+            }
+        }
+        Some(direct(Downstream::WatchSync(serde_json::to_value(failed).unwrap_or_default()), header))
+    }
+
+    async fn outcome(&mut self, application: &Application) -> Result<Vec<u8>, Refused> {
+        if application.verb == Verb::Get && Target::parse(&application.key).is_none() {
+            return self.dynamic.path(&application.key).await;
+        }
+        let call = Call::of(application).map_err(Refused::Malformed)?;
+        let call = self.dynamic.permitted(&self.node, call).await?;
+        if application.verb != Verb::Watch {
+            let request = call.request().map_err(|error| Refused::Malformed(error.to_string()))?;
+            return self.dynamic.send(request).await;
+        }
+        let watch = Application { option: call.option_bytes(), ..application.clone() };
+        {
+            let mut all = self.dynamic.watches.lock();
+            let kept = all.entry(self.node.clone()).or_default();
+            if kept.len() >= WATCHES && !kept.contains_key(&watch.id) {
+                return Err(Refused::Malformed(format!("the node keeps {WATCHES} watches already")));
+            }
+            kept.insert(watch.id.clone(), watch.clone());
+        }
+        self.listen(watch);
+        Ok(Vec::new())
+    }
+
+    /// Tells of what is watched from now on, beginning with all that there is.
+    fn listen(&mut self, watch: Application) {
+        let Ok(call) = Call::of(&watch) else { return };
+        let listening = listen::run(self.dynamic.client.clone(), call, self.replies.clone());
+        if let Some(before) = self.listeners.insert(watch.id, tokio::spawn(listening).abort_handle()) {
+            before.abort();
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.listeners.values().for_each(AbortHandle::abort);
+    }
+}
+
+struct Of<'a> {
+    edge: &'a Edge,
+    node: &'a str,
+}
+
+impl Business for Of<'_> {
+    fn holds(&self, path: &ObjectPath) -> bool {
+        self.edge.concerns(self.node, path)
+    }
+
+    fn runs_as(&self, namespace: &str, account: &str, pod: &str) -> bool {
+        self.edge.runs_as(self.node, namespace, account, pod)
+    }
+}
+
+fn refuse(application: &mut Application, refused: Refused) {
+    application.status = Status::Rejected;
+    match refused {
+        Refused::Status(status) => application.error = json!({"ErrStatus": status}),
+        Refused::Malformed(why) => application.reason = why,
+    }
+}
+
+fn forbidden(node: &str, call: &Call) -> Value {
+    let Target { group, plural, namespace, name, .. } = &call.target;
+    let verb = json!(call.verb);
+    let verb = verb.as_str().unwrap_or_default();
+    let (about, place) = match (name.as_str(), namespace.as_str()) {
+        ("", "") => (String::new(), " at the cluster scope".to_owned()),
+        ("", namespace) => (String::new(), format!(" in the namespace \"{namespace}\"")),
+        (name, "") => (format!(" \"{name}\""), " at the cluster scope".to_owned()),
+        (name, namespace) => (format!(" \"{name}\""), format!(" in the namespace \"{namespace}\"")),
+    };
+    let message = format!(
+        "{plural}{about} is forbidden: User \"system:node:{node}\" cannot {verb} resource \"{plural}\" in API group \
+         \"{group}\"{place}: a node reaches itself, its pods and what they use; bind a role to the group system:nodes for more"
+    );
+    json!({"metadata": {}, "status": "Failure", "message": message, "reason": "Forbidden", "code": 403,
+        "details": {"name": name, "group": group, "kind": plural}})
+}
+
+/// Discovery, schemas, version and health, as anybody who is known may read them.
+fn is_about_the_api(path: &str) -> bool {
+    let is_plain =
+        path.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c)) && !path.contains("..");
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let known = matches!(
+        segments.as_slice(),
+        ["version" | "healthz" | "livez" | "readyz" | "api" | "apis"]
+            | ["openapi", ..]
+            | ["api", _]
+            | ["apis", _]
+            | ["apis", _, _]
+    );
+    path.starts_with('/') && is_plain && known
+}
+
+fn direct(answer: Downstream, header: &Header) -> Reply {
+    let now = jiff::Timestamp::now().as_millisecond();
+    Reply::Direct(answer.into_message(now).answering(&header.msg_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_about_the_api;
+
+    #[test]
+    fn paths_that_are_passed_on_say_what_the_api_is() {
+        for path in [
+            "/version",
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/apps",
+            "/apis/apps/v1",
+            "/openapi/v3/apis/apps/v1",
+        ] {
+            assert!(is_about_the_api(path), "{path}");
+        }
+        for path in [
+            "",
+            "/",
+            "version",
+            "/metrics",
+            "/api/v1/secrets",
+            "/apis/a/b/c",
+            "/api/../x",
+            "/version?x",
+            "/logs/x",
+        ] {
+            assert!(!is_about_the_api(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! An Application as a request of the API: pure.
+
+use http::{Request, header};
+use kube::client::Body;
+use serde_json::{Map, Value, json};
+use wire::application::{Application, PatchInfo, Target, Verb};
+
+/// A call, read and checked.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// The objects; with a name wherever the call is about one.
+    pub(super) target: Target,
+    /// What is done with them.
+    pub(super) verb: Verb,
+    /// Empty for the objects themselves.
+    pub(super) part: String,
+    /// The object that is written.
+    pub(super) body: Value,
+    option: Value,
+    /// The patch and its media type.
+    patch: Option<(Vec<u8>, String)>,
+}
+
+/// Selectors and pages of lists, which stand in the query under the same names.
+const LISTED: [&str; 6] =
+    ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch"];
+/// What a write may say beside its object.
+const WRITTEN: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
+
+impl Call {
+    /// Reads the call; the text says what is wrong with it.
+    pub(super) fn of(application: &Application) -> Result<Self, String> {
+        let verb = application.verb;
+        let mut target = Target::parse(&application.key).ok_or("its key names no objects")?;
+        let option = json_or_null(&application.option, "option")?;
+        let body = json_or_null(&application.req_body, "body")?;
+        let mut part = application.subresource.clone();
+        let mut patch = None;
+        match verb {
+            Verb::UpdateStatus => part = "status".to_owned(),
+            Verb::Patch => {
+                let info: PatchInfo = serde_json::from_slice(&application.option)
+                    .map_err(|error| format!("its option is no PatchInfo: {error}"))?;
+                target.name = info.name;
+                part = info.subresources.unwrap_or_default().join("/");
+                patch = Some((info.data, info.patch_type));
+                return Self { target, verb, part, body, option: info.options, patch }.checked();
+            }
+            _ => {}
+        }
+        let is_about_one = matches!(verb, Verb::Update | Verb::UpdateStatus) || !part.is_empty();
+        if is_about_one && target.name.is_empty() {
+            target.name =
+                body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        }
+        Self { target, verb, part, body, option, patch }.checked()
+    }
+
+    /// What goes into a path must not change which path it is.
+    fn checked(self) -> Result<Self, String> {
+        let Target { group, version, plural, namespace, name } = &self.target;
+        let parts = [group, version, plural, namespace, name, &self.part];
+        let is_plain = |part: &&String| {
+            !matches!(part.as_str(), "." | "..")
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
+        };
+        match parts.iter().find(|part| !is_plain(part)) {
+            Some(part) => Err(format!("{part:?} is no part of a path")),
+            None if self.target.name.is_empty()
+                && !matches!(self.verb, Verb::List | Verb::Watch | Verb::Create) =>
+            {
+                Err("it names no object".to_owned())
+            }
+            None => Ok(self),
+        }
+    }
+
+    /// The call within another field selector beside its own.
+    pub(super) fn within(mut self, selector: &str) -> Self {
+        let own = self.option_text("fieldSelector");
+        let all = if own.is_empty() { selector.to_owned() } else { format!("{own},{selector}") };
+        if !self.option.is_object() {
+            self.option = json!({});
+        }
+        self.option["fieldSelector"] = all.into();
+        self
+    }
+
+    /// Whether it changes anything.
+    pub(super) fn is_write(&self) -> bool {
+        !matches!(self.verb, Verb::Get | Verb::List | Verb::Watch)
+    }
+
+    /// The call's options, to be kept.
+    pub(super) fn option_bytes(&self) -> Vec<u8> {
+        self.option.to_string().into_bytes()
+    }
+
+    /// A text of the call's options.
+    pub(super) fn option_text(&self, name: &str) -> String {
+        self.option.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    /// The request.
+    pub(super) fn request(&self) -> Result<Request<Body>, http::Error> {
+        let mut target = self.target.clone();
+        if self.verb == Verb::Create && self.part.is_empty() {
+            target.name.clear();
+        }
+        let mut path = target.path();
+        if !self.part.is_empty() {
+            path = format!("{path}/{}", self.part);
+        }
+        let (method, known): (_, &[&str]) = match self.verb {
+            Verb::Get => ("GET", &["resourceVersion"]),
+            Verb::List | Verb::Watch => ("GET", &LISTED),
+            Verb::Create => ("POST", &WRITTEN),
+            Verb::Update | Verb::UpdateStatus => ("PUT", &WRITTEN),
+            Verb::Patch => ("PATCH", &WRITTEN),
+            Verb::Delete => ("DELETE", &[]),
+        };
+        let query = query(&self.option, known);
+        let uri = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let request = Request::builder().method(method).uri(uri);
+        match (self.verb, &self.patch) {
+            (Verb::Get | Verb::List | Verb::Watch, _) => request.body(Body::empty()),
+            (Verb::Patch, Some((data, media_type))) => {
+                request.header(header::CONTENT_TYPE, media_type).body(Body::from(data.clone()))
+            }
+            (Verb::Delete, _) => {
+                let options = if self.option.is_object() { self.option.to_string() } else { "{}".to_owned() };
+                request
+                    .header(header::CONTENT_TYPE, "application/json")
+                    .body(Body::from(options.into_bytes()))
+            }
+            _ => request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Body::from(self.body.to_string().into_bytes())),
+        }
+    }
+
+    /// The question whether somebody has granted the call to the node.
+    pub(super) fn review(&self, node: &str) -> Value {
+        let Target { group, version, plural, namespace, name } = &self.target;
+        let verb = match self.verb {
+            Verb::UpdateStatus => "update".into(),
+            verb => json!(verb),
+        };
+        json!({
+            "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {},
+            "spec": {
+                "user": format!("system:node:{node}"), "groups": ["system:nodes", "system:authenticated"],
+                "resourceAttributes": {
+                    "verb": verb, "group": group, "version": version, "resource": plural, "subresource": self.part,
+                    "namespace": namespace, "name": name,
+                },
+            },
+        })
+    }
+}
+
+fn query(option: &Value, known: &[&str]) -> String {
+    let none = Map::new();
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in
+        option.as_object().unwrap_or(&none).iter().filter(|(name, _)| known.contains(&name.as_str()))
+    {
+        for value in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
+            match value {
+                Value::String(text) if !text.is_empty() => query.append_pair(name, text),
+                Value::Number(number) => query.append_pair(name, &number.to_string()),
+                Value::Bool(flag) => query.append_pair(name, &flag.to_string()),
+                _ => &mut query,
+            };
+        }
+    }
+    query.finish()
+}
+
+fn json_or_null(bytes: &[u8], what: &str) -> Result<Value, String> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(bytes).map_err(|error| format!("its {what} is not JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

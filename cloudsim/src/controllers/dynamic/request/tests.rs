@@ -1,0 +1,99 @@
+//! Every verb as a request, and what is none.
+
+use super::*;
+
+fn application(verb: Verb, key: &str, option: Value, body: Value, part: &str) -> Application {
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    Application::new("edge-1", key.to_owned(), verb, &option, body, part)
+}
+
+#[test]
+fn every_verb_is_a_request() {
+    let named = json!({"metadata": {"name": "m"}});
+    // base64 of {}
+    let patch = json!({"Name": "m", "PatchType": "application/merge-patch+json", "Data": "e30=",
+        "Options": {"force": true, "fieldManager": "a b"}, "Subresources": ["status"]});
+    let (list, one) = ("/core/v1/configmaps/ns/null", "/core/v1/configmaps/ns/m");
+    let selected = json!({"labelSelector": "a=b", "limit": 5, "watch": true, "continue": ""});
+    let rows = [
+        (application(Verb::Get, one, json!({}), Value::Null, ""), "GET /api/v1/namespaces/ns/configmaps/m"),
+        (
+            application(Verb::Get, one, json!({}), Value::Null, "scale"),
+            "GET /api/v1/namespaces/ns/configmaps/m/scale",
+        ),
+        (
+            application(Verb::List, list, selected, Value::Null, ""),
+            "GET /api/v1/namespaces/ns/configmaps?labelSelector=a%3Db&limit=5",
+        ),
+        (
+            application(Verb::Create, list, json!({"dryRun": ["All"]}), named.clone(), ""),
+            "POST /api/v1/namespaces/ns/configmaps?dryRun=All",
+        ),
+        (
+            application(Verb::Create, list, json!({}), named.clone(), "x"),
+            "POST /api/v1/namespaces/ns/configmaps/m/x",
+        ),
+        (
+            application(Verb::Update, list, json!({}), named.clone(), ""),
+            "PUT /api/v1/namespaces/ns/configmaps/m",
+        ),
+        (
+            application(Verb::UpdateStatus, one, json!({}), named, ""),
+            "PUT /api/v1/namespaces/ns/configmaps/m/status",
+        ),
+        (
+            application(Verb::Patch, list, patch, Value::Null, ""),
+            "PATCH /api/v1/namespaces/ns/configmaps/m/status?force=true&fieldManager=a+b",
+        ),
+        (
+            application(Verb::Delete, one, json!({"gracePeriodSeconds": 0}), Value::Null, ""),
+            "DELETE /api/v1/namespaces/ns/configmaps/m",
+        ),
+    ];
+    for (application, expected) in rows {
+        let request = Call::of(&application).unwrap().request().unwrap();
+        assert_eq!(format!("{} {}", request.method(), request.uri()), expected);
+    }
+}
+
+#[test]
+fn what_would_lead_elsewhere_is_refused() {
+    let with = |key: &str, part: &str| {
+        Call::of(&application(Verb::Get, key, json!({}), Value::Null, part)).unwrap_err()
+    };
+    for key in [
+        "/core/v1/pods/ns/..",
+        "/core/v1/pods/../x",
+        "/core/v1/pods?x=1/ns/p",
+        "/version",
+        "/core/v1/pods/ns/null",
+    ] {
+        with(key, "");
+    }
+    assert!(with("/core/v1/pods/ns/p", "../q").contains("part of a path"));
+    let patch = application(
+        Verb::Patch,
+        "/core/v1/pods/ns/p",
+        json!({"Name": "a/b", "PatchType": "x"}),
+        Value::Null,
+        "",
+    );
+    assert!(Call::of(&patch).is_err());
+    let body = Application {
+        req_body: b"{".to_vec(),
+        ..application(Verb::Create, "/core/v1/pods/ns/null", json!({}), Value::Null, "")
+    };
+    assert!(Call::of(&body).unwrap_err().contains("not JSON"));
+}
+
+#[test]
+fn a_selector_is_added_to_the_calls_own() {
+    let list = |option: Value| {
+        let call =
+            Call::of(&application(Verb::List, "/core/v1/pods/null/null", option, Value::Null, "")).unwrap();
+        call.within("spec.nodeName=n").option_text("fieldSelector")
+    };
+    assert_eq!(list(json!({})), "spec.nodeName=n");
+    assert_eq!(list(json!({"fieldSelector": "a=b"})), "a=b,spec.nodeName=n");
+    assert_eq!(list(Value::Null), "spec.nodeName=n");
+}
