@@ -9,7 +9,6 @@ use std::{collections::HashSet, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kubeapi::store::{Key, Resource, StoreError, Watch};
-use tokio::sync::watch;
 use tracing::{error, warn};
 use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
 
