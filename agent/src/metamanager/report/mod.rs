@@ -89,15 +89,15 @@ impl Reporter {
         let mut seen = *link.borrow_and_update();
         let mut waiting = self.everything().await?;
         let mut under_way = FuturesUnordered::new();
-        let mut later = FuturesUnordered::new();
+        let (mut later, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
         let mut busy: HashSet<Key> = HashSet::new();
         loop {
             let now = *link.borrow_and_update();
             let online = now != Link::Down;
             // compared, not only heard of: a link that is down for a moment is up again before anybody looks
             if now != seen && online {
-                // the cloud may have forgotten, or thought this node dead
-                waiting.extend(self.everything().await?);
+                // the cloud may have forgotten, or thought this node dead; beside the reports, one of which may hold the store
+                listing.push(self.everything());
             }
             seen = now;
             while online && busy.len() < AT_ONCE {
@@ -122,6 +122,8 @@ impl Reporter {
                         Told::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
                     }
                 }
+                // cancel-safe, as above
+                Some(keys) = listing.next() => waiting.extend(keys?),
                 // cancel-safe, as above
                 Some(key) = later.next() => { waiting.insert(key); }
                 // cancel-safe: the state is read at the head of the loop

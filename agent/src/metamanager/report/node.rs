@@ -24,6 +24,8 @@ impl Reporter {
         if key.name != self.node_name {
             return Ok(Told::Done);
         }
+        let link = self.hub.link();
+        let before = *link.borrow();
         let entry = self.desired.entry(key).await?;
         let Some(node) = entry.object else { return Ok(Told::Done) };
         let known = entry.record.as_ref().and_then(|record| record.reported.as_deref());
@@ -52,6 +54,10 @@ impl Reporter {
         let told = entry.record.unwrap_or_default();
         self.desired
             .change(key, |entry| {
+                // behind a new connection the report is due again, whatever was confirmed over the old one
+                if *link.borrow() != before {
+                    return Placement::default();
+                }
                 let now = entry.record.clone().unwrap_or_default();
                 // the first message of the cloud about this node brings its UID
                 let told = if told.uid.is_empty() {
