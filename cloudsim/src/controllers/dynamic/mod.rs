@@ -1,7 +1,7 @@
 //! The dynamic controller: calls of the API that nodes make for what runs on them (MetaServer), and the objects that they watch.
 //!
 //! In: Applications of nodes ([`Session::call`]) and the watches that they keep ([`Session::keep`]). Out: answers, and a message for
-//! each change of what is watched. A node may read itself, its pods and what they use ([`permit`]); everything else somebody has
+//! each change of what is watched. A node may read itself, its pods and what they use ([`mod@permit`]); everything else somebody has
 //! to grant to the user `system:node:<name>` or the group `system:nodes`, by roles and bindings. Watches outlive the connection, as
 //! in KubeEdge, whose nodes do not ask again.
 //!
