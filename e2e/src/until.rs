@@ -8,8 +8,9 @@ use std::{
 
 use anyhow::bail;
 
-/// How long one condition may take to come true: many times what it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one condition may take to come true: many times what it takes on a loaded machine, and longer than what kubectl
+/// itself is told to wait, so that its own words are heard. Back-offs grow with the time that was lost before.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Short beside the milliseconds that a process needs to start, long enough not to load the machine.
 const INTERVAL: Duration = Duration::from_millis(10);

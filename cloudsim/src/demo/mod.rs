@@ -20,7 +20,7 @@ use kube::{
 use crate::fleet::HollowNode;
 
 /// Each step's limit: many times what it takes on a slow laptop.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to walk through.
 pub(crate) struct Steps<'a> {
