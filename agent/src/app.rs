@@ -184,8 +184,9 @@ impl App {
         let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
         let server = meta_server_config(config, parts.copies)?;
-        let (meta, meta_task, meta_server) =
+        let (meta, ends) =
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound, server });
+        let metamanager::Ends { task: meta_task, server: meta_server, .. } = ends;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
         if config.edged.enable {

@@ -7,6 +7,7 @@ pub mod app;
 pub mod cli;
 pub mod config;
 mod database;
+pub mod devicetwin;
 pub mod edged;
 pub mod edgehub;
 pub mod metamanager;
