@@ -16,6 +16,7 @@ use kubeapi::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    admission,
     controllers::{
         binder, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager,
         namespaces, node_lifecycle, sync::SyncRecords,
@@ -163,7 +164,8 @@ impl Cloud {
         let accounts = Arc::new(ServiceAccountTokens::default());
         let registry = Registry::builtin().with_crds(&crds::all());
         let api = Api::builder(Arc::clone(&store)).registry(registry);
-        let api = api.token_issuer(accounts.clone()).rbac(options.rbac).build();
+        let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
+        let api = api.rbac(options.rbac).build();
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);

@@ -8,10 +8,12 @@
 //! | `device`, `rules`, `merge`, `core` | decisions, pure |
 //! | `kept` | the devices in the store |
 //! | `task` | the one owner: takes what has come, commits it, then answers |
+//! | `dmi` | mappers over gRPC |
 //! | `handle` | the doors for other rooms |
 //!
 //! Source: KubeEdge's DeviceTwin.
 
+pub mod dmi;
 mod handle;
 
 pub use self::handle::{Catalogue, DeviceTwin, Devices, Listed, Reading, Refused, Unavailable};

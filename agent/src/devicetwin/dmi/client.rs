@@ -35,7 +35,9 @@ pub(super) enum Failure {
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         match status.code() {
-            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Self::Away(status.message().into()),
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => {
+                Self::Away(status.message().into())
+            }
             // a call that broke off in its middle
             Code::Unknown if std::error::Error::source(&status).is_some() => {
                 Self::Away(status.message().into())

@@ -136,10 +136,7 @@ fn push_method(push: &PushMethod) -> dmi::PushMethod {
             qos: mqtt.qos.unwrap_or_default(),
             retained: mqtt.retained.unwrap_or_default(),
         }),
-        otel: push
-            .otel
-            .as_ref()
-            .map(|otel| dmi::PushMethodOtel { endpoint_url: text(&otel.endpoint_url) }),
+        otel: push.otel.as_ref().map(|otel| dmi::PushMethodOtel { endpoint_url: text(&otel.endpoint_url) }),
         db_method: push.db_method.as_ref().map(super::database::method),
         anomaly_detection: (!push.anomaly_detection.is_empty())
             .then(|| dmi::AnomalyDetection::from_json(&push.anomaly_detection)),

@@ -37,7 +37,8 @@ impl Gatherer {
         for (id, listed) in &catalogue.devices {
             let Some((model, revision)) = self.model_of(catalogue, id, listed) else { continue };
             let stamp = (Arc::clone(&listed.uid), listed.revision, revision);
-            let known = self.seen.get(id).filter(|(seen, _)| *seen == stamp).map(|(_, digest)| digest.clone());
+            let known =
+                self.seen.get(id).filter(|(seen, _)| *seen == stamp).map(|(_, digest)| digest.clone());
             let digest = match known {
                 Some(digest) => Some(digest),
                 None => self.digest(id, &model, revision, stamp).await,
@@ -65,7 +66,13 @@ impl Gatherer {
         found.map(|(model, revision)| (model.clone(), *revision))
     }
 
-    async fn digest(&mut self, id: &DeviceId, model: &DeviceId, revision: u64, stamp: Stamp) -> Option<Digest> {
+    async fn digest(
+        &mut self,
+        id: &DeviceId,
+        model: &DeviceId,
+        revision: u64,
+        stamp: Stamp,
+    ) -> Option<Digest> {
         let (device, of_device) = match self.device(id).await {
             Ok(found) => found?,
             Err(error) => {

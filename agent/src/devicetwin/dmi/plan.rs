@@ -39,11 +39,12 @@ pub(super) struct Known {
 impl Known {
     /// Notes that a step towards `wanted` was carried out.
     pub(super) fn carried_out(&mut self, step: &Step, wanted: &Known) {
-        let put = |told: &mut BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>, id: &DeviceId| {
-            if let Some(digest) = wanted.get(id) {
-                told.insert(id.clone(), digest.clone());
-            }
-        };
+        let put =
+            |told: &mut BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>, id: &DeviceId| {
+                if let Some(digest) = wanted.get(id) {
+                    told.insert(id.clone(), digest.clone());
+                }
+            };
         match step {
             Step::CreateModel(id) | Step::UpdateModel(id) => put(&mut self.models, &wanted.models, id),
             Step::Register(id) | Step::Update(id) => put(&mut self.devices, &wanted.devices, id),
@@ -176,7 +177,10 @@ mod tests {
         let all = known(&[("ns/d", "1"), ("ns/e", "1")], &[("ns/m", "1")]);
         let nothing = Known::default();
         let come = steps(&nothing, &all);
-        assert_eq!(come, [Step::CreateModel(id("ns/m")), Step::Register(id("ns/d")), Step::Register(id("ns/e"))]);
+        assert_eq!(
+            come,
+            [Step::CreateModel(id("ns/m")), Step::Register(id("ns/d")), Step::Register(id("ns/e"))]
+        );
         let go = steps(&all, &nothing);
         assert_eq!(go, [Step::Remove(id("ns/d")), Step::Remove(id("ns/e")), Step::RemoveModel(id("ns/m"))]);
         assert!(steps(&all, &all).is_empty());
@@ -219,7 +223,8 @@ mod tests {
             (id(name), dmi::Device { name: name.into(), spec: Some(spec), ..dmi::Device::default() })
         };
         let devices: Vec<_> = (0..100).map(|number| device(&format!("ns/{number}"))).collect();
-        let models = [(id("ns/m"), dmi::DeviceModel { name: "m".into(), ..dmi::DeviceModel::default() })].into();
+        let models =
+            [(id("ns/m"), dmi::DeviceModel { name: "m".into(), ..dmi::DeviceModel::default() })].into();
         let (all, told) = fitting(devices.clone(), &models, 1 << 20);
         assert_eq!((all.device_list.len(), all.model_list.len(), told.devices.len()), (100, 1, 100));
         let (some, told) = fitting(devices.clone(), &models, 500);

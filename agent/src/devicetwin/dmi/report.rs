@@ -22,7 +22,9 @@ pub(super) fn device(namespace: &str, name: &str) -> Result<DeviceId, Status> {
 pub(super) fn readings(report: Option<dmi::DeviceStatus>) -> Result<Vec<Reading>, Status> {
     let twins = report.map(|report| report.twins).unwrap_or_default();
     if twins.is_empty() {
-        return Err(Status::invalid_argument("the report has no twins; put at least one into reportedDevice"));
+        return Err(Status::invalid_argument(
+            "the report has no twins; put at least one into reportedDevice",
+        ));
     }
     if twins.len() > MOST_TWINS {
         let count = twins.len();
@@ -97,7 +99,11 @@ mod tests {
         };
         assert!(readings(Some(many)).unwrap_err().message().contains("send several"));
         for (namespace, name) in [("ns", ""), ("", ""), ("a/b", "c"), ("ns", "d+")] {
-            assert_eq!(device(namespace, name).unwrap_err().code(), Code::InvalidArgument, "{namespace} {name}");
+            assert_eq!(
+                device(namespace, name).unwrap_err().code(),
+                Code::InvalidArgument,
+                "{namespace} {name}"
+            );
         }
         assert_eq!(device("ns", "d").unwrap().as_str(), "ns/d");
     }

@@ -50,7 +50,10 @@ fn a_device_has_what_it_says_and_else_what_its_model_says() {
     let expected = json!({"ip": "192.0.2.9", "parity": "odd", "timeout": 5});
     assert_eq!(settings(protocol.config_data.as_ref()), expected);
     let temperature = &spec.properties[0];
-    assert_eq!((temperature.collect_cycle, temperature.report_cycle, temperature.report_to_cloud), (1000, 2000, true));
+    assert_eq!(
+        (temperature.collect_cycle, temperature.report_cycle, temperature.report_to_cloud),
+        (1000, 2000, true)
+    );
     let visitor = temperature.visitors.as_ref().unwrap();
     assert_eq!(visitor.protocol_name, "modbus");
     let expected = json!({"register": "HoldingRegister", "offset": 2, "scale": 0.1});
