@@ -12,6 +12,8 @@ pub use generated::*;
 /// Encoding and decoding of the messages, for whoever compares or measures them.
 pub use prost::Message;
 
+pub use self::value::ValueError;
+
 // The generator documents only what the .proto documents, and has its own style.
 #[allow(
     missing_docs,
