@@ -28,11 +28,18 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use kubeapi::store::{Store, StoreError};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::warn;
 use wire::{dmi, topic::DeviceId};
 
 use self::{client::Client, courier::Courier, registry::Registry, server::Manager, socket::Socket};
@@ -40,6 +47,8 @@ use super::DeviceTwin;
 
 /// The name of the socket in its directory.
 const SOCKET: &str = "dmi.sock";
+/// After the socket could not be bound.
+const BIND_AGAIN: Duration = Duration::from_secs(30);
 
 /// What the interface needs.
 #[derive(Debug)]
@@ -52,20 +61,9 @@ pub struct Config {
     pub twin: DeviceTwin,
 }
 
-/// Why mappers cannot be served.
+/// Why mappers are served no longer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The socket is another's, or its directory may not be written.
-    #[error(
-        "mappers cannot be served on {path}; stop whoever listens there, or set modules.deviceTwin.dmiSockPath to a directory \
-         that the agent may write to"
-    )]
-    Bind {
-        /// The socket.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
     /// The registry cannot be read.
     #[error("the mappers that were registered cannot be read")]
     Store(#[from] StoreError),
@@ -119,26 +117,52 @@ impl Dmi {
 pub struct Task {
     registry: Registry,
     twin: DeviceTwin,
-    socket: Socket,
+    path: PathBuf,
+    /// `None`: it could not be bound yet.
+    socket: Option<Socket>,
 }
 
-/// Binds the socket. Mappers are served from [`Task::run`] on.
-pub fn new(config: Config) -> Result<(Dmi, Task), Error> {
+/// Binds the socket; mappers are served from [`Task::run`] on. Where the socket cannot be bound, the task tries again: a node
+/// runs its pods all the same.
+pub fn new(config: Config) -> (Dmi, Task) {
     let Config { directory, store, twin } = config;
     let path = directory.join(SOCKET);
-    let socket = Socket::bind(&path).map_err(|source| Error::Bind { path, source })?;
+    let socket = bind(&path);
     let registry = Registry::new(store);
-    Ok((Dmi { registry: registry.clone() }, Task { registry, twin, socket }))
+    (Dmi { registry: registry.clone() }, Task { registry, twin, path, socket })
+}
+
+fn bind(path: &Path) -> Option<Socket> {
+    let failed = |error: &io::Error| {
+        warn!(
+            path = %path.display(),
+            %error,
+            "mappers cannot be served; stop whoever listens there, or set modules.deviceTwin.dmiSockPath to a directory that \
+             the agent may write to"
+        );
+    };
+    Socket::bind(path).inspect_err(failed).ok()
 }
 
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { registry, twin, socket } = self;
+        let Self { registry, twin, path, mut socket } = self;
         registry.load().await?;
         let manager = Manager { twin: twin.clone(), registry: registry.clone() };
         let _couriers = AbortOnDropHandle::new(tokio::spawn(couriers(registry, twin)));
-        Ok(socket.serve(manager, shutdown).await?)
+        let bound = async {
+            loop {
+                match socket.take().or_else(|| bind(&path)) {
+                    Some(socket) => return socket,
+                    None => sleep(BIND_AGAIN).await,
+                }
+            }
+        };
+        match shutdown.run_until_cancelled(bound).await {
+            Some(socket) => Ok(socket.serve(manager, shutdown.clone()).await?),
+            None => Ok(()),
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 
 mod rig;
 
+use std::io::ErrorKind;
+
 use tonic::Code;
 use wire::dmi::{MapperInfo, MapperRegisterRequest, ReportDeviceStatesRequest, ReportDeviceStatusRequest};
 
 use self::rig::{Answer, Rig, id, report};
+use super::socket::Socket;
 
 #[tokio::test]
 async fn a_device_before_its_mapper_is_in_the_answer() {
@@ -156,7 +159,11 @@ async fn reports_reach_device_twin_and_refusals_the_mapper() {
 #[tokio::test]
 async fn a_socket_that_somebody_serves_is_left_alone() {
     let rig = Rig::new();
-    let again = rig.bind().unwrap_err().to_string();
-    assert!(again.contains("dmi.sock") && again.contains("dmiSockPath"), "{again}");
+    let again = Socket::bind(&rig.directory().join("dmi.sock")).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    let file = rig.directory().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    assert_eq!(Socket::bind(&file).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     assert_eq!(rig.dmi().mappers(), []);
 }

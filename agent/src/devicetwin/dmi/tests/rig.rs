@@ -42,7 +42,7 @@ use wire::{
 use crate::{
     devicetwin::{
         Catalogue, DeviceTwin, Listed, Refused,
-        dmi::{Config, Dmi, Error, Task},
+        dmi::{Config, Dmi, Error},
         handle::Command,
     },
     metamanager::{DeviceObject, DeviceObjects},
@@ -101,13 +101,14 @@ impl Rig {
         rig
     }
 
-    pub(super) fn bind(&self) -> Result<(Dmi, Task), Error> {
-        let directory = self.directory.path().to_owned();
-        super::super::new(Config { directory, store: self.store.clone(), twin: self.twin.clone() })
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub(super) fn start(&mut self) {
-        let (dmi, task) = self.bind().unwrap();
+        let directory = self.directory.path().to_owned();
+        let config = Config { directory, store: self.store.clone(), twin: self.twin.clone() };
+        let (dmi, task) = super::super::new(config);
         let shutdown = CancellationToken::new();
         let running = tokio::spawn(task.run(shutdown.clone()));
         self.running = Some((dmi, shutdown, running));
