@@ -22,6 +22,7 @@ mod exits;
 mod images;
 mod kills;
 mod links;
+mod mappers;
 mod metaserver;
 mod metaserver_kubectl;
 mod metaserver_refused;
