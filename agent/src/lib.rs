@@ -10,6 +10,7 @@ mod database;
 pub mod devicetwin;
 pub mod edged;
 pub mod edgehub;
+pub mod eventbus;
 pub mod metamanager;
 mod program;
 mod rt;

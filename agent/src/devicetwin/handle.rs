@@ -12,6 +12,7 @@ use wire::{
     twin::{self, INTERNAL, Member, Twins},
 };
 
+use super::counts::Counts;
 use crate::metamanager::{DeviceObject, DeviceObjects};
 
 /// Why a request about a device was not carried out.
@@ -62,20 +63,28 @@ pub struct Catalogue {
     pub models: BTreeMap<DeviceId, u64>,
 }
 
-/// The newest [`Catalogue`]; compare it with what was last seen, nothing else tells what has changed.
+/// The newest [`Catalogue`]; compare it with what was last seen, nothing else tells what has changed. There is none before
+/// what is stored has been read.
 #[derive(Clone, Debug)]
-pub struct Devices(pub(super) watch::Receiver<Arc<Catalogue>>);
+pub struct Devices(pub(super) watch::Receiver<Option<Arc<Catalogue>>>);
 
 impl Devices {
-    /// As it is now.
-    pub fn now(&self) -> Arc<Catalogue> {
+    /// As it is now; `None`: it has not been read yet.
+    pub fn now(&self) -> Option<Arc<Catalogue>> {
         self.0.borrow().clone()
     }
 
-    /// The next one that was not returned yet, the first at once; `None` when the room has ended. Cancel-safe.
+    /// The next one that was not returned yet, the first as soon as there is one; `None` when the room has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Arc<Catalogue>> {
-        self.0.changed().await.ok()?;
-        Some(self.0.borrow_and_update().clone())
+        loop {
+            if self.0.has_changed().ok()?
+                && let Some(catalogue) = self.0.borrow_and_update().clone()
+            {
+                return Some(catalogue);
+            }
+            self.0.changed().await.ok()?;
+            self.0.mark_changed();
+        }
     }
 }
 
@@ -116,7 +125,8 @@ pub struct Reading {
 #[derive(Clone, Debug)]
 pub struct DeviceTwin {
     pub(super) commands: mpsc::Sender<Command>,
-    pub(super) catalogue: watch::Receiver<Arc<Catalogue>>,
+    pub(super) catalogue: watch::Receiver<Option<Arc<Catalogue>>>,
+    pub(super) counts: Arc<Counts>,
     pub(super) objects: DeviceObjects,
 }
 
@@ -126,6 +136,11 @@ impl DeviceTwin {
         let mut catalogue = self.catalogue.clone();
         catalogue.mark_changed();
         Devices(catalogue)
+    }
+
+    /// How requests ended.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// A device's object, its desired values replaced by those that count now: one may have been set at the edge since.

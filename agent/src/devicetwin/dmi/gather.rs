@@ -111,8 +111,9 @@ pub(super) async fn all(
     protocol: &str,
 ) -> (Vec<(DeviceId, dmi::Device)>, BTreeMap<DeviceId, dmi::DeviceModel>) {
     let gatherer = Gatherer::new(twin.clone(), protocol);
-    let catalogue = twin.devices().now();
     let (mut devices, mut models) = (Vec::new(), BTreeMap::new());
+    // the first as soon as what is stored has been read
+    let Some(catalogue) = twin.devices().next().await else { return (devices, models) };
     for (id, listed) in &catalogue.devices {
         let Some((model_id, _)) = gatherer.model_of(&catalogue, id, listed) else { continue };
         // what cannot be read is told when it can

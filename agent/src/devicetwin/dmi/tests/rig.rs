@@ -79,7 +79,7 @@ pub(super) struct Rig {
     directory: TempDir,
     store: Arc<MemoryStore>,
     objects: DeviceObjects,
-    catalogue: watch::Sender<Arc<Catalogue>>,
+    catalogue: watch::Sender<Option<Arc<Catalogue>>>,
     twin: DeviceTwin,
     reports: tokio::sync::Mutex<mpsc::Receiver<String>>,
     running: Option<(Dmi, CancellationToken, JoinHandle<Result<(), Error>>)>,
@@ -89,11 +89,16 @@ impl Rig {
     pub(super) fn new() -> Self {
         let store = MemoryStore::new();
         let objects = DeviceObjects::of(store.clone());
-        let catalogue = watch::Sender::new(Arc::new(Catalogue::default()));
+        let catalogue = watch::Sender::new(Some(Arc::new(Catalogue::default())));
         let (commands, received) = mpsc::channel(8);
         let (told, reports) = mpsc::channel(64);
         tokio::spawn(answer(received, told));
-        let twin = DeviceTwin { commands, catalogue: catalogue.subscribe(), objects: objects.clone() };
+        let twin = DeviceTwin {
+            commands,
+            catalogue: catalogue.subscribe(),
+            counts: Arc::default(),
+            objects: objects.clone(),
+        };
         let directory = tempfile::tempdir().unwrap();
         let reports = tokio::sync::Mutex::new(reports);
         let mut rig = Self { directory, store, objects, catalogue, twin, reports, running: None };
@@ -124,6 +129,10 @@ impl Rig {
         &self.running.as_ref().unwrap().0
     }
 
+    fn change(&self, change: impl FnOnce(&mut Catalogue)) {
+        self.catalogue.send_modify(|all| change(Arc::make_mut(all.get_or_insert_default())));
+    }
+
     pub(super) async fn put_device(&self, name: &str, revision: u64, desired: &str) {
         let device = json!({
             "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device",
@@ -134,12 +143,12 @@ impl Rig {
         self.objects.put(DeviceObject::Device, &id(name), Some(device)).await;
         let listed =
             Listed { revision, uid: name.into(), protocol: Some("modbus".into()), model: Some(id("m")) };
-        self.catalogue.send_modify(|all| drop(Arc::make_mut(all).devices.insert(id(name), listed)));
+        self.change(|all| drop(all.devices.insert(id(name), listed)));
     }
 
     pub(super) async fn remove_device(&self, name: &str) {
         self.objects.put(DeviceObject::Device, &id(name), None).await;
-        self.catalogue.send_modify(|all| drop(Arc::make_mut(all).devices.remove(&id(name))));
+        self.change(|all| drop(all.devices.remove(&id(name))));
     }
 
     pub(super) async fn put_model(&self, revision: u64) {
@@ -149,8 +158,8 @@ impl Rig {
             "spec": {"protocol": "modbus", "properties": [{"name": "t", "unit": revision.to_string()}]},
         });
         self.objects.put(DeviceObject::Model, &id("m"), Some(model)).await;
-        self.catalogue.send_modify(|all| {
-            Arc::make_mut(all).models.insert(id("m"), revision);
+        self.change(|all| {
+            all.models.insert(id("m"), revision);
         });
     }
 
