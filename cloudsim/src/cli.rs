@@ -77,7 +77,7 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
-    /// Show the whole loop: a cloud, a node, a pod that runs, each step with its time
+    /// Show the whole loop: a cloud, a node, a pod that runs, a device that follows, each step with its time
     Demo {
         /// End when everything was seen: exit code 0, or 1 with the reason
         #[arg(long)]

@@ -1,5 +1,7 @@
 //! The modules around the pods. What is switched off is not checked.
 
+use std::path::Path;
+
 use super::values::{Values, optional, secret};
 use crate::config::{
     file,

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, pin::pin};
 use crds::devices::{Device, DeviceModel};
 use futures::StreamExt;
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
@@ -39,23 +40,23 @@ impl Devices {
 
     async fn devices(&self, listed_once: &watch::Sender<bool>) {
         let mut listed = BTreeSet::new();
-        let events = watcher::watcher(Api::<Device>::all(self.client.clone()), watcher::Config::default());
+        let events = watcher::watcher(self.all::<Device>(), watcher::Config::default());
         let mut events = pin!(events.default_backoff());
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
-                Ok(Event::InitApply(device)) => {
-                    listed.insert(key(&device));
-                    self.applied(&device).await;
+                Ok(Event::InitApply(object)) => {
+                    listed.insert(key(&object));
+                    self.applied(object).await;
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain(&listed);
                     gone.into_iter().for_each(|(node, path)| self.mailboxes.poke(&node, path));
                     listed_once.send_replace(true);
                 }
-                Ok(Event::Apply(device)) => self.applied(&device).await,
-                Ok(Event::Delete(device)) => {
-                    let key = key(&device);
+                Ok(Event::Apply(object)) => self.applied(object).await,
+                Ok(Event::Delete(object)) => {
+                    let key = key(&object);
                     if let Some(node) = self.index.write().removed(&key) {
                         self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
                     }
@@ -65,20 +66,30 @@ impl Devices {
         }
     }
 
-    async fn applied(&self, device: &Device) {
-        let nodes = self.index.write().applied(device);
-        let key = key(device);
+    /// Objects as they come: one that is none of its kind must not end the watch of all others.
+    fn all<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()))
+    }
+
+    async fn applied(&self, object: DynamicObject) {
+        let key = key(&object);
+        let device: Device = match object.try_parse() {
+            Ok(device) => device,
+            Err(error) => {
+                return warn!(device = ?key, %error, "a device cannot be read; apply it anew");
+            }
+        };
+        let nodes = self.index.write().applied(&device);
         for node in nodes {
             self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
         }
         if device.metadata.deletion_timestamp.is_none() {
-            self.ensure_status(device).await;
+            self.ensure_status(&device).await;
         }
     }
 
     async fn models(&self, listed_once: &watch::Sender<bool>) {
-        let events =
-            watcher::watcher(Api::<DeviceModel>::all(self.client.clone()), watcher::Config::default());
+        let events = watcher::watcher(self.all::<DeviceModel>(), watcher::Config::default());
         let mut events = pin!(events.default_backoff());
         while let Some(event) = events.next().await {
             match event {
@@ -93,7 +104,7 @@ impl Devices {
     }
 
     /// Every node with a device of the model looks at the model, and at the devices that waited for it.
-    fn model_touched(&self, model: &DeviceModel) {
+    fn model_touched(&self, model: &DynamicObject) {
         let (namespace, name) = (model.namespace().unwrap_or_default(), model.name_any());
         for (node, device) in self.index.read().of_model(&namespace, &name) {
             self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::DeviceModel, &namespace, &name));
