@@ -3,6 +3,9 @@
 //! ```text
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ edged ─▶ CRI
 //! cloud ◀─ edgehub ◀─ metamanager ◀─ edged ◀─┘
+//!
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ devicetwin ─▶ eventbus, dmi ─▶ mappers
+//! cloud ◀─ edgehub ◀──────────────── devicetwin ◀─ eventbus, dmi ◀─┘
 //! ```
 //!
 //! | channel | between | bound | full | closed |
@@ -11,6 +14,11 @@
 //! | lanes | all → edgehub | 64 messages each | senders wait; events are dropped | senders are told that the cloud is not connected |
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
 //! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
+//! | cloud messages | metamanager → devicetwin, eventbus | 64 each | metamanager waits, and so the cloud | the room is switched off: dropped |
+//! | commands | all → devicetwin | 256 | whoever asks waits | askers are told that the agent ends |
+//! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | nobody looks after devices: dropped |
+//! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is there, else they are dropped and counted | – |
+//! | uploads | eventbus → edgehub | 512 | dropped, and said to be | – |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
 use std::{
@@ -31,16 +39,22 @@ use tracing::warn;
 
 use crate::{
     config::{Config, Host},
+    devicetwin::DeviceTwin,
     edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
+    eventbus::{self, Bus},
     metamanager::{self, Guard, Listening, MetaManager, MetaServer, MetaServerConfig, TokenRules},
     rt::{Ended, Supervisor},
 };
+
+mod devices;
 
 /// The file of the store, beside EdgeCore's own database, whose form is another.
 const DATABASE: &str = "outrigger.db";
 /// The file of MetaServer's copies, which can be lost.
 const COPIES: &str = "metaserver.db";
+/// The file of the internal MQTT broker's sessions and retained messages.
+const BROKER_DATABASE: &str = "mqtt.db";
 
 /// The feature gate that has MetaServer ask who calls.
 const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
@@ -87,6 +101,9 @@ pub enum Error {
     /// EdgeD cannot be built.
     #[error("pods cannot be run")]
     Edged(#[from] edged::Error),
+    /// MQTT cannot be spoken.
+    #[error(transparent)]
+    EventBus(#[from] eventbus::Error),
     /// A part ended on its own.
     #[error("the agent cannot go on")]
     Ended(#[from] Ended),
@@ -173,6 +190,8 @@ pub struct App {
     link: watch::Receiver<Link>,
     meta_server: Option<Listening>,
     traffic: Traffic,
+    devices: Option<DeviceTwin>,
+    bus: Bus,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -184,8 +203,11 @@ impl App {
         let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
         let server = meta_server_config(config, parts.copies)?;
-        let (meta, meta_task, meta_server) =
+        let (store, to_cloud) = (parts.store.clone(), hub.clone());
+        let (meta, ends) =
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound, server });
+        let metamanager::Ends { task: meta_task, server: meta_server, device_messages, topic_messages } =
+            ends;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
@@ -194,6 +216,14 @@ impl App {
             let stop = shutdown.clone();
             supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
         }
+        let ground = devices::Ground {
+            store,
+            objects: meta.devices(),
+            hub: to_cloud,
+            device_messages,
+            topic_messages,
+        };
+        let (devices, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
         let stop = shutdown.clone();
         supervisor.spawn("metamanager", async move {
             meta_task.run(stop).await;
@@ -205,7 +235,7 @@ impl App {
         }
         let stop = shutdown.clone();
         supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
-        Ok(Self { link, traffic, meta_server: listening, supervisor, shutdown })
+        Ok(Self { link, traffic, meta_server: listening, devices, bus, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
@@ -221,6 +251,16 @@ impl App {
     /// What goes to the cloud and comes from it.
     pub fn traffic(&self) -> Traffic {
         self.traffic.clone()
+    }
+
+    /// The devices of this node; `None` where DeviceTwin is switched off.
+    pub fn devices(&self) -> Option<DeviceTwin> {
+        self.devices.clone()
+    }
+
+    /// The way to the brokers of MQTT.
+    pub fn bus(&self) -> Bus {
+        self.bus.clone()
     }
 
     /// Runs until shutdown, or until a part gives up.

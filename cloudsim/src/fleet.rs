@@ -31,6 +31,8 @@ pub struct Options {
     pub signals: Option<Arc<dyn Signals>>,
     /// Where a node's MetaServer listens, port 0 for any. `None`: it has none.
     pub meta_server: Option<SocketAddr>,
+    /// Settings of `modules.eventBus` laid over those that a hollow node has, which speaks no MQTT; null for none.
+    pub event_bus: serde_json::Value,
 }
 
 impl Options {
@@ -46,6 +48,7 @@ impl Options {
             edged: serde_json::Value::Null,
             signals: None,
             meta_server: None,
+            event_bus: serde_json::Value::Null,
         }
     }
 }

@@ -1,13 +1,15 @@
 //! The KubeEdge protocol between an edge node and its cloud, pure: no IO, no clock, no async runtime.
 //!
 //! A [`Message`] is an envelope; [`Down`] and [`Up`] are the two vocabularies in it, and a message that is in neither is a value
-//! too, so nothing is lost; [`json`] is the WebSocket codec, `frame` that of QUIC; [`lane`] tells what is acknowledged; [`enroll`] is how a node gets
-//! its certificate. Strings die at this border: inside the programs there is an exhaustive `match`.
+//! too, so nothing is lost; [`json`] is the WebSocket codec, `frame` that of QUIC; [`lane`] tells what is acknowledged; [`topic`] and
+//! [`twin`] are what devices say over MQTT and to the cloud; [`enroll`] is how a node gets its certificate. Strings die at this border: inside the programs there is an exhaustive `match`.
 
 mod answer;
 pub mod application;
 #[cfg(feature = "cri")]
 pub mod cri;
+#[cfg(feature = "dmi")]
+pub mod dmi;
 mod down;
 pub mod enroll;
 mod envelope;
@@ -17,6 +19,8 @@ pub mod json;
 pub mod lane;
 mod path;
 mod route;
+pub mod topic;
+pub mod twin;
 mod up;
 
 pub use answer::{Answer, Change, ObjectResp};

@@ -25,6 +25,7 @@ use std::{path::PathBuf, time::Duration};
 
 use tokio::sync::{mpsc, watch};
 
+pub(crate) use self::session::now_ms;
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::EnrollError,

@@ -8,6 +8,7 @@
 
 mod answer;
 mod desired;
+mod devices;
 pub(crate) mod mirror;
 mod record;
 mod remote;
@@ -25,8 +26,9 @@ use kubeapi::{
     store::{Resource, Store},
 };
 
-use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
+use self::{desired::Desired, devices::Others, remote::Remote, report::Reporter, whole::Judge};
 pub use self::{
+    devices::{CloudMessages, DeviceObject, DeviceObjects},
     server::{
         Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
     },
@@ -56,6 +58,7 @@ pub struct Config {
 pub struct MetaManager {
     client: Client,
     pods_whole: PodsWhole,
+    devices: DeviceObjects,
 }
 
 impl MetaManager {
@@ -69,10 +72,28 @@ impl MetaManager {
     pub fn pods_whole(&self) -> PodsWhole {
         self.pods_whole.clone()
     }
+
+    /// The objects of devices and their models.
+    pub fn devices(&self) -> DeviceObjects {
+        self.devices.clone()
+    }
+}
+
+/// What the room is made of, to be run or handed on.
+#[derive(Debug)]
+pub struct Ends {
+    /// Reads the cloud's messages and reports.
+    pub task: Task,
+    /// Serves the Kubernetes API, where that is wanted.
+    pub server: Option<MetaServer>,
+    /// What the cloud says of devices beside their objects.
+    pub device_messages: CloudMessages,
+    /// What the cloud says of topics of MQTT.
+    pub topic_messages: CloudMessages,
 }
 
 /// Builds the room.
-pub fn new(config: Config) -> (MetaManager, Task, Option<MetaServer>) {
+pub fn new(config: Config) -> (MetaManager, Ends) {
     let Config { node_name, store, hub, inbound, server } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
@@ -83,8 +104,10 @@ pub fn new(config: Config) -> (MetaManager, Task, Option<MetaServer>) {
     let (server, told) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
-    let task = Task::new(inbound, hub, desired, (reporter, judge), (told, service));
-    (MetaManager { client, pods_whole }, task, server)
+    let devices = DeviceObjects::new(desired.clone());
+    let (others, device_messages, topic_messages) = Others::new();
+    let task = Task::new(inbound, hub, desired, (reporter, judge), (told, others, service));
+    (MetaManager { client, pods_whole, devices }, Ends { task, server, device_messages, topic_messages })
 }
 
 /// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.

@@ -7,6 +7,7 @@ use wire::{Answer, Down, Downstream, Message, Source, lane::needs_ack};
 
 use super::{
     desired::{Desired, Put, Refused},
+    devices::Others,
     now_ms,
     report::Reporter,
     server::{Told, service_object},
@@ -23,6 +24,8 @@ pub struct Task {
     judge: Judge,
     /// Takes what the dynamic controller says; `None` where nobody has asked it.
     told: Option<Told>,
+    /// Takes what is about devices and topics.
+    others: Others,
     /// The service by which pods find the API.
     service: Option<Value>,
 }
@@ -39,20 +42,20 @@ impl Task {
         hub: EdgeHub,
         desired: Desired,
         (reporter, judge): (Reporter, Judge),
-        (told, service): (Option<Told>, Option<Value>),
+        (told, others, service): (Option<Told>, Others, Option<Value>),
     ) -> Self {
-        Self { inbound, hub, desired, reporter, judge, told, service }
+        Self { inbound, hub, desired, reporter, judge, told, others, service }
     }
 
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { mut inbound, hub, desired, reporter, judge, told, service } = self;
+        let Self { mut inbound, hub, desired, reporter, judge, told, others, service } = self;
         if let Err(error) = desired.set(&service_object::key(), service).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
         }
         let receive = async {
             while let Some(message) = inbound.next().await {
-                receive(&desired, told.as_ref(), &hub, message).await;
+                receive(&desired, (told.as_ref(), &others), &hub, message).await;
             }
         };
         tokio::select! {
@@ -63,9 +66,12 @@ impl Task {
     }
 }
 
-async fn receive(desired: &Desired, told: Option<&Told>, hub: &EdgeHub, message: Message) {
+/// Who takes what this node does not run.
+type Readers<'a> = (Option<&'a Told>, &'a Others);
+
+async fn receive(desired: &Desired, readers: Readers<'_>, hub: &EdgeHub, message: Message) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
-    if store(desired, told, message).await
+    if store(desired, readers, message).await
         && let Some(acknowledgement) = acknowledgement
     {
         // offline by now: the cloud sends the message again, and this one is known then
@@ -74,7 +80,7 @@ async fn receive(desired: &Desired, told: Option<&Told>, hub: &EdgeHub, message:
 }
 
 /// Whether the message is dealt with and may be acknowledged.
-async fn store(desired: &Desired, told: Option<&Told>, message: Message) -> bool {
+async fn store(desired: &Desired, (told, others): Readers<'_>, message: Message) -> bool {
     let down = Down::from(message);
     let put = match down.body {
         // what somebody watches here is not what this node should run
@@ -87,8 +93,11 @@ async fn store(desired: &Desired, told: Option<&Told>, message: Message) -> bool
         Downstream::Answer { path, answer: Answer::Found(object) } => {
             Put::new(wire::Change::Update, &path, object, &down.header)
         }
+        // none of these waits for an acknowledgement
         other => {
-            debug!(message = ?other, "nothing to store");
+            if let Some(other) = others.tell(other).await {
+                debug!(message = ?other, "nothing to store");
+            }
             return true;
         }
     };

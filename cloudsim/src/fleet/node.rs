@@ -205,6 +205,8 @@ pub fn edgecore_yaml(
                 "tlsCertFile": path("node.crt"),
                 "tlsPrivateKeyFile": path("node.key"),
             },
+            "deviceTwin": {"dmiSockPath": directory.to_string_lossy()},
+            "eventBus": {"enable": false},
             "metaManager": {
                 "metaServer": {"enable": options.meta_server.is_some(), "server": meta_server.to_string()},
             },
@@ -234,6 +236,7 @@ pub fn edgecore_yaml(
         },
     });
     lay_over(&mut document["modules"]["edged"], &options.edged);
+    lay_over(&mut document["modules"]["eventBus"], &options.event_bus);
     format!("{document:#}\n")
 }
 

@@ -1,5 +1,7 @@
 //! The modules around the pods. What is switched off is not checked.
 
+use std::path::Path;
+
 use super::values::{Values, optional, secret};
 use crate::config::{
     file,
@@ -39,15 +41,34 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
         return None;
     }
     let at = |key: &str| format!("modules.eventBus.{key}");
+    if !written.mqtt_pub_client_id.is_empty() {
+        // one connection does both
+        values.unused(at("mqttPubClientID"));
+    }
     let tls = written.tls;
+    let (internal_tls, internal) = broker(&at("mqttServerInternal"), &written.mqtt_server_internal, values);
+    let (external_tls, external) = broker(&at("mqttServerExternal"), &written.mqtt_server_external, values);
+    let mode = match values.number::<u8>(&at("mqttMode"), written.mqtt_mode, 0, 2) {
+        0 => MqttMode::Internal,
+        1 => MqttMode::Both,
+        _ => MqttMode::External,
+    };
+    for (key, is_over_tls, is_used) in [
+        ("mqttServerInternal", internal_tls, mode != MqttMode::External),
+        ("mqttServerExternal", external_tls, mode != MqttMode::Internal),
+    ] {
+        if is_over_tls && is_used && !tls.enable {
+            let cure = "set modules.eventBus.eventBusTLS.enable to true, and give its files";
+            values.fault(&at(key), format!("is over TLS, for which there are no certificates; {cure}"));
+        }
+    }
     Some(EventBus {
-        mode: match values.number::<u8>(&at("mqttMode"), written.mqtt_mode, 0, 2) {
-            0 => MqttMode::Internal,
-            1 => MqttMode::Both,
-            _ => MqttMode::External,
-        },
-        internal_server: broker(&at("mqttServerInternal"), written.mqtt_server_internal, values),
-        external_server: broker(&at("mqttServerExternal"), written.mqtt_server_external, values),
+        mode,
+        // an address of this machine: it is listened to
+        internal_server: values
+            .socket(&at("mqttServerInternal"), &internal.replace("localhost:", "127.0.0.1:")),
+        internal_tls,
+        external_server: values.host_port(&at("mqttServerExternal"), external),
         qos: values.number(&at("mqttQOS"), written.mqtt_qos, 0, 2),
         retain: written.mqtt_retain,
         session_queue_size: values.number(
@@ -56,8 +77,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
             1,
             1_000_000,
         ),
-        subscribe_client_id: optional(written.mqtt_sub_client_id),
-        publish_client_id: optional(written.mqtt_pub_client_id),
+        client_id: optional(written.mqtt_sub_client_id),
         username: optional(written.mqtt_username),
         password: secret(written.mqtt_password),
         tls: tls.enable.then(|| TlsFiles {
@@ -68,20 +88,30 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
     })
 }
 
-fn broker(path: &str, url: String, values: &mut Values<'_>) -> String {
-    let known = ["tcp", "ssl", "tls", "mqtt", "mqtts"];
+/// Whether it is over TLS, and where it is.
+fn broker<'a>(path: &str, url: &'a str, values: &mut Values<'_>) -> (bool, &'a str) {
     let (scheme, server) = url.split_once("://").unwrap_or_default();
-    if !known.contains(&scheme) {
-        values.fault(path, format!("is {url:?}, but must be an URL such as tcp://127.0.0.1:1883"));
-    } else {
-        values.host_port(path, server);
-    }
-    url
+    let is_over_tls = match scheme {
+        "tcp" | "mqtt" => false,
+        "ssl" | "tls" | "mqtts" => true,
+        _ => {
+            values.fault(path, format!("is {url:?}, but must be an URL such as tcp://127.0.0.1:1883"));
+            // one fault is enough
+            return (false, "127.0.0.1:1883");
+        }
+    };
+    (is_over_tls, server.trim_end_matches('/'))
 }
 
 pub(super) fn device_twin(written: file::DeviceTwin, values: &mut Values<'_>) -> Option<DeviceTwin> {
-    let path = "modules.deviceTwin.dmiSockPath";
-    written.enable.then(|| DeviceTwin { dmi_socket_dir: values.path(path, written.dmi_sock_path) })
+    if !written.enable {
+        return None;
+    }
+    let path = values.path("modules.deviceTwin.dmiSockPath", written.dmi_sock_path);
+    // older configurations name the socket itself
+    let is_socket = path.extension().is_some_and(|extension| extension == "sock");
+    let directory = path.parent().filter(|_| is_socket).map(Path::to_owned);
+    Some(DeviceTwin { dmi_socket_dir: directory.unwrap_or(path) })
 }
 
 pub(super) fn edge_stream(written: file::EdgeStream, values: &mut Values<'_>) -> Option<EdgeStream> {

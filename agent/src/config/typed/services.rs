@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::{Endpoint, Secret, TlsFiles};
+use super::{Endpoint, HostPort, Secret, TlsFiles};
 
 /// The store's own settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,25 +35,25 @@ pub struct MetaServer {
 pub struct EventBus {
     /// Which brokers there are.
     pub mode: MqttMode,
-    /// URL of the broker inside the agent.
-    pub internal_server: String,
-    /// URL of the broker beside it.
-    pub external_server: String,
+    /// Where the broker inside the agent listens.
+    pub internal_server: SocketAddr,
+    /// Whether it does so over TLS.
+    pub internal_tls: bool,
+    /// The broker beside it.
+    pub external_server: HostPort,
     /// MQTT quality of service, 0 to 2.
     pub qos: u8,
     /// Whether the broker keeps the last message of a topic.
     pub retain: bool,
     /// Messages that wait for a client.
     pub session_queue_size: u32,
-    /// Client identifier for subscriptions; `None`: one is made up, as for the next.
-    pub subscribe_client_id: Option<String>,
-    /// Client identifier for publications.
-    pub publish_client_id: Option<String>,
+    /// Client identifier; `None`: one is made of the node's name.
+    pub client_id: Option<String>,
     /// User name at the broker.
     pub username: Option<String>,
     /// Password at the broker.
     pub password: Option<Secret>,
-    /// TLS with the broker.
+    /// TLS with the broker beside the agent, and that inside where it listens over TLS.
     pub tls: Option<TlsFiles>,
 }
 

@@ -1,0 +1,88 @@
+//! The rooms of devices: MQTT, what is wanted and known of devices, and DMI.
+
+use std::sync::Arc;
+
+use kubeapi::store::Store;
+use tokio_util::sync::CancellationToken;
+
+use super::{BROKER_DATABASE, Error};
+use crate::{
+    config::{self, Config, MqttMode},
+    devicetwin::{self, DeviceTwin, dmi},
+    edgehub::EdgeHub,
+    eventbus::{self, Bus, External, Internal, Requests},
+    metamanager::{CloudMessages, DeviceObjects},
+    rt::Supervisor,
+};
+
+/// What they stand on.
+pub(super) struct Ground {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) objects: DeviceObjects,
+    pub(super) hub: EdgeHub,
+    pub(super) device_messages: CloudMessages,
+    pub(super) topic_messages: CloudMessages,
+}
+
+/// Starts those of them that are switched on.
+pub(super) fn start(
+    config: &Config,
+    ground: Ground,
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
+) -> Result<(Option<DeviceTwin>, Bus), Error> {
+    let Ground { store, objects, hub, device_messages, topic_messages } = ground;
+    let (bus, requests) = match &config.event_bus {
+        None => (Bus::nowhere(), Requests::none()),
+        Some(wanted) => {
+            let (internal, external) = brokers(config, wanted);
+            let (store, hub) = (store.clone(), hub.clone());
+            let (bus, requests, task) =
+                eventbus::new(eventbus::Config { internal, external, store, hub, messages: topic_messages })?;
+            let stop = shutdown.clone();
+            supervisor.spawn("eventbus", async move { Ok(Box::pin(task.run(stop)).await?) });
+            (bus, requests)
+        }
+    };
+    let Some(wanted) = &config.device_twin else { return Ok((None, bus)) };
+    let (devices, task) = devicetwin::new(devicetwin::Config {
+        node_name: config.node.name.clone(),
+        store: store.clone(),
+        objects,
+        messages: device_messages,
+        hub,
+        bus: bus.clone(),
+        requests,
+    });
+    let stop = shutdown.clone();
+    supervisor.spawn("devicetwin", async move {
+        Box::pin(task.run(stop)).await;
+        Ok(())
+    });
+    let directory = wanted.dmi_socket_dir.clone();
+    let (_, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
+    let stop = shutdown.clone();
+    supervisor.spawn("dmi", async move { Ok(Box::pin(mappers.run(stop)).await?) });
+    Ok((Some(devices), bus))
+}
+
+fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Internal>, Option<External>) {
+    let internal = (wanted.mode != MqttMode::External).then(|| Internal {
+        address: wanted.internal_server,
+        tls: wanted.tls.clone().filter(|_| wanted.internal_tls),
+        database: Some(config.database.with_file_name(BROKER_DATABASE)),
+        session_queue: usize::try_from(wanted.session_queue_size).unwrap_or(usize::MAX),
+        qos: wanted.qos,
+        retain: wanted.retain,
+    });
+    let external = (wanted.mode != MqttMode::Internal).then(|| External {
+        server: wanted.external_server.clone(),
+        tls: wanted.tls.clone(),
+        client_id: wanted.client_id.clone().unwrap_or_else(|| format!("edge-agent-{}", config.node.name)),
+        username: wanted.username.clone(),
+        password: wanted.password.clone(),
+        // an answer that may be lost is none
+        qos: wanted.qos.max(1),
+    });
+    (internal, external)
+}

@@ -1,0 +1,230 @@
+//! All devices of the node, and what each message makes of them. Pure: no IO, no clock.
+//!
+//! What happens goes into a [`Turn`]: which devices are to be written, and what is to be said when they are. A turn that could not
+//! be written is taken back.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tracing::warn;
+use wire::{
+    topic::{DeviceId, DeviceTopic, NodeTopic, Topic},
+    twin::{
+        self, BAD_REQUEST, DeviceState, Event, INTERNAL, Member, MembershipList, MembershipUpdate, NOT_FOUND,
+        Refusal, StateResult, TOO_LARGE, TwinDelta, TwinDocument, TwinUpdate, Twins,
+    },
+};
+
+use super::{
+    counts::Count,
+    device::Device,
+    handle::{Catalogue, Command, Reading, Refused},
+    merge::{self, Outcome},
+    rules::{Model, Rules, Spec},
+};
+
+mod answer;
+mod cloud;
+mod requests;
+
+pub(super) use self::{answer::Reply, cloud::Due};
+
+/// The longest request that is read, bytes: a thousand properties, many times over.
+pub(super) const MAX_PAYLOAD: usize = 256 * 1024;
+
+/// A device with what is known of it beside.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    device: Device,
+    /// Of its object.
+    spec: Option<Arc<Spec>>,
+    /// A mapper has asked for it without its namespace.
+    is_bare: bool,
+}
+
+/// All devices.
+#[derive(Debug)]
+pub(super) struct Core {
+    node: String,
+    new_id: fn() -> String,
+    devices: BTreeMap<DeviceId, Known>,
+    /// Devices by their names without namespaces.
+    names: HashMap<String, BTreeSet<DeviceId>>,
+    models: BTreeMap<DeviceId, Model>,
+    /// Devices of which the cloud does not know everything yet.
+    due: BTreeSet<DeviceId>,
+    catalogue: Catalogue,
+    revision: u64,
+}
+
+/// What a turn has brought about.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// The devices that it touched, as they were before.
+    before: BTreeMap<DeviceId, Option<Known>>,
+    /// What is to be published.
+    pub(super) publish: Vec<(Topic, Vec<u8>)>,
+    /// What is to be answered to other rooms.
+    pub(super) replies: Vec<Reply>,
+    /// Requests that failed or were carried out.
+    pub(super) counts: Vec<Count>,
+    /// Whether the catalogue is another.
+    pub(super) catalogue: bool,
+}
+
+impl Turn {
+    /// What is to be written: the devices as they are now, `None` where one is gone.
+    pub(super) fn writes<'a>(
+        &'a self,
+        core: &'a Core,
+    ) -> impl Iterator<Item = (&'a DeviceId, Option<&'a Device>)> {
+        self.before.iter().filter_map(|(id, before)| {
+            let now = core.devices.get(id).map(|known| &known.device);
+            let before = before.as_ref().map(|known| &known.device);
+            (before != now).then_some((id, now))
+        })
+    }
+
+    /// Something to be published; what is not JSON is not there.
+    fn say(&mut self, topic: Topic, body: &impl Serialize) {
+        self.publish.extend(serde_json::to_vec(body).ok().map(|body| (topic, body)));
+    }
+}
+
+impl Core {
+    /// With the devices that were stored.
+    pub(super) fn new(
+        node: &str,
+        devices: impl IntoIterator<Item = (DeviceId, Device)>,
+        new_id: fn() -> String,
+    ) -> Self {
+        let mut core = Self {
+            node: node.to_owned(),
+            new_id,
+            devices: BTreeMap::new(),
+            names: HashMap::new(),
+            models: BTreeMap::new(),
+            due: BTreeSet::new(),
+            catalogue: Catalogue::default(),
+            revision: 0,
+        };
+        for (id, device) in devices {
+            core.put(id, Some(Known { device, ..Known::default() }));
+        }
+        core
+    }
+
+    /// The devices and models whose objects are known.
+    pub(super) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// Takes back what a turn did: it could not be written. Whoever asked is told; nothing is published.
+    pub(super) fn take_back(&mut self, turn: Turn) {
+        for (id, known) in turn.before {
+            self.put(id, known);
+        }
+        let why = Refused::new(INTERNAL, "the change could not be written to disk; send it again");
+        turn.replies.into_iter().for_each(|reply| reply.fail(&why));
+    }
+
+    fn put(&mut self, id: DeviceId, known: Option<Known>) {
+        match known {
+            None => {
+                self.devices.remove(&id);
+                self.due.remove(&id);
+                if let Some(same) = self.names.get_mut(id.name()) {
+                    same.remove(&id);
+                    if same.is_empty() {
+                        self.names.remove(id.name());
+                    }
+                }
+            }
+            Some(known) => {
+                let device = &known.device;
+                let twin = device.twins.values().any(|property| property.expected.due || property.actual.due);
+                if twin || device.state_due != 0 {
+                    self.due.insert(id.clone());
+                }
+                self.names.entry(id.name().to_owned()).or_default().insert(id.clone());
+                self.devices.insert(id, known);
+            }
+        }
+    }
+
+    /// The device that is meant: one without a namespace may be the only one of its name, or that of namespace `default`.
+    fn meant(&self, id: &DeviceId) -> Option<DeviceId> {
+        if self.devices.contains_key(id) {
+            return Some(id.clone());
+        }
+        let same = self.names.get(id.name()).filter(|_| id.namespace().is_none())?;
+        let standard = DeviceId::new("default", id.name()).filter(|standard| same.contains(standard));
+        standard.or_else(|| same.first().filter(|_| same.len() == 1).cloned())
+    }
+
+    /// Changes a device by `change`, which is given what is known of its properties; what it was before is kept in the turn.
+    fn change<T>(
+        &mut self,
+        turn: &mut Turn,
+        id: &DeviceId,
+        change: impl FnOnce(&mut Device, Rules<'_>) -> T,
+    ) -> Option<T> {
+        let known = self.devices.get_mut(id)?;
+        turn.before.entry(id.clone()).or_insert_with(|| Some(known.clone()));
+        let model = known.spec.as_deref().and_then(|spec| spec.model.as_ref());
+        let rules =
+            Rules { spec: known.spec.as_deref(), model: model.and_then(|model| self.models.get(model)) };
+        let changed = change(&mut known.device, rules);
+        let device = &known.device;
+        if device.state_due != 0
+            || device.twins.values().any(|property| property.expected.due || property.actual.due)
+        {
+            self.due.insert(id.clone());
+        }
+        Some(changed)
+    }
+
+    /// Tells mappers what has changed in a device.
+    fn tell(&mut self, turn: &mut Turn, id: &DeviceId, event: &Event, outcome: &Outcome) {
+        let Some(known) = self.devices.get(id) else { return };
+        let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
+        let delta = merge::delta(&known.device);
+        for device in [Some(id.clone()), bare].into_iter().flatten() {
+            let topic = |topic| Topic::Device(device.clone(), topic);
+            if !outcome.document.is_empty() {
+                let document = TwinDocument { event: event.clone(), twin: outcome.document.clone() };
+                turn.say(topic(DeviceTopic::TwinUpdateDocument), &document);
+            }
+            if let Some((twin, delta)) = &delta {
+                let event = Event { event_id: (self.new_id)(), timestamp: event.timestamp };
+                let delta = TwinDelta { event, twin: twin.clone(), delta: delta.clone() };
+                turn.say(topic(DeviceTopic::TwinUpdateDelta), &delta);
+            }
+        }
+        if outcome.desired {
+            self.list(turn, id);
+        }
+    }
+
+    /// Notes in the catalogue that a device, or what is wanted of it, is another now.
+    fn list(&mut self, turn: &mut Turn, id: &DeviceId) {
+        self.revision += 1;
+        let revision = self.revision;
+        if let Some(listed) = self.catalogue.devices.get_mut(id) {
+            listed.revision = revision;
+            turn.catalogue = true;
+        }
+    }
+
+    fn event(&self, event_id: &str, now: i64) -> Event {
+        let event_id = if event_id.is_empty() { (self.new_id)() } else { event_id.to_owned() };
+        Event { event_id, timestamp: now }
+    }
+}
+
+#[cfg(test)]
+mod tests;

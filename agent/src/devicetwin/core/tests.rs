@@ -1,0 +1,346 @@
+//! Messages in, messages out.
+
+use serde_json::json;
+
+use super::*;
+
+const NOW: i64 = 1_795_230_556_314;
+
+fn id(text: &str) -> DeviceId {
+    DeviceId::parse(text).unwrap()
+}
+
+fn core() -> Core {
+    Core::new("edge-1", [], || "uuid".to_owned())
+}
+
+/// What is published by a message on a topic, as text.
+fn said(core: &mut Core, topic: &str, payload: impl ToString) -> Vec<(String, Value)> {
+    let mut turn = Turn::default();
+    core.message(&mut turn, &Topic::parse(topic), payload.to_string().as_bytes(), NOW);
+    published(turn)
+}
+
+fn published(turn: Turn) -> Vec<(String, Value)> {
+    turn.publish
+        .into_iter()
+        .map(|(topic, body)| (topic.to_string(), serde_json::from_slice(&body).unwrap()))
+        .collect()
+}
+
+fn member(core: &mut Core, device: &str) -> Vec<(String, Value)> {
+    let mut turn = Turn::default();
+    core.membership(&mut turn, json!({"event_id": "m", "timestamp": 1, "added_devices": [{"id": device, "name": "d"}], "removed_devices": null}), NOW);
+    published(turn)
+}
+
+fn object(core: &mut Core, name: &str, uid: &str, desired: &str) -> Vec<(String, Value)> {
+    let object = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": uid},
+        "spec": {"deviceModelRef": {"name": "m"}, "protocol": {"protocolName": "modbus"}, "properties": [{"name": "temp", "desired": {"value": desired}}]},
+    });
+    let mut turn = Turn::default();
+    core.object(
+        &mut turn,
+        &id(&format!("default/{name}")),
+        Some(&serde_json::from_value(object).unwrap()),
+        NOW,
+    );
+    published(turn)
+}
+
+fn model(core: &mut Core, maximum: &str) {
+    let model = json!({"metadata": {"name": "m"}, "spec": {"properties": [{"name": "temp", "type": "INT", "maximum": maximum}]}});
+    core.model(&mut Turn::default(), &id("default/m"), Some(&serde_json::from_value(model).unwrap()), NOW);
+}
+
+#[test]
+fn a_twin_from_its_device_to_its_delta() {
+    let mut core = core();
+    let story = [
+        ("membership", member(&mut core, "default/d")),
+        (
+            "update",
+            said(
+                &mut core,
+                "$hw/events/device/default/d/twin/update",
+                r#"{"event_id":"x1","timestamp":1,"twin":{"temp":{"expected":{"value":"20"},"actual":{"value":"12"},"metadata":{"type":"int"}}}}"#,
+            ),
+        ),
+        (
+            "get",
+            said(&mut core, "$hw/events/device/default/d/twin/get", r#"{"event_id":"x2","timestamp":1}"#),
+        ),
+        (
+            "state",
+            said(
+                &mut core,
+                "$hw/events/device/default/d/state/update",
+                r#"{"event_id":"x4","timestamp":1,"state":"Online"}"#,
+            ),
+        ),
+        (
+            "members",
+            said(&mut core, "$hw/events/node/edge-1/membership/get", r#"{"event_id":"x3","timestamp":1}"#),
+        ),
+        (
+            "another node's",
+            said(&mut core, "$hw/events/node/edge-2/membership/get", r#"{"event_id":"x3","timestamp":1}"#),
+        ),
+        ("an answer", said(&mut core, "$hw/events/device/default/d/twin/update/result", "{}")),
+    ];
+    insta::assert_json_snapshot!("story", story);
+}
+
+#[test]
+fn what_is_wrong_is_answered_and_changes_nothing() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let large = format!("{{\"event_id\":\"{}\"}}", "x".repeat(MAX_PAYLOAD));
+    let mut answers = Vec::new();
+    for (topic, payload) in [
+        ("default/d/twin/update", "no json"),
+        ("default/d/twin/update", "[1]"),
+        ("default/d/twin/update", "{\"event_id\":\"x\"}"),
+        ("default/d/twin/update", "{\"event_id\":\"x\",\"twin\":{\"a\":{\"actual\":{\"value\":20}}}}"),
+        ("default/d/twin/update", "{\"event_id\":\"x\",\"twin\":{\"a b\":{}}}"),
+        ("default/nobody/twin/update", "{\"event_id\":\"x\",\"twin\":{}}"),
+        ("default/nodev/twin/get", "{\"event_id\":\"x5\",\"timestamp\":1}"),
+        ("nobody/twin/get", "{\"event_id\":\"x5\"}"),
+        ("default/d/twin/get", ""),
+        ("default/d/state/update", "{\"event_id\":\"x\",\"state\":\"tired\"}"),
+        ("default/nobody/state/update", "{\"event_id\":\"x\",\"state\":\"ok\"}"),
+        ("default/d/twin/update", &large),
+    ] {
+        let mut turn = Turn::default();
+        core.message(
+            &mut turn,
+            &Topic::parse(&format!("$hw/events/device/{topic}")),
+            payload.as_bytes(),
+            NOW,
+        );
+        assert_eq!(turn.writes(&core).count(), 0, "{topic}");
+        assert_eq!(turn.counts.len(), 1);
+        answers.push((turn.counts[0].as_str(), published(turn)));
+    }
+    insta::assert_json_snapshot!("refused", answers);
+}
+
+#[test]
+fn devices_are_known_without_their_namespace() {
+    let mut core = core();
+    member(&mut core, "ns/d");
+    let get = |core: &mut Core| said(core, "$hw/events/device/d/twin/get", "{}").remove(0);
+    let (topic, answer) = get(&mut core);
+    assert_eq!((topic.as_str(), answer.get("code")), ("$hw/events/device/d/twin/get/result", None));
+    member(&mut core, "other/d");
+    assert_eq!(get(&mut core).1["code"], 404, "two are called so");
+    member(&mut core, "default/d");
+    assert_eq!(get(&mut core).1.get("code"), None, "one of them stands out");
+    // whoever asks so is told so
+    object(&mut core, "d", "u", "20");
+    let told: Vec<_> = object(&mut core, "d", "u", "21").into_iter().map(|(topic, _)| topic).collect();
+    assert!(told.contains(&"$hw/events/device/d/twin/update/delta".to_owned()), "{told:?}");
+    assert!(told.contains(&"$hw/events/device/default/d/twin/update/delta".to_owned()), "{told:?}");
+}
+
+#[test]
+fn an_object_makes_a_device_and_says_what_is_wanted() {
+    let mut core = core();
+    model(&mut core, "100");
+    let told = object(&mut core, "d", "u1", "21");
+    let topics: Vec<_> = told.iter().map(|(topic, _)| topic.rsplit_once('/').unwrap().1).collect();
+    assert_eq!(topics, ["updated", "document", "delta"]);
+    assert_eq!(told[2].1["delta"], json!({"temp": "21"}));
+    assert_eq!(told[2].1["twin"]["temp"]["metadata"]["type"], "int", "the type is the model's");
+    assert!(core.next_due(&BTreeSet::new()).is_none(), "the cloud knows its own wish");
+    assert_eq!(object(&mut core, "d", "u1", "21"), [], "nothing is new");
+    let listed = core.catalogue().devices[&id("default/d")].clone();
+    assert_eq!(
+        (&*listed.uid, listed.protocol.as_deref(), listed.model),
+        ("u1", Some("modbus"), Some(id("default/m")))
+    );
+    object(&mut core, "d", "u1", "22");
+    assert!(core.catalogue().devices[&id("default/d")].revision > listed.revision);
+}
+
+#[test]
+fn what_is_not_in_the_model_is_refused() {
+    let mut core = core();
+    model(&mut core, "30");
+    object(&mut core, "d", "u1", "21");
+    let mut update = |twin: &str| {
+        let payload = format!("{{\"event_id\":\"x\",\"twin\":{twin}}}");
+        said(&mut core, "$hw/events/device/default/d/twin/update", payload).remove(0).1
+    };
+    assert_eq!(update(r#"{"temp":{"actual":{"value":"31"}}}"#)["code"], 400);
+    assert_eq!(update(r#"{"temp":{"actual":{"value":"warm"}}}"#)["code"], 400);
+    assert_eq!(
+        update(r#"{"other":{"actual":{"value":"1"}}}"#)["reason"],
+        "other is no property of the device and its model default/m"
+    );
+    assert_eq!(update(r#"{"temp":null}"#)["reason"], "temp is declared by the device and cannot be deleted");
+    assert_eq!(update(r#"{"temp":{"actual":{"value":"30"}}}"#).get("code"), None);
+    // a model that changes changes what is taken
+    model(&mut core, "20");
+    let payload = r#"{"twin":{"temp":{"actual":{"value":"30"}}}}"#;
+    assert_eq!(said(&mut core, "$hw/events/device/default/d/twin/update", payload).remove(0).1["code"], 400);
+}
+
+#[test]
+fn devices_go() {
+    let mut core = core();
+    object(&mut core, "d", "u1", "21");
+    member(&mut core, "default/e");
+    let mut turn = Turn::default();
+    core.object(&mut turn, &id("default/d"), None, NOW);
+    let removed = json!({"event_id": "", "timestamp": 2, "removed_devices": [{"id": "default/e"}, {"id": "default/never"}]});
+    core.membership(&mut turn, removed, NOW);
+    assert_eq!(
+        turn.writes(&core).map(|(id, device)| (id.as_str(), device.is_some())).collect::<Vec<_>>(),
+        [("default/d", false), ("default/e", false)]
+    );
+    let told = published(turn);
+    assert_eq!(
+        told.iter().map(|(_, body)| body["removed_devices"][0]["id"].clone()).collect::<Vec<_>>(),
+        ["default/d", "default/e"]
+    );
+    assert!(core.catalogue().devices.is_empty());
+    assert!(core.names.is_empty() && core.due.is_empty());
+}
+
+#[test]
+fn another_device_under_the_same_name_begins_anew() {
+    let mut core = core();
+    object(&mut core, "d", "u1", "21");
+    said(
+        &mut core,
+        "$hw/events/device/default/d/twin/update",
+        r#"{"twin":{"temp":{"actual":{"value":"9"}}}}"#,
+    );
+    object(&mut core, "d", "u2", "21");
+    let device = core.device(&id("default/d")).unwrap();
+    assert_eq!((device.uid.as_str(), &device.twins["temp"].actual.value), ("u2", &None));
+}
+
+#[test]
+fn the_full_list_takes_away_what_it_does_not_name() {
+    let mut core = core();
+    for device in ["default/a", "default/b"] {
+        member(&mut core, device);
+    }
+    object(&mut core, "c", "u", "1");
+    let mut turn = Turn::default();
+    core.membership_detail(&mut turn, json!("{\"event_id\":\"\",\"timestamp\":1,\"devices\":[{\"id\":\"default/b\"},{\"id\":\"default/new\"}]}"), NOW);
+    assert_eq!(
+        core.devices.keys().map(DeviceId::as_str).collect::<Vec<_>>(),
+        ["default/b", "default/c", "default/new"]
+    );
+    core.membership_detail(&mut turn, json!({"devices": 7}), NOW);
+    assert_eq!(core.devices.len(), 3, "what cannot be read takes nothing away");
+}
+
+#[test]
+fn objects_that_went_while_nobody_looked() {
+    let mut core = core();
+    object(&mut core, "a", "u1", "1");
+    object(&mut core, "b", "u2", "1");
+    member(&mut core, "default/c");
+    core.objects_are(&mut Turn::default(), &BTreeSet::from([id("default/b")]), NOW);
+    assert_eq!(core.devices.keys().map(DeviceId::as_str).collect::<Vec<_>>(), ["default/b", "default/c"]);
+}
+
+#[test]
+fn reports_are_told_until_they_are_confirmed() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let nobody = BTreeSet::new();
+    let d = id("default/d");
+    said(&mut core, "$hw/events/device/default/d/twin/update", r#"{"twin":{"t":{"actual":{"value":"1"}}}}"#);
+    said(&mut core, "$hw/events/device/default/d/state/update", r#"{"state":"online"}"#);
+    assert_eq!(core.next_due(&BTreeSet::from([d.clone()])), None, "it is being told");
+    assert_eq!(core.next_due(&nobody), Some(d.clone()));
+    let first = core.due(&d, NOW).unwrap();
+    // it changes while it is told
+    said(&mut core, "$hw/events/device/default/d/twin/update", r#"{"twin":{"t":{"actual":{"value":"2"}}}}"#);
+    core.confirmed(&mut Turn::default(), &d, &first);
+    let second = core.due(&d, NOW).unwrap();
+    let Due::Twin(update, _) = &second else { panic!("{second:?}") };
+    assert_eq!(
+        update.twin.as_ref().unwrap()["t"].as_ref().unwrap().actual.as_ref().unwrap().value.as_deref(),
+        Some("2")
+    );
+    core.confirmed(&mut Turn::default(), &d, &second);
+    let third = core.due(&d, NOW).unwrap();
+    let expected = json!({"event_id": "uuid", "timestamp": NOW, "device": {"name": "d", "state": "online", "lastOnlineTime": "2026-11-21T03:09:16Z"}});
+    let Due::State(state, _) = &third else { panic!("{third:?}") };
+    assert_eq!(serde_json::to_value(state).unwrap(), expected);
+    // what was stored before the confirmation was is told again after a restart
+    let device = core.device(&d).unwrap().clone();
+    let mut again = Core::new("edge-1", [(d.clone(), device)], || "uuid".to_owned());
+    assert!(again.due(&d, NOW).is_some());
+    core.confirmed(&mut Turn::default(), &d, &third);
+    assert_eq!(core.due(&d, NOW), None);
+    assert_eq!(core.next_due(&nobody), None);
+}
+
+#[test]
+fn a_turn_that_was_not_written_is_taken_back() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let before = core.device(&id("default/d")).unwrap().clone();
+    let mut turn = Turn::default();
+    core.message(
+        &mut turn,
+        &Topic::parse("$hw/events/device/default/d/twin/update"),
+        br#"{"twin":{"t":{"actual":{"value":"1"}}}}"#,
+        NOW,
+    );
+    core.membership(&mut turn, json!({"added_devices": [{"id": "default/new"}]}), NOW);
+    let (done, mut answer) = tokio::sync::oneshot::channel();
+    core.command(&mut turn, Command::State { device: id("default/d"), state: "ok".into(), done }, NOW);
+    core.take_back(turn);
+    assert_eq!(core.device(&id("default/d")), Some(&before));
+    assert_eq!(core.devices.len(), 1);
+    assert_eq!(answer.try_recv().unwrap().unwrap_err().code, INTERNAL);
+}
+
+#[test]
+fn a_twin_of_the_cloud_with_versions() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let mut turn = Turn::default();
+    let update = |cloud: i64| json!({"event_id": "c", "timestamp": 1, "twin": {"t": {"expected": {"value": format!("v{cloud}")}, "metadata": {"type": "string"}, "expected_version": {"cloud": cloud, "edge": 0}}}});
+    core.wanted(&mut turn, "default/d", update(2), NOW);
+    core.wanted(&mut turn, "default/d", update(1), NOW);
+    core.wanted(&mut turn, "default/never", update(1), NOW);
+    assert_eq!(published(turn).last().unwrap().1["delta"], json!({"t": "v2"}));
+    let due = core.due(&id("default/d"), NOW).unwrap();
+    let Due::Twin(update, _) = due else { panic!("{due:?}") };
+    let sent_back = update.twin.unwrap()["t"].clone().unwrap();
+    assert_eq!(
+        sent_back.expected_version,
+        Some(twin::Version { cloud: 2, edge: 0 }),
+        "the older one is answered with what is"
+    );
+}
+
+#[test]
+fn attributes_are_told_when_they_change() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let mut with = |attributes: Value| {
+        let mut turn = Turn::default();
+        core.membership(
+            &mut turn,
+            json!({"added_devices": [{"id": "default/d", "attributes": attributes}]}),
+            NOW,
+        );
+        published(turn)
+    };
+    let told = with(json!({"place": {"value": "roof"}}));
+    assert_eq!(told[0].0, "$hw/events/device/default/d/updated");
+    assert_eq!(told[0].1["attributes"], json!({"place": {"value": "roof"}}));
+    assert_eq!(with(json!({"place": {"value": "roof"}})), []);
+    assert_eq!(with(json!({"place": null}))[0].1["attributes"], json!({"place": null}));
+}

@@ -1,0 +1,151 @@
+//! A device as this node keeps it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use wire::{
+    topic::DeviceId,
+    twin::{Attribute, Member, Twin, TypeMetadata, Value, ValueMetadata, Version},
+};
+
+use super::rules::Kind;
+
+/// A device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Device {
+    /// The UID of its object; empty where the cloud has sent none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) uid: String,
+    /// Whether a membership of the cloud names it.
+    pub(super) member: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) description: String,
+    /// `online`, …; empty: nobody has told.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) state: String,
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) last_online: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) attributes: BTreeMap<String, Attribute>,
+    pub(super) twins: BTreeMap<String, Property>,
+    /// The number of the state that the cloud has not confirmed; 0: it has confirmed it.
+    pub(super) state_due: u64,
+}
+
+/// A property.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Property {
+    pub(super) kind: Kind,
+    pub(super) optional: bool,
+    /// It was deleted; its versions go on where they were.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) deleted: bool,
+    pub(super) expected: Side,
+    pub(super) actual: Side,
+    /// The wanted value of the device's object when it was last seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) wanted: Option<String>,
+    /// The wanted value that a mapper has acted on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) observed: Option<String>,
+}
+
+/// What is wanted, or what is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Side {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) value: Option<String>,
+    /// When it was set, milliseconds since the Unix epoch.
+    pub(super) at: i64,
+    pub(super) version: Version,
+    /// The cloud has not confirmed it.
+    pub(super) due: bool,
+}
+
+impl Side {
+    /// Set here.
+    pub(super) fn set(&mut self, value: Option<String>, at: i64) {
+        self.value = value;
+        self.at = at;
+        self.version.edge += 1;
+        self.due = true;
+    }
+
+    /// Set by the cloud.
+    pub(super) fn adopt(&mut self, value: Option<String>, at: i64, version: Version) {
+        *self = Self { value, at, version, due: false };
+    }
+
+    pub(super) fn on_wire(&self) -> Option<Value> {
+        let metadata = Some(ValueMetadata { timestamp: self.at });
+        self.value.clone().map(|value| Value { value: Some(value), metadata })
+    }
+
+    /// One of an earlier time, or of a membership.
+    pub(super) fn of(value: Option<Value>, version: Option<Version>) -> Self {
+        let value = value.unwrap_or_default();
+        let at = value.metadata.map_or(0, |metadata| metadata.timestamp);
+        Self { value: value.value, at, version: version.unwrap_or_default(), due: false }
+    }
+}
+
+impl Property {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self { kind, optional: true, ..Self::default() }
+    }
+
+    /// Without versions, as mappers see it; `None` where it was deleted.
+    pub(super) fn on_wire(&self) -> Option<Twin> {
+        (!self.deleted).then(|| Twin {
+            expected: self.expected.on_wire(),
+            actual: self.actual.on_wire(),
+            optional: Some(self.optional),
+            metadata: Some(TypeMetadata { kind: self.kind.as_str().to_owned() }),
+            ..Twin::default()
+        })
+    }
+
+    /// The value that is wanted and is not so.
+    pub(super) fn delta(&self) -> Option<&str> {
+        let expected = self.expected.value.as_deref().filter(|_| !self.deleted)?;
+        (self.actual.value.as_deref() != Some(expected)).then_some(expected)
+    }
+}
+
+impl Device {
+    /// A device of a membership.
+    pub(super) fn of_member(member: &Member) -> Self {
+        let attributes = member.attributes.iter();
+        let twins = member.twin.iter().filter_map(|(name, twin)| {
+            let twin = twin.clone()?;
+            let kind = twin.metadata.as_ref().and_then(|metadata| Kind::parse(&metadata.kind))?;
+            let property = Property {
+                optional: twin.optional.unwrap_or(true),
+                expected: Side::of(twin.expected, twin.expected_version),
+                actual: Side::of(twin.actual, twin.actual_version),
+                ..Property::new(kind)
+            };
+            Some((name.clone(), property))
+        });
+        Self {
+            member: true,
+            description: member.description.clone(),
+            state: member.state.clone(),
+            last_online: member.last_online.clone(),
+            attributes: attributes
+                .filter_map(|(name, attribute)| Some((name.clone(), attribute.clone()?)))
+                .collect(),
+            twins: twins.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// As the lists of memberships show it.
+    pub(super) fn on_wire(&self, id: &DeviceId) -> Member {
+        Member { description: self.description.clone(), state: self.state.clone(), ..Member::new(id.clone()) }
+    }
+}

@@ -1,0 +1,125 @@
+//! The devices in the store, one object each, so that a device is written whole or not at all.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+use wire::topic::DeviceId;
+
+use self::rows::Rows;
+use super::device::Device;
+
+mod rows;
+
+/// Where the devices stand.
+const GROUP: &str = "twins.outrigger.dev";
+/// Where the rows of EdgeCore's tables stand until they are taken over.
+const ROWS: &str = "edgecore.outrigger.dev";
+const TABLES: [&str; 3] = ["device", "device_attr", "device_twin"];
+
+/// The devices in the store.
+#[derive(Clone, Debug)]
+pub(super) struct Kept(Arc<dyn Store>);
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    id: DeviceId,
+    device: Device,
+}
+
+impl Kept {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self(store)
+    }
+
+    /// All devices. What EdgeCore kept is taken over first, once.
+    pub(super) async fn load(&self) -> Result<Vec<(DeviceId, Device)>, StoreError> {
+        self.take_over().await?;
+        let mut devices = Vec::new();
+        for object in self.list(&Resource::new(GROUP, "devices")).await? {
+            match serde_json::from_value::<Stored>(object.value()?) {
+                Ok(stored) => devices.push((stored.id, stored.device)),
+                // another version of this program wrote it; the cloud and the mapper tell again
+                Err(error) => {
+                    warn!(object = %object.key, %error, "a stored device cannot be read and is left out")
+                }
+            }
+        }
+        Ok(devices)
+    }
+
+    /// Writes devices, or that they are gone, in one commit.
+    pub(super) async fn write(
+        &self,
+        devices: impl Iterator<Item = (&DeviceId, Option<&Device>)>,
+    ) -> Result<(), StoreError> {
+        let writes: Vec<Write> = devices.map(|(id, device)| write(id, device)).collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        match self.0.commit(writes.clone()).await {
+            // it came and went before anything was written: there is nothing to remove
+            Err(StoreError::Missing(_)) => self.write_one_by_one(writes).await,
+            written => written.map(drop),
+        }
+    }
+
+    async fn write_one_by_one(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        for write in writes {
+            match self.0.commit(vec![write]).await {
+                Ok(_) | Err(StoreError::Missing(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn list(&self, resource: &Resource) -> Result<Vec<Object>, StoreError> {
+        let scope = Scope { resource: resource.clone(), namespace: None };
+        Ok(self.0.list(&scope, &Page::default()).await?.items)
+    }
+
+    /// The rows of EdgeCore's tables become devices, and go with the same commit.
+    async fn take_over(&self) -> Result<(), StoreError> {
+        let mut rows = Rows::default();
+        let mut writes = Vec::new();
+        for table in TABLES {
+            for object in self.list(&Resource::new(ROWS, table)).await? {
+                rows.add(table, object.value()?.get("row").cloned().unwrap_or_default());
+                writes.push(Write { key: object.key, expect: Expect::Anything, value: None });
+            }
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let devices: BTreeMap<DeviceId, Device> = rows.devices();
+        for (id, device) in &devices {
+            // one that is here already is newer
+            if self.0.get(&key(id)).await?.is_none() {
+                writes.push(write(id, Some(device)));
+            }
+        }
+        self.0.commit(writes).await?;
+        info!(devices = devices.len(), "the devices of EdgeCore's database are taken over");
+        Ok(())
+    }
+}
+
+fn key(id: &DeviceId) -> Key {
+    Key::new(Resource::new(GROUP, "devices"), id.namespace().unwrap_or_default(), id.name())
+}
+
+fn write(id: &DeviceId, device: Option<&Device>) -> Write {
+    let value = device.map(|device| json!({"metadata": {}, "id": id, "device": device}));
+    Write { key: key(id), expect: Expect::Anything, value }
+}
+
+/// Text that holds JSON, as EdgeCore keeps it; nothing where it is none.
+fn inner(text: &Value) -> Value {
+    text.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The rows of EdgeCore's tables `device`, `device_attr` and `device_twin`, as devices. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use wire::{
+    topic::DeviceId,
+    twin::{Attribute, DELETED, TypeMetadata, Version},
+};
+
+use super::{
+    super::{
+        device::{Device, Property, Side},
+        rules::Kind,
+    },
+    inner,
+};
+
+/// Rows, read one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    devices: BTreeMap<DeviceId, Device>,
+    attributes: Vec<Value>,
+    twins: Vec<Value>,
+}
+
+impl Rows {
+    /// Takes a row of a table.
+    pub(super) fn add(&mut self, table: &str, row: Value) {
+        match table {
+            "device" => self.device(&row),
+            "device_attr" => self.attributes.push(row),
+            _ => self.twins.push(row),
+        }
+    }
+
+    fn device(&mut self, row: &Value) {
+        let Some(id) = DeviceId::parse(text(row, "id")) else { return };
+        let owned = |key| text(row, key).to_owned();
+        let (description, state, last_online) = (owned("description"), owned("state"), owned("last_online"));
+        let device = Device { member: true, description, state, last_online, ..Device::default() };
+        self.devices.insert(id, device);
+    }
+
+    /// The devices; attributes and properties of devices that have no row belong to none.
+    pub(super) fn devices(mut self) -> BTreeMap<DeviceId, Device> {
+        for row in &self.attributes {
+            let Some(device) = of(&mut self.devices, row) else { continue };
+            let attribute = Attribute {
+                value: text(row, "value").to_owned(),
+                optional: Some(is_optional(row)),
+                metadata: Some(TypeMetadata { kind: text(row, "attr_type").to_owned() }),
+            };
+            device.attributes.insert(text(row, "name").to_owned(), attribute);
+        }
+        for row in &self.twins {
+            let Some(device) = of(&mut self.devices, row) else { continue };
+            let word = text(row, "attr_type");
+            let property = Property {
+                kind: Kind::parse(word).unwrap_or_default(),
+                optional: is_optional(row),
+                deleted: word == DELETED,
+                expected: side(row, "expected"),
+                actual: side(row, "actual"),
+                ..Property::default()
+            };
+            device.twins.insert(text(row, "name").to_owned(), property);
+        }
+        self.devices
+    }
+}
+
+fn of<'a>(devices: &'a mut BTreeMap<DeviceId, Device>, row: &Value) -> Option<&'a mut Device> {
+    devices.get_mut(&DeviceId::parse(text(row, "deviceid"))?)
+}
+
+/// What was reported while the cloud was not there EdgeCore has never told: it is told now, once more if it was told.
+fn side(row: &Value, name: &str) -> Side {
+    let value = Some(text(row, name)).filter(|value| !value.is_empty()).map(str::to_owned);
+    let version: Version = serde_json::from_value(inner(&row[format!("{name}_version")])).unwrap_or_default();
+    let at = inner(&row[format!("{name}_meta")])["timestamp"].as_i64().unwrap_or_default();
+    Side { due: value.is_some() && name == "actual", value, at, version }
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap_or_default()
+}
+
+fn is_optional(row: &Value) -> bool {
+    // SQLite has no booleans of its own
+    row["optional"].as_bool().or_else(|| row["optional"].as_i64().map(|number| number != 0)).unwrap_or(true)
+}

@@ -1,0 +1,58 @@
+//! Devices written, read, and taken over.
+
+use kubeapi::store::MemoryStore;
+
+use super::*;
+
+fn id(text: &str) -> DeviceId {
+    DeviceId::parse(text).unwrap()
+}
+
+async fn put(store: &dyn Store, table: &str, key: &str, row: Value) {
+    let key = Key::new(Resource::new(ROWS, table), "", key);
+    let value = Some(json!({"metadata": {"name": key.name}, "row": row}));
+    store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_written_is_read() {
+    let kept = Kept::new(MemoryStore::new());
+    let device = Device { state: "online".into(), ..Device::default() };
+    let (one, two, never) = (id("ns/one"), id("two"), id("never"));
+    kept.write([(&one, Some(&device)), (&two, Some(&device))].into_iter()).await.unwrap();
+    kept.write([(&never, None), (&two, None)].into_iter()).await.unwrap();
+    assert_eq!(kept.load().await.unwrap(), [(one, device)]);
+}
+
+#[tokio::test]
+async fn what_edgecore_kept_is_taken_over_once() {
+    let store = MemoryStore::new();
+    put(&*store, "device", "default/d", json!({"id": "default/d", "name": "d", "description": "x", "state": "online", "last_online": "2026-11-21T03:09:49Z"})).await;
+    put(&*store, "device_attr", "1", json!({"deviceid": "default/d", "name": "place", "value": "roof", "optional": 1, "attr_type": "string"})).await;
+    put(&*store, "device_twin", "1", json!({
+        "deviceid": "default/d", "name": "temp", "expected": "20", "actual": "12", "expected_meta": "{\"timestamp\":5}",
+        "actual_meta": "{\"timestamp\":6}", "expected_version": "{\"cloud\":2,\"edge\":1}",
+        "actual_version": "{\"cloud\":0,\"edge\":7}", "optional": 0, "attr_type": "int", "metadata": "{}",
+    })).await;
+    put(&*store, "device_twin", "2", json!({"deviceid": "default/d", "name": "old", "attr_type": "deleted", "actual_version": "{\"cloud\":0,\"edge\":3}"})).await;
+    put(&*store, "device_twin", "3", json!({"deviceid": "default/nobody", "name": "x", "actual": "1"})).await;
+    put(&*store, "device_twin", "4", json!({"deviceid": 7})).await;
+    let kept = Kept::new(store.clone());
+    let mut devices = kept.load().await.unwrap();
+    let (found, device) = devices.pop().unwrap();
+    assert_eq!((found, devices.len()), (id("default/d"), 0));
+    insta::assert_json_snapshot!("taken_over", device);
+    // nothing is left to take, and what has changed since stays
+    let changed = Device { state: "offline".into(), ..device };
+    kept.write([(&id("default/d"), Some(&changed))].into_iter()).await.unwrap();
+    assert_eq!(kept.load().await.unwrap(), [(id("default/d"), changed)]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_left_out() {
+    let store = MemoryStore::new();
+    let key = Key::new(Resource::new(GROUP, "devices"), "", "odd");
+    let value = Some(json!({"metadata": {}, "id": "a/b/c"}));
+    store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+    assert_eq!(Kept::new(store).load().await.unwrap(), []);
+}

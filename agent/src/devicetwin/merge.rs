@@ -1,0 +1,360 @@
+//! How twins change, and what is said about it. Pure.
+//!
+//! Each property has two sides, what is wanted and what is, and each side has two counters: how often the cloud has changed it,
+//! and how often this node has. A change here counts the edge's. A twin of the cloud is adopted where neither of its counters
+//! is behind; else this node's own state is sent back, and the cloud is to take it: of two changes that did not know of each
+//! other the edge's stays. A device's object has no counters: a wanted value that has changed in it since it was last seen
+//! replaces what is wanted here.
+
+use std::collections::BTreeMap;
+
+use wire::twin::{BAD_REQUEST, Change, DELETED, Twin, Twins, TypeMetadata, Version};
+
+use super::{
+    device::{Device, Property, Side},
+    handle::{Reading, Refused},
+    rules::{Kind, MAX_PROPERTIES, Rules, Spec},
+};
+
+/// What a change of twins has brought about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// The changed parts, for whoever asked.
+    pub(super) result: Twins,
+    /// Changed properties before and after.
+    pub(super) document: BTreeMap<String, Change>,
+    /// Whether something else is wanted now.
+    pub(super) desired: bool,
+}
+
+impl Outcome {
+    fn changed(&mut self, name: &str, last: Option<Twin>, property: &Property) {
+        self.document.insert(name.to_owned(), Change { last, current: property.on_wire() });
+    }
+}
+
+fn refused(why: String) -> Refused {
+    Refused::new(BAD_REQUEST, why)
+}
+
+/// What one property of an update asks for, found to be sound.
+enum Asked<'a> {
+    Delete,
+    Set { kind: Kind, optional: Option<bool>, expected: Option<&'a str>, actual: Option<&'a str> },
+}
+
+/// Carries out an update of a mapper, all of it or nothing.
+pub(super) fn update(
+    device: &mut Device,
+    rules: Rules<'_>,
+    twins: &Twins,
+    now: i64,
+) -> Result<Outcome, Refused> {
+    let mut asked = Vec::with_capacity(twins.len());
+    for (name, twin) in twins {
+        asked.push((name, ask(device, rules, name, twin.as_ref()).map_err(refused)?));
+    }
+    let new = asked.iter().filter(|(name, _)| !device.twins.contains_key(*name)).count();
+    if device.twins.len() + new > MAX_PROPERTIES {
+        return Err(refused(format!("a device has at most {MAX_PROPERTIES} properties")));
+    }
+    let mut outcome = Outcome::default();
+    for (name, asked) in asked {
+        match asked {
+            Asked::Delete => delete(device, name, now, &mut outcome),
+            Asked::Set { kind, optional, expected, actual } => {
+                let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
+                let property = device.twins.entry(name.clone()).or_insert_with(|| Property::new(kind));
+                let last = property.on_wire().filter(|_| !is_new);
+                property.optional |= property.deleted;
+                (property.deleted, property.kind) = (false, kind);
+                // what must be there cannot be made optional again
+                property.optional &= optional.unwrap_or(true);
+                if let Some(value) = expected {
+                    property.expected.set(Some(value.to_owned()), now);
+                    outcome.desired = true;
+                }
+                if let Some(value) = actual {
+                    property.actual.set(Some(value.to_owned()), now);
+                    obeyed(property);
+                }
+                outcome.changed(name, last, property);
+                let twin = Twin {
+                    expected: expected.and_then(|_| property.expected.on_wire()),
+                    actual: actual.and_then(|_| property.actual.on_wire()),
+                    ..property.on_wire().unwrap_or_default()
+                };
+                outcome.result.insert(name.clone(), Some(twin));
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+fn ask<'a>(
+    device: &Device,
+    rules: Rules<'_>,
+    name: &str,
+    twin: Option<&'a Twin>,
+) -> Result<Asked<'a>, String> {
+    rules.name(name)?;
+    let found = device.twins.get(name).filter(|property| !property.deleted);
+    let word = twin.and_then(|twin| twin.metadata.as_ref()).map(|metadata| metadata.kind.as_str());
+    let Some(twin) = twin.filter(|_| word != Some(DELETED)) else {
+        return match found {
+            _ if rules.declares(name) => {
+                Err(format!("{name} is declared by the device and cannot be deleted"))
+            }
+            None => Err(format!("{name} cannot be deleted: there is no such property")),
+            Some(property) if !property.optional => {
+                Err(format!("{name} cannot be deleted: it is not optional"))
+            }
+            Some(_) => Ok(Asked::Delete),
+        };
+    };
+    let told = word.map(|word| {
+        Kind::parse(word)
+            .ok_or_else(|| format!("{word:.40?} is no type; write int, float, boolean or string"))
+    });
+    let told = told.transpose()?;
+    let kind = rules.kind(name).or(found.map(|property| property.kind)).or(told).unwrap_or_default();
+    let value = |side: &'a Option<wire::twin::Value>, which: &str| match side {
+        None => Ok(None),
+        Some(side) => {
+            let value = side.value.as_deref().ok_or_else(|| format!("the {which} of {name} has no value"))?;
+            rules.value(name, value, kind).map(|()| Some(value))
+        }
+    };
+    let expected = value(&twin.expected, "expected")?;
+    if expected.is_some() {
+        rules.writable(name)?;
+    }
+    Ok(Asked::Set { kind, optional: twin.optional, expected, actual: value(&twin.actual, "actual")? })
+}
+
+fn delete(device: &mut Device, name: &str, now: i64, outcome: &mut Outcome) {
+    let Some(property) = device.twins.get_mut(name) else { return };
+    let last = property.on_wire();
+    outcome.desired |= property.expected.value.is_some();
+    property.deleted = true;
+    (property.wanted, property.observed) = (None, None);
+    property.expected.set(None, now);
+    property.actual.set(None, now);
+    outcome.changed(name, last, property);
+    outcome.result.insert(name.to_owned(), None);
+}
+
+/// Takes what a mapper has read, all of it or nothing.
+pub(super) fn read(
+    device: &mut Device,
+    rules: Rules<'_>,
+    readings: &[Reading],
+    now: i64,
+) -> Result<Outcome, Refused> {
+    for Reading { property, value, observed, .. } in readings {
+        rules.name(property).map_err(refused)?;
+        let found = device.twins.get(property).filter(|property| !property.deleted);
+        let kind = rules.kind(property).or(found.map(|property| property.kind)).unwrap_or_default();
+        for value in value.iter().chain(observed.iter().filter(|value| !value.is_empty())) {
+            rules.value(property, value, kind).map_err(refused)?;
+        }
+    }
+    let new = readings.iter().filter(|reading| !device.twins.contains_key(&reading.property)).count();
+    if device.twins.len() + new > MAX_PROPERTIES {
+        return Err(refused(format!("a device has at most {MAX_PROPERTIES} properties")));
+    }
+    let mut outcome = Outcome::default();
+    for Reading { property: name, value, at, observed } in readings {
+        let kind = rules.kind(name);
+        let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
+        let property =
+            device.twins.entry(name.clone()).or_insert_with(|| Property::new(kind.unwrap_or_default()));
+        let last = property.on_wire().filter(|_| !is_new);
+        property.deleted = false;
+        property.kind = kind.unwrap_or(property.kind);
+        if let Some(value) = value {
+            property.actual.set(Some(value.clone()), at.unwrap_or(now));
+            outcome.changed(name, last, property);
+        }
+        match observed.clone().filter(|value| !value.is_empty()) {
+            None => obeyed(property),
+            observed if property.observed != observed => {
+                property.observed = observed;
+                property.expected.due = true;
+            }
+            _ => {}
+        }
+    }
+    Ok(outcome)
+}
+
+/// A value that is as it is wanted: the wanted one has been acted on, whether the mapper says so or not.
+fn obeyed(property: &mut Property) {
+    let is_so = property.expected.value.is_some() && property.actual.value == property.expected.value;
+    if is_so && property.observed != property.expected.value {
+        property.observed.clone_from(&property.expected.value);
+        property.expected.due = true;
+    }
+}
+
+/// Takes a twin of the cloud that bears versions.
+pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i64) -> Outcome {
+    let mut outcome = Outcome::default();
+    for (name, twin) in twins {
+        let Some(twin) = twin else { continue };
+        let word = twin.metadata.as_ref().map_or("", |metadata| metadata.kind.as_str());
+        let is_deleted = word == DELETED;
+        if rules.name(name).is_err()
+            || !device.twins.contains_key(name) && (is_deleted || device.twins.len() >= MAX_PROPERTIES)
+        {
+            continue;
+        }
+        let told = Kind::parse(word).filter(|_| twin.metadata.is_some());
+        let kind = rules.kind(name).or(told);
+        let is_new = !device.twins.contains_key(name);
+        let property =
+            device.twins.entry(name.clone()).or_insert_with(|| Property::new(kind.unwrap_or_default()));
+        let before = property.clone();
+        let fits = |value: &Option<wire::twin::Value>| {
+            let value = value.as_ref().and_then(|value| value.value.as_deref());
+            value.is_none_or(|value| rules.value(name, value, kind.unwrap_or(before.kind)).is_ok())
+        };
+        let sides = [
+            (&mut property.expected, &twin.expected, twin.expected_version),
+            (&mut property.actual, &twin.actual, twin.actual_version),
+        ];
+        let mut adopted = false;
+        for (side, value, version) in sides {
+            adopted |= sync_side(side, (value, is_deleted, fits(value)), version, now);
+        }
+        if adopted {
+            property.deleted = is_deleted;
+            property.kind = kind.unwrap_or(property.kind);
+            outcome.desired |= property.expected.value != before.expected.value;
+            outcome.changed(name, before.on_wire().filter(|_| !is_new), property);
+        } else if is_new {
+            device.twins.remove(name);
+        }
+    }
+    outcome
+}
+
+/// Whether the cloud's side was taken; where not, this node's own is sent back.
+fn sync_side(
+    side: &mut Side,
+    (value, is_deleted, fits): (&Option<wire::twin::Value>, bool, bool),
+    version: Option<Version>,
+    now: i64,
+) -> bool {
+    let Some(version) = version.filter(|_| value.is_some() || is_deleted) else { return false };
+    // a repetition
+    if version == side.version && side.value.is_some() {
+        return false;
+    }
+    if version.cloud < side.version.cloud || version.edge < side.version.edge || !fits {
+        side.due = true;
+        return false;
+    }
+    let value = value.clone().filter(|_| !is_deleted).and_then(|value| value.value);
+    side.adopt(value, now, version);
+    true
+}
+
+/// Takes what the device's object wants, where that has changed since it was last seen. Also answers what of it cannot be.
+pub(super) fn want(device: &mut Device, rules: Rules<'_>, spec: &Spec, now: i64) -> (Outcome, Vec<String>) {
+    let (mut outcome, mut faults) = (Outcome::default(), Vec::new());
+    // the model may have come after the values
+    for (name, property) in &mut device.twins {
+        property.kind = rules.kind(name).unwrap_or(property.kind);
+    }
+    let gone: Vec<String> = device
+        .twins
+        .iter()
+        .filter(|(name, property)| property.wanted.is_some() && !spec.properties.contains_key(*name))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let wishes = spec.properties.iter().map(|(name, wish)| (name, wish.as_ref()));
+    for (name, wish) in wishes.chain(gone.iter().map(|name| (name, None))) {
+        let found = device.twins.get(name);
+        if found.and_then(|property| property.wanted.as_ref()) == wish {
+            continue;
+        }
+        let kind = rules.kind(name).or(found.map(|property| property.kind)).unwrap_or_default();
+        if let Some(wish) = wish
+            && let Err(why) = rules.value(name, wish, kind).and_then(|()| rules.writable(name))
+        {
+            faults.push(why);
+            continue;
+        }
+        let property = device.twins.entry(name.clone()).or_insert_with(|| Property::new(kind));
+        let last = property.on_wire().filter(|twin| twin.expected.is_some() || twin.actual.is_some());
+        (property.deleted, property.kind) = (false, kind);
+        let before = property.wanted.take();
+        property.wanted = wish.cloned();
+        // what was set at the edge meanwhile stays when the object no longer wants anything
+        if wish.is_none() && property.expected.value != before {
+            continue;
+        }
+        let version = property.expected.version;
+        let version = Version { cloud: version.cloud + 1, edge: version.edge };
+        property.expected.adopt(wish.cloned(), now, version);
+        outcome.desired = true;
+        outcome.changed(name, last, property);
+    }
+    (outcome, faults)
+}
+
+/// What is wanted and is not so.
+pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)> {
+    let differing =
+        || device.twins.iter().filter_map(|(name, property)| Some((name, property, property.delta()?)));
+    let delta: BTreeMap<String, String> =
+        differing().map(|(name, _, value)| (name.clone(), value.to_owned())).collect();
+    let twins = differing().map(|(name, property, _)| (name.clone(), property.on_wire())).collect();
+    (!delta.is_empty()).then_some((twins, delta))
+}
+
+/// What the cloud is told: what it has not confirmed. Also the proof by which its confirmation counts.
+pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
+    let mut told = Told::default();
+    let mut twins = Twins::new();
+    for (name, property) in
+        device.twins.iter().filter(|(_, property)| property.expected.due || property.actual.due)
+    {
+        let (expected, actual) = (&property.expected, &property.actual);
+        let seen = property.observed.clone().or_else(|| expected.value.clone());
+        let seen = Side { value: seen, ..expected.clone() }.on_wire();
+        let word = if property.deleted { DELETED } else { property.kind.as_str() };
+        let twin = Twin {
+            expected: seen.filter(|_| expected.due),
+            actual: actual.on_wire().filter(|_| actual.due),
+            optional: Some(property.optional),
+            metadata: Some(TypeMetadata { kind: word.to_owned() }),
+            expected_version: expected.due.then_some(expected.version),
+            actual_version: actual.due.then_some(actual.version),
+        };
+        twins.insert(name.clone(), Some(twin));
+        told.0.insert(name.clone(), (expected.version, property.observed.clone(), actual.version));
+    }
+    (!twins.is_empty()).then_some((twins, told))
+}
+
+/// What was told, to compare with what is when the cloud has confirmed it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Told(BTreeMap<String, (Version, Option<String>, Version)>);
+
+/// The cloud has confirmed what it was told; what has changed since is told again.
+pub(super) fn confirmed(device: &mut Device, told: &Told) {
+    for (name, (expected, observed, actual)) in &told.0 {
+        let Some(property) = device.twins.get_mut(name) else { continue };
+        if property.expected.version == *expected && property.observed == *observed {
+            property.expected.due = false;
+        }
+        if property.actual.version == *actual {
+            property.actual.due = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! The one owner of the devices. It works in turns: takes what has come, commits what has changed, and only then answers,
+//! publishes and acknowledges. Between turns it tells the cloud what that does not know yet.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use serde_json::Value;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+use wire::{
+    Down, Downstream, Message, Upstream,
+    topic::DeviceId,
+    twin::{Event, MembershipQuestion},
+};
+
+use super::{
+    core::{Core, Due, Reply, Turn},
+    counts::Counts,
+    handle::{Catalogue, Command},
+    kept::Kept,
+    objects::{Objects, Seen},
+};
+use crate::{
+    edgehub::{EdgeHub, Link},
+    eventbus::{Bus, Received, Requests},
+    metamanager::CloudMessages,
+};
+
+/// Requests of one turn, and so of one commit: enough that the sync of the disk no longer matters.
+const TURN: usize = 256;
+/// Reports that wait for the cloud's confirmation.
+const AT_ONCE: usize = 16;
+/// How long to wait for a confirmation, as EdgeCore does before it sends the message again.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After the cloud was not reached, or the store failed.
+const RETRY: Duration = Duration::from_secs(1);
+/// After the cloud refused: the device may be about to become this node's, or to go.
+const REFUSED: Duration = Duration::from_secs(30);
+/// How often it is written what the cloud has confirmed.
+const NOTES: Duration = Duration::from_secs(5);
+
+/// See [`super::new`].
+pub struct Task {
+    pub(super) kept: Kept,
+    pub(super) objects: Objects,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) requests: Requests,
+    pub(super) messages: CloudMessages,
+    pub(super) bus: Bus,
+    pub(super) hub: EdgeHub,
+    pub(super) node: String,
+    pub(super) catalogue: watch::Sender<Option<Arc<Catalogue>>>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// What has come.
+enum Work {
+    Commands(Vec<Command>),
+    Requests(Vec<Received>),
+    Message(Downstream),
+    Seen(Seen),
+    Confirmed(DeviceId, Due),
+}
+
+/// What became of a report.
+enum Told {
+    /// The cloud has it.
+    Confirmed(Due),
+    /// The cloud will not have it.
+    Refused,
+    /// The cloud was not reached.
+    Unreachable,
+}
+
+impl Task {
+    /// Runs until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let core = tokio::select! {
+            // cancel-safe, both: nothing was changed yet
+            () = shutdown.cancelled() => return,
+            core = self.load() => core,
+        };
+        let mut room = Room { core, task: self, confirmed: BTreeSet::new() };
+        tokio::select! {
+            // cancel-safe, both: whoever asked learns that the room has ended, or sends again
+            () = shutdown.cancelled() => {}
+            () = room.work() => {}
+        }
+        room.note_confirmed().await;
+    }
+
+    async fn load(&self) -> Core {
+        loop {
+            match self.kept.load().await {
+                Ok(devices) => return Core::new(&self.node, devices, Message::new_id),
+                Err(failure) => {
+                    error!(error = &failure as &dyn std::error::Error, "the stored devices cannot be read");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+/// The task at work.
+struct Room {
+    core: Core,
+    task: Task,
+    /// Devices of which the store does not know yet that the cloud has confirmed what they are.
+    confirmed: BTreeSet<DeviceId>,
+}
+
+impl Room {
+    async fn work(&mut self) {
+        let mut link = self.task.hub.link();
+        link.mark_changed();
+        let mut online = false;
+        let (mut under_way, mut resting, mut questions) =
+            (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
+        let mut busy = BTreeSet::new();
+        let mut notes = interval(NOTES);
+        notes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            while online && under_way.len() < AT_ONCE {
+                let Some(id) = self.core.next_due(&busy) else { break };
+                let Some(due) = self.core.due(&id, now_ms()) else { continue };
+                busy.insert(id.clone());
+                under_way.push(tell(self.task.hub.clone(), id, due));
+            }
+            let (mut commands, mut requests) = (Vec::new(), Vec::new());
+            let work = tokio::select! {
+                // cancel-safe, all: nothing is taken unless the arm wins
+                count = self.task.commands.recv_many(&mut commands, TURN) => {
+                    if count == 0 {
+                        return;
+                    }
+                    Work::Commands(commands)
+                }
+                true = self.task.requests.next(&mut requests, TURN) => Work::Requests(requests),
+                Some(message) = self.task.messages.next() => Work::Message(message),
+                // cancel-safe: what was not returned is returned by the next call
+                seen = self.task.objects.next() => Work::Seen(seen),
+                // cancel-safe, all: futures stay in the set until they are done
+                Some((id, told)) = under_way.next() => match told {
+                    Told::Confirmed(due) => {
+                        busy.remove(&id);
+                        Work::Confirmed(id, due)
+                    }
+                    Told::Refused => {
+                        resting.push(rest(id, REFUSED));
+                        continue;
+                    }
+                    Told::Unreachable => {
+                        resting.push(rest(id, RETRY));
+                        continue;
+                    }
+                },
+                Some(id) = resting.next() => {
+                    busy.remove(&id);
+                    continue;
+                }
+                Some(()) = questions.next() => continue,
+                // cancel-safe: an interval keeps its ticks
+                _ = notes.tick(), if !self.confirmed.is_empty() => {
+                    self.note_confirmed().await;
+                    continue;
+                }
+                // cancel-safe: the newest state is read
+                Ok(()) = link.changed() => {
+                    online = *link.borrow_and_update() != Link::Down;
+                    if online && questions.is_empty() {
+                        questions.push(ask_for_members(self.task.hub.clone(), self.task.node.clone()));
+                    }
+                    continue;
+                }
+            };
+            self.turn(work).await;
+        }
+    }
+
+    /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
+    async fn note_confirmed(&mut self) {
+        let devices = self.confirmed.iter().filter_map(|id| Some((id, Some(self.core.device(id)?))));
+        match self.task.kept.write(devices).await {
+            Ok(()) => self.confirmed.clear(),
+            Err(failure) => {
+                warn!(
+                    error = &failure as &dyn std::error::Error,
+                    "what the cloud has confirmed cannot be written"
+                );
+            }
+        }
+    }
+
+    /// Carries out what has come: all of it is on disk when anybody hears of it.
+    async fn turn(&mut self, work: Work) {
+        let core = &mut self.core;
+        let mut turn = Turn::default();
+        let mut receipts = Vec::new();
+        let mut follows = false;
+        let now = now_ms();
+        match work {
+            Work::Commands(commands) => {
+                commands.into_iter().for_each(|command| core.command(&mut turn, command, now))
+            }
+            Work::Requests(requests) => {
+                for request in requests {
+                    match request {
+                        Received::Message { topic, payload, receipt } => {
+                            core.message(&mut turn, &topic, &payload, now);
+                            receipts.push(receipt);
+                        }
+                        Received::Connected => core.deltas(&mut turn, now),
+                    }
+                }
+            }
+            Work::Message(message) => said(core, &mut turn, message, now),
+            Work::Seen(found) => {
+                found.apply(core, &mut turn, now);
+                // the first catalogue is told even where it is empty
+                turn.catalogue |= self.task.catalogue.borrow().is_none();
+                follows = true;
+            }
+            Work::Confirmed(id, due) => {
+                core.confirmed(&mut turn, &id, &due);
+                self.confirmed.insert(id);
+            }
+        }
+        if let Err(failure) = self.task.kept.write(turn.writes(core)).await {
+            error!(
+                error = &failure as &dyn std::error::Error,
+                "what devices report cannot be written; it is refused until it can"
+            );
+            core.take_back(turn);
+            // what the objects say is read again; receipts that are dropped have the broker send again
+            if follows {
+                tokio::time::sleep(RETRY).await;
+                self.task.objects.again();
+            }
+            return;
+        }
+        turn.counts.iter().for_each(|count| self.task.counts.add(*count));
+        for (topic, body) in turn.publish {
+            self.task.bus.publish(topic.to_string(), body).await;
+        }
+        turn.replies.into_iter().for_each(Reply::send);
+        receipts.into_iter().for_each(crate::eventbus::Receipt::give);
+        if turn.catalogue {
+            self.task.catalogue.send_replace(Some(Arc::new(core.catalogue().clone())));
+        }
+    }
+}
+
+/// What the cloud says of devices, beside objects.
+fn said(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
+    match message {
+        Downstream::Membership(content) => core.membership(turn, content, now),
+        Downstream::MembershipDetail(content) => core.membership_detail(turn, content, now),
+        Downstream::TwinDesired { device, update } => core.wanted(turn, &device, update, now),
+        other => warn!(message = ?other, "this is not about devices"),
+    }
+}
+
+/// Tells the cloud.
+async fn tell(hub: EdgeHub, id: DeviceId, due: Due) -> (DeviceId, Told) {
+    let (what, content) = match &due {
+        Due::Twin(update, _) => ("twin/edge_updated", serde_json::to_value(update)),
+        // EdgeCore sends this one as text
+        Due::State(result, _) => ("state/update", serde_json::to_string(result).map(Value::from)),
+    };
+    let report =
+        Upstream::Device { path: format!("device/{id}/{what}").into(), update: content.unwrap_or_default() };
+    let told = match hub.request(report.into_message(now_ms()), PATIENCE).await {
+        Ok(answer) => match Down::from(answer).body {
+            Downstream::TwinConfirmed(content) if content.get("ErrStatus").is_none() => Told::Confirmed(due),
+            other => {
+                warn!(device = %id, answer = ?other, "the cloud does not take a device's report; it is told again in {REFUSED:?}");
+                Told::Refused
+            }
+        },
+        // it is told again when there is a connection
+        Err(_) => Told::Unreachable,
+    };
+    (id, told)
+}
+
+async fn rest(id: DeviceId, wait: Duration) -> DeviceId {
+    tokio::time::sleep(wait).await;
+    id
+}
+
+/// Asks the cloud for the devices of this node. KubeEdge's never answers, and others may: what comes back is a message of its own.
+async fn ask_for_members(hub: EdgeHub, node: String) {
+    let event = Event { event_id: Message::new_id(), timestamp: now_ms() };
+    let question = serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
+    let message = Upstream::MembershipDetail(question.into()).into_message(now_ms());
+    // the objects tell the same; this is for a cloud that only knows memberships
+    let _ = hub.request(message, PATIENCE).await;
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

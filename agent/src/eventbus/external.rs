@@ -1,0 +1,209 @@
+//! The broker beside this process. Its session is kept there while this node is away; a message is acknowledged when what it says
+//! is on disk, so a broker or an agent that is killed loses none.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use rumqttc::{
+    AckMode, AsyncClient, Broker as Address, Event, EventLoop, Incoming, MqttOptions, Publish,
+    PublishOptions, QoS, SubscribeFilterInput,
+};
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, info, warn};
+use wire::topic::SUBSCRIPTIONS;
+
+use super::{
+    Error, External, Sinks,
+    handle::{Outlet, Publication, Receipt},
+    route::Routed,
+    tls::Dialler,
+};
+use crate::rt::Backoff;
+
+/// The first wait after a connection was lost is at most this.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait, as in EdgeCore.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Seconds between signs of life.
+const KEEP_ALIVE: u16 = 30;
+/// The largest packet, bytes: a payload that is answered as too large can be read.
+const MAX_PACKET: usize = 1 << 20;
+/// Requests to the client that wait for the connection.
+const WAITING: usize = 1024;
+
+/// The client, not connected yet.
+#[derive(Debug)]
+pub(super) struct Broker {
+    options: MqttOptions,
+    server: String,
+    qos: QoS,
+    publications: mpsc::Receiver<Publication>,
+    up: watch::Sender<bool>,
+}
+
+impl Broker {
+    pub(super) fn new(config: External) -> Result<(Outlet, Self), Error> {
+        let dialler = Dialler::new(config.server.clone(), config.tls.as_ref())?;
+        let mut options =
+            MqttOptions::new(config.client_id, Address::tcp(config.server.host.clone(), config.server.port));
+        options.set_socket_connector(move |_, _| {
+            let dialler = dialler.clone();
+            async move { dialler.dial().await }
+        });
+        options.try_set_clean_session(false).map_err(|error| Error::Client(error.to_string()))?;
+        options.set_keep_alive(KEEP_ALIVE);
+        options.set_max_packet_size(MAX_PACKET, MAX_PACKET);
+        options.set_ack_mode(AckMode::Manual);
+        match (config.username, config.password) {
+            (Some(user), Some(password)) => {
+                options.set_credentials(user, password.expose().as_bytes().to_vec());
+            }
+            (Some(user), None) => {
+                options.set_username(user);
+            }
+            (None, _) => {}
+        }
+        let qos = if config.qos >= 2 { QoS::ExactlyOnce } else { QoS::AtLeastOnce };
+        let (outlet, publications, up) = Outlet::new();
+        Ok((outlet, Self { options, server: config.server.to_string(), qos, publications, up }))
+    }
+
+    /// Runs for ever; `topics` are listened to beside those of devices.
+    pub(super) async fn run(
+        self,
+        sinks: Sinks,
+        topics: watch::Receiver<BTreeSet<String>>,
+    ) -> Result<(), Error> {
+        let Self { options, server, qos, mut publications, up } = self;
+        let built = AsyncClient::builder(options).capacity(WAITING).try_build();
+        let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
+        let publisher = client.clone();
+        let publish = async {
+            while let Some(Publication { topic, payload }) = publications.recv().await {
+                if let Err(error) = publisher.publish(topic, payload, PublishOptions::new(qos)).await {
+                    warn!(%error, "not published");
+                }
+            }
+        };
+        let mut connection = Connection { client, events, sinks, topics, server, up, is_told: false };
+        // neither ends: publications last as long as the handles to them
+        tokio::join!(connection.run(), publish);
+        Ok(())
+    }
+}
+
+struct Connection {
+    client: AsyncClient,
+    events: EventLoop,
+    sinks: Sinks,
+    topics: watch::Receiver<BTreeSet<String>>,
+    server: String,
+    up: watch::Sender<bool>,
+    /// Whether people were told that there is no connection.
+    is_told: bool,
+}
+
+impl Connection {
+    async fn run(&mut self) {
+        let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        let mut subscribed = BTreeSet::new();
+        loop {
+            tokio::select! {
+                // cancel-safe: what was read and not returned is returned by the next call
+                event = self.events.poll() => match event {
+                    Ok(event) => {
+                        if self.happened(event, &mut subscribed).await {
+                            backoff.reset();
+                        }
+                    }
+                    Err(error) => {
+                        self.up.send_replace(false);
+                        if self.is_told {
+                            debug!(broker = %self.server, %error, "the MQTT broker is not reached");
+                        } else {
+                            warn!(broker = %self.server, %error, "the MQTT broker is not reached; it is tried again until it is");
+                        }
+                        self.is_told = true;
+                        tokio::time::sleep(backoff.next(rand::random())).await;
+                    }
+                },
+                // cancel-safe: the newest set is read
+                Ok(()) = self.topics.changed() => self.follow(&mut subscribed),
+            }
+        }
+    }
+
+    /// Whether the connection stands anew.
+    async fn happened(&mut self, event: Event, subscribed: &mut BTreeSet<String>) -> bool {
+        match event {
+            Event::Incoming(Incoming::ConnAck(ack)) => {
+                info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
+                self.is_told = false;
+                self.up.send_replace(true);
+                // a broker that was restarted may say that it knows us and yet have forgotten what we asked for
+                subscribed.clear();
+                self.follow(subscribed);
+                self.sinks.connections.send_modify(|count| *count += 1);
+                true
+            }
+            Event::Incoming(Incoming::Publish(publish)) => {
+                self.received(publish).await;
+                false
+            }
+            Event::Incoming(Incoming::SubAck(ack)) => {
+                let refused = ack
+                    .return_codes
+                    .iter()
+                    .filter(|code| matches!(code, rumqttc::SubscribeReasonCode::Failure));
+                if refused.count() > 0 {
+                    warn!(broker = %self.server, "the MQTT broker refuses a subscription; allow this client the topics of devices");
+                }
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Subscribes to what is not subscribed to yet, and to what is wanted no longer no more.
+    fn follow(&mut self, subscribed: &mut BTreeSet<String>) {
+        let of_rules = self.topics.borrow_and_update().clone();
+        let wanted: BTreeSet<String> =
+            SUBSCRIPTIONS.iter().map(|&filter| filter.to_owned()).chain(of_rules).collect();
+        let new = wanted
+            .difference(subscribed)
+            .map(|filter| SubscribeFilterInput::new(filter.clone(), QoS::AtLeastOnce));
+        let new: Vec<_> = new.collect();
+        let mut asked = Ok(());
+        if !new.is_empty() {
+            asked = self.client.try_subscribe_many(new);
+        }
+        for old in subscribed.difference(&wanted) {
+            asked = asked.and(self.client.try_unsubscribe(old.clone()));
+        }
+        if let Err(error) = asked {
+            warn!(broker = %self.server, %error, "not subscribed; it is tried again with the next connection");
+        }
+        *subscribed = wanted;
+    }
+
+    async fn received(&mut self, publish: Publish) {
+        let receipt = match publish.qos {
+            QoS::AtMostOnce => Receipt::default(),
+            _ => Receipt::of(&self.client, &publish),
+        };
+        let Ok(topic) = std::str::from_utf8(&publish.topic) else {
+            receipt.give();
+            return;
+        };
+        let Routed::Full(received) = self.sinks.route(topic, publish.payload.clone(), receipt) else {
+            return;
+        };
+        if publish.qos == QoS::AtMostOnce {
+            debug!(topic, "too many requests wait; this one is dropped, as its quality of service allows");
+            return;
+        }
+        // DeviceTwin may wait for room to publish here: it is let go, so that it takes this one
+        self.up.send_replace(false);
+        let _ = self.sinks.requests.send(received).await;
+        self.up.send_replace(true);
+    }
+}

@@ -1,0 +1,161 @@
+//! What other rooms hold of this one.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use rumqttc::{AsyncClient, Publish};
+use tokio::sync::{mpsc, mpsc::error::TrySendError, watch};
+use wire::topic::Topic;
+
+/// Publications that wait for a broker: those of one turn of DeviceTwin, and more.
+const WAITING: usize = 1024;
+
+/// Something to be published.
+#[derive(Clone, Debug)]
+pub(super) struct Publication {
+    pub(super) topic: String,
+    pub(super) payload: Bytes,
+}
+
+/// The way to one broker.
+#[derive(Clone, Debug)]
+pub(super) struct Outlet {
+    queue: mpsc::Sender<Publication>,
+    up: watch::Receiver<bool>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Outlet {
+    /// With the ends that the broker's side holds: what to publish, and whether it can.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Publication>, watch::Sender<bool>) {
+        let (queue, publications) = mpsc::channel(WAITING);
+        let (is_up, up) = watch::channel(false);
+        (Self { queue, up, dropped: Arc::default() }, publications, is_up)
+    }
+
+    /// Waits for room as long as the broker is there; a full queue to one that is not there drops.
+    async fn publish(&self, publication: Publication) {
+        let Err(TrySendError::Full(publication)) = self.queue.try_send(publication) else { return };
+        let mut up = self.up.clone();
+        tokio::select! {
+            // cancel-safe: what is not sent is counted below
+            sent = self.queue.send(publication) => if sent.is_ok() { return },
+            _ = up.wait_for(|up| !up) => {}
+        }
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The handle: publishes at every broker; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Bus {
+    outlets: Arc<[Outlet]>,
+    address: Option<watch::Receiver<Option<SocketAddr>>>,
+}
+
+impl Bus {
+    pub(super) fn new(outlets: Vec<Outlet>, address: Option<watch::Receiver<Option<SocketAddr>>>) -> Self {
+        Self { outlets: outlets.into(), address }
+    }
+
+    /// One that reaches nobody: a node without MQTT.
+    pub fn nowhere() -> Self {
+        Self::default()
+    }
+
+    /// Publishes at every broker. What does not fit into the queue to a broker that is not there is dropped, and counted.
+    pub async fn publish(&self, topic: String, payload: impl Into<Bytes>) {
+        let publication = Publication { topic, payload: payload.into() };
+        for outlet in self.outlets.iter() {
+            outlet.publish(publication.clone()).await;
+        }
+    }
+
+    /// How much was dropped.
+    pub fn dropped(&self) -> u64 {
+        self.outlets.iter().map(|outlet| outlet.dropped.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Where the internal broker listens, once it does; `None` where there is none, or it has ended.
+    pub async fn internal_address(&self) -> Option<SocketAddr> {
+        let mut address = self.address.clone()?;
+        let found = address.wait_for(Option::is_some).await.ok()?;
+        *found
+    }
+
+    /// Whether every broker is there.
+    pub fn is_up(&self) -> bool {
+        self.outlets.iter().all(|outlet| *outlet.up.borrow())
+    }
+}
+
+/// Says to a broker that a message is dealt with. Dropped, it is not said, and the broker sends the message again.
+#[derive(Debug, Default)]
+pub(crate) struct Receipt(Option<Box<(AsyncClient, Publish)>>);
+
+impl Receipt {
+    /// Of a message that the broker waits for.
+    pub(super) fn of(client: &AsyncClient, publish: &Publish) -> Self {
+        // the acknowledgement needs no more of it
+        let publish = Publish { payload: Bytes::new(), ..publish.clone() };
+        Self(Some(Box::new((client.clone(), publish))))
+    }
+
+    /// Says it.
+    pub(crate) fn give(self) {
+        if let Some((client, publish)) = self.0.map(|inner| *inner) {
+            // no connection any more: the broker sends the message again, and it is dealt with once more
+            let _ = client.try_ack(&publish);
+        }
+    }
+}
+
+/// What comes from brokers for DeviceTwin.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A message about a device or a node.
+    Message {
+        /// Its topic.
+        topic: Topic,
+        /// Its bytes.
+        payload: Bytes,
+        /// To be given when what it says is on disk.
+        receipt: Receipt,
+    },
+    /// A broker is there again: what was published meanwhile may have been missed.
+    Connected,
+}
+
+/// Requests about devices, for their one reader.
+#[derive(Debug)]
+pub struct Requests(Option<(mpsc::Receiver<Received>, watch::Receiver<u64>)>);
+
+impl Requests {
+    pub(super) fn new(received: mpsc::Receiver<Received>, connections: watch::Receiver<u64>) -> Self {
+        Self(Some((received, connections)))
+    }
+
+    /// None ever: a node without MQTT.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Up to `limit` of what has come, appended to `into`; waits for one. `false` when no more will come. Cancel-safe.
+    pub(crate) async fn next(&mut self, into: &mut Vec<Received>, limit: usize) -> bool {
+        let Some((received, connections)) = &mut self.0 else { return false };
+        tokio::select! {
+            // cancel-safe, both: nothing is taken unless the arm wins
+            count = received.recv_many(into, limit) => count > 0,
+            Ok(()) = connections.changed() => {
+                into.push(Received::Connected);
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! EventBus: MQTT, with the broker in this process, with one beside it, or with both.
+//!
+//! In: what mappers and applications publish. Requests about devices go to DeviceTwin ([`Requests`]); everything else goes to the
+//! cloud as it is. Out: what DeviceTwin has to say ([`Bus::publish`]), and what the cloud publishes. Topics that the cloud's rules
+//! listen to are kept, and subscribed to again whenever that is needed.
+//!
+//! | part | what |
+//! |---|---|
+//! | `internal`, `external` | the two brokers |
+//! | `topics` | what rules listen to, in the store |
+//! | `upload` | what goes to the cloud |
+//! | `handle` | the doors for other rooms |
+//! | `tls` | the connection to the broker beside |
+//!
+//! Source: KubeEdge's EventBus.
+
+mod external;
+mod handle;
+mod internal;
+mod route;
+mod task;
+mod tls;
+mod topics;
+mod upload;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use kubeapi::store::Store;
+use tokio::sync::{mpsc, watch};
+
+pub(crate) use self::handle::{Receipt, Received};
+pub use self::{
+    handle::{Bus, Requests},
+    task::Task,
+    tls::TlsError,
+};
+use crate::{
+    config::{HostPort, Secret, TlsFiles},
+    edgehub::EdgeHub,
+    metamanager::CloudMessages,
+};
+
+/// Requests that wait for DeviceTwin: more than one of its turns.
+const REQUESTS: usize = 1024;
+
+/// The broker in this process.
+#[derive(Clone, Debug)]
+pub struct Internal {
+    /// Where it listens; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Its certificate; `None`: plain.
+    pub tls: Option<TlsFiles>,
+    /// Where sessions and retained messages are kept.
+    pub database: Option<PathBuf>,
+    /// Messages that wait for a client.
+    pub session_queue: usize,
+    /// The quality of service of what is published.
+    pub qos: u8,
+    /// Whether the last message of each topic is kept.
+    pub retain: bool,
+}
+
+/// The broker beside this process.
+#[derive(Clone, Debug)]
+pub struct External {
+    /// Where it is.
+    pub server: HostPort,
+    /// TLS with it, verified against this CA; `None`: plain.
+    pub tls: Option<TlsFiles>,
+    /// This node's name there; its session is resumed by it.
+    pub client_id: String,
+    /// User name.
+    pub username: Option<String>,
+    /// Password.
+    pub password: Option<Secret>,
+    /// The quality of service of what is published, 1 or 2.
+    pub qos: u8,
+}
+
+/// What the room needs.
+#[derive(Debug)]
+pub struct Config {
+    /// The broker in this process, if there is to be one.
+    pub internal: Option<Internal>,
+    /// The broker beside it, if there is one.
+    pub external: Option<External>,
+    /// Where the rules' topics are kept.
+    pub store: Arc<dyn Store>,
+    /// The way to the cloud.
+    pub hub: EdgeHub,
+    /// What the cloud says of topics.
+    pub messages: CloudMessages,
+}
+
+/// Why the room could not be built or had to give up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The connection to the broker beside cannot be made safe.
+    #[error("modules.eventBus.eventBusTLS cannot be used")]
+    Tls(#[from] TlsError),
+    /// The broker in this process cannot start, or cannot go on.
+    #[error("modules.eventBus: the internal broker cannot run")]
+    Broker(#[from] mqtt::Error),
+    /// The client of the broker beside cannot be made.
+    #[error("modules.eventBus: this is no client of a broker: {0}")]
+    Client(String),
+}
+
+/// Where brokers put what they receive.
+#[derive(Clone, Debug)]
+struct Sinks {
+    requests: mpsc::Sender<Received>,
+    uploads: mpsc::Sender<upload::Upload>,
+    /// Counts the connections to the broker beside: what was said before one may have been missed.
+    connections: Arc<watch::Sender<u64>>,
+}
+
+/// Builds the room. [`Task::run`] opens the internal broker and dials the external one.
+///
+/// # Errors
+/// The files of TLS cannot be used.
+pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
+    let Config { internal, external, store, hub, messages } = config;
+    let (requests, received) = mpsc::channel(REQUESTS);
+    let (uploads, uploader) = upload::new(hub);
+    let (connections, connected) = watch::channel(0);
+    let sinks = Sinks { requests, uploads, connections: Arc::new(connections) };
+    let external = external.map(external::Broker::new).transpose()?;
+    let (inside, internal) = internal.map(internal::Broker::new).unzip();
+    let (outside, external) = external.unzip();
+    let addresses = internal.as_ref().map(internal::Broker::listening);
+    let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses);
+    let task = Task { internal, external, sinks, uploader, store, messages, bus: bus.clone() };
+    Ok((bus, Requests::new(received, connected), task))
+}

@@ -1,0 +1,115 @@
+//! Devices: their objects as the cloud sent them, and what the cloud says of devices and topics beside objects. Both are for
+//! whoever looks after devices; this room stores the one and hands on the other.
+
+#[cfg(test)]
+use std::sync::Arc;
+
+#[cfg(test)]
+use kubeapi::store::Store;
+use kubeapi::store::{Key, Object, StoreError, Watch};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use wire::{Downstream, ResourceType, topic::DeviceId};
+
+use super::desired::{Desired, resource};
+
+/// Messages that wait for whoever looks after devices. A full queue makes MetaManager wait, and so the cloud.
+const WAITING: usize = 64;
+
+/// Devices and models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceObject {
+    /// A `Device`.
+    Device,
+    /// A `DeviceModel`.
+    Model,
+}
+
+/// The stored objects of devices and models; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct DeviceObjects(Desired);
+
+impl DeviceObjects {
+    pub(super) fn new(desired: Desired) -> Self {
+        Self(desired)
+    }
+
+    /// The objects in a store, without the rest of the room.
+    #[cfg(test)]
+    pub(crate) fn of(store: Arc<dyn Store>) -> Self {
+        Self(Desired::new(store, "edge-1".to_owned()))
+    }
+
+    /// Stores an object as if the cloud had sent it, or removes it.
+    #[cfg(test)]
+    pub(crate) async fn put(&self, kind: DeviceObject, id: &DeviceId, object: Option<Value>) {
+        let namespace = id.namespace().unwrap_or_default();
+        let key = Key::new(resource(&kind.resource_type()), namespace, id.name());
+        self.0.set(&key, object).await.unwrap();
+    }
+
+    /// All of a kind, and the revision from which to watch it.
+    pub async fn list(&self, kind: DeviceObject) -> Result<(Vec<Object>, u64), StoreError> {
+        self.0.list(&resource(&kind.resource_type())).await
+    }
+
+    /// Changes of a kind after `revision`.
+    pub fn watch(&self, kind: DeviceObject, revision: u64) -> Result<Watch, StoreError> {
+        self.0.watch(&resource(&kind.resource_type()), revision)
+    }
+
+    /// One of them.
+    pub async fn get(&self, kind: DeviceObject, id: &DeviceId) -> Result<Option<Value>, StoreError> {
+        let namespace = id.namespace().unwrap_or_default();
+        self.0.get(&Key::new(resource(&kind.resource_type()), namespace, id.name())).await
+    }
+}
+
+impl DeviceObject {
+    fn resource_type(self) -> ResourceType {
+        match self {
+            Self::Device => ResourceType::Device,
+            Self::Model => ResourceType::DeviceModel,
+        }
+    }
+}
+
+/// What the cloud says beside objects, for its one reader.
+#[derive(Debug)]
+pub struct CloudMessages(mpsc::Receiver<Downstream>);
+
+impl CloudMessages {
+    /// The next; `None` when MetaManager has ended. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Downstream> {
+        self.0.recv().await
+    }
+}
+
+/// Hands on what is stored by somebody else.
+#[derive(Clone, Debug)]
+pub(super) struct Others {
+    devices: mpsc::Sender<Downstream>,
+    topics: mpsc::Sender<Downstream>,
+}
+
+impl Others {
+    /// With the ends that read what is about devices, and what is about topics.
+    pub(super) fn new() -> (Self, CloudMessages, CloudMessages) {
+        let (devices, of_devices) = mpsc::channel(WAITING);
+        let (topics, of_topics) = mpsc::channel(WAITING);
+        (Self { devices, topics }, CloudMessages(of_devices), CloudMessages(of_topics))
+    }
+
+    /// Hands a message on where it is about devices or topics, else gives it back. Without a reader it is nobody's.
+    pub(super) async fn tell(&self, message: Downstream) -> Option<Downstream> {
+        let reader = match &message {
+            Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
+                &self.devices
+            }
+            Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
+            _ => return Some(message),
+        };
+        let _ = reader.send(message).await;
+        None
+    }
+}

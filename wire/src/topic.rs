@@ -1,0 +1,232 @@
+//! The MQTT topics of devices and nodes, as types. A device stands in a topic by its name, or by namespace and name.
+//!
+//! Source: KubeEdge's `dtcommon` and EventBus, reference of device topics; `$ke/events` is what mappers push to applications.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+#[cfg(test)]
+mod tests;
+
+/// What every topic of a device begins with.
+const DEVICE: &str = "$hw/events/device/";
+/// What every topic of a node begins with.
+const NODE: &str = "$hw/events/node/";
+/// What the topic begins with on which a mapper pushes readings to applications.
+const DATA: &str = "$ke/events/device/";
+const DATA_UPDATE: &str = "data/update";
+const UPLOAD: &str = "$hw/events/upload/";
+const UPLOAD_RECORDS: &str = "SYS/dis/upload_records";
+const USER: &str = "user";
+
+/// The longest identifier: a namespace, a slash and the name of an object.
+const MAX_ID: usize = 63 + 1 + 253;
+
+/// What EventBus subscribes to at a broker, beside the topics of rules. Devices with and without a namespace.
+pub const SUBSCRIPTIONS: [&str; 8] = [
+    "$hw/events/upload/#",
+    "$hw/events/device/+/state/update",
+    "$hw/events/device/+/+/state/update",
+    "$hw/events/device/+/twin/+",
+    "$hw/events/device/+/+/twin/+",
+    "$hw/events/node/+/membership/get",
+    "SYS/dis/upload_records",
+    "+/user/#",
+];
+
+/// A device: `<namespace>/<name>`, or `<name>` alone where the cloud gave it no namespace. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceId(Arc<str>);
+
+impl DeviceId {
+    /// From its text; `None` where that can be no device: empty or too long, more than two levels, wildcards or control
+    /// characters in it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut levels = text.split('/');
+        let sound = |level: &str| {
+            !level.is_empty() && !level.contains(['+', '#']) && !level.contains(char::is_control)
+        };
+        let is_sound = levels.by_ref().take(2).all(sound) && levels.next().is_none();
+        (is_sound && text.len() <= MAX_ID).then(|| Self(text.into()))
+    }
+
+    /// The device of this namespace (empty for none) and name.
+    pub fn new(namespace: &str, name: &str) -> Option<Self> {
+        if namespace.is_empty() { Self::parse(name) } else { Self::parse(&format!("{namespace}/{name}")) }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The namespace; `None` where it has none.
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(namespace, _)| namespace)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(_, name)| name)
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for DeviceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("an id is <namespace>/<name> or <name>"))
+    }
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Of one device.
+    Device(DeviceId, DeviceTopic),
+    /// Of one node.
+    Node(String, NodeTopic),
+    /// Handed to the cloud as it is: `$hw/events/upload/…`, `SYS/dis/upload_records`, `<namespace>/user/…`.
+    Upload(String),
+    /// None of these; handed to the cloud where a rule asked for it.
+    Other(String),
+}
+
+macro_rules! suffixes {
+    ($(#[$doc:meta])* $name:ident { $($(#[$note:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$note])* #[doc = concat!("\n\n`…/", $text, "`")] $variant,)*
+        }
+
+        impl $name {
+            /// All of them, those of more levels first.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// What stands after the device or the node.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
+suffixes! {
+    /// What a topic of a device is about. The longer ones stand first: the first that fits is the one.
+    DeviceTopic {
+        /// The answer to an update: the new values, or code and reason.
+        TwinUpdateResult = "twin/update/result",
+        /// Each changed property before and after.
+        TwinUpdateDocument = "twin/update/document",
+        /// What is wanted and is not so.
+        TwinUpdateDelta = "twin/update/delta",
+        /// The answer to a get: the twin, or code and reason.
+        TwinGetResult = "twin/get/result",
+        /// The answer to an update of the state.
+        StateUpdateResult = "state/update/result",
+        /// The answer to a get of the state.
+        StateGetResult = "state/get/result",
+        /// Values that are, or are wanted.
+        TwinUpdate = "twin/update",
+        /// Asks for the twin.
+        TwinGet = "twin/get",
+        /// What the cloud wants; a resource of messages, not spoken over MQTT.
+        TwinCloudUpdated = "twin/cloud_updated",
+        /// What the cloud is told; a resource of messages, not spoken over MQTT.
+        TwinEdgeUpdated = "twin/edge_updated",
+        /// The device's state.
+        StateUpdate = "state/update",
+        /// Asks for the device's state.
+        StateGet = "state/get",
+        /// Attributes have changed.
+        Updated = "updated",
+    }
+}
+
+suffixes! {
+    /// What a topic of a node is about.
+    NodeTopic {
+        /// All devices of the node, as an answer.
+        MembershipDetailResult = "membership/detail/result",
+        /// The devices of the node, as an answer.
+        MembershipGetResult = "membership/get/result",
+        /// The answer to a question for credentials.
+        AuthInfoGetResult = "authInfo/get/result",
+        /// Asks for all devices of the node.
+        MembershipDetail = "membership/detail",
+        /// Asks for the devices of the node.
+        MembershipGet = "membership/get",
+        /// Devices were bound to the node, or taken from it.
+        MembershipUpdated = "membership/updated",
+    }
+}
+
+impl Topic {
+    /// Reads a topic's name; every name is one of these.
+    pub fn parse(text: &str) -> Self {
+        let device = text.strip_prefix(DEVICE).and_then(|rest| {
+            DeviceTopic::ALL
+                .iter()
+                .find_map(|topic| Some(Self::Device(before(rest, topic.as_str())?, *topic)))
+        });
+        let node = || {
+            let rest = text.strip_prefix(NODE)?;
+            NodeTopic::ALL.iter().find_map(|topic| {
+                let node = rest.strip_suffix(topic.as_str())?.strip_suffix('/')?;
+                let is_one = !node.is_empty() && !node.contains('/');
+                is_one.then(|| Self::Node(node.to_owned(), *topic))
+            })
+        };
+        let upload = || is_upload(text).then(|| Self::Upload(text.to_owned()));
+        device.or_else(node).or_else(upload).unwrap_or_else(|| Self::Other(text.to_owned()))
+    }
+
+    /// The topic on which a mapper pushes readings of `device` to applications; the agent takes no part in it.
+    pub fn data(device: &DeviceId) -> String {
+        format!("{DATA}{device}/{DATA_UPDATE}")
+    }
+
+    /// The device whose readings a topic carries; see [`Topic::data`].
+    pub fn data_of(text: &str) -> Option<DeviceId> {
+        before(text.strip_prefix(DATA)?, DATA_UPDATE)
+    }
+}
+
+/// The device before `/suffix`.
+fn before(rest: &str, suffix: &str) -> Option<DeviceId> {
+    DeviceId::parse(rest.strip_suffix(suffix)?.strip_suffix('/')?)
+}
+
+fn is_upload(text: &str) -> bool {
+    let mut levels = text.split('/');
+    text.starts_with(UPLOAD)
+        || text == UPLOAD.trim_end_matches('/')
+        || text == UPLOAD_RECORDS
+        // a wildcard does not stand for a level with a dollar in front
+        || levels.next().is_some_and(|first| !first.starts_with('$')) && levels.next() == Some(USER)
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(device, topic) => write!(f, "{DEVICE}{device}/{}", topic.as_str()),
+            Self::Node(node, topic) => write!(f, "{NODE}{node}/{}", topic.as_str()),
+            Self::Upload(text) | Self::Other(text) => f.write_str(text),
+        }
+    }
+}
