@@ -22,8 +22,10 @@ use crate::config::{HostPort, TlsFiles};
 pub(super) struct Beside {
     pub(super) address: SocketAddr,
     config: mqtt::Config,
-    running: Option<(Handle, CancellationToken, JoinHandle<Result<(), mqtt::Error>>)>,
+    running: Option<Running>,
 }
+
+type Running = (Handle, CancellationToken, JoinHandle<Result<(), mqtt::Error>>);
 
 impl Beside {
     /// One that keeps sessions in `directory`, or nowhere.
