@@ -11,7 +11,7 @@ PYTHON := $(or $(CARGO_TARGET_DIR),target)/python
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
 
-demo: ## Build, run a cloud with one node, apply examples/ and watch a pod run (ONCE=1: end when all was seen)
+demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and a device follow (ONCE=1: end when all was seen)
 	cargo build --locked --package cloudsim
 	$(or $(CARGO_TARGET_DIR),target)/debug/cloudsim demo $(if $(ONCE),--once)
 

@@ -4,8 +4,8 @@
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ edged ─▶ CRI
 //! cloud ◀─ edgehub ◀─ metamanager ◀─ edged ◀─┘
 //!
-//! cloud ─▶ edgehub ─▶ metamanager ─▶ devicetwin ─▶ eventbus ─▶ mappers
-//! cloud ◀─ edgehub ◀──────────────── devicetwin ◀─ eventbus ◀─┘
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ devicetwin ─▶ eventbus, dmi ─▶ mappers
+//! cloud ◀─ edgehub ◀──────────────── devicetwin ◀─ eventbus, dmi ◀─┘
 //! ```
 //!
 //! | channel | between | bound | full | closed |

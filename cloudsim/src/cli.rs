@@ -21,7 +21,11 @@ Examples:
     cloudsim up --address 0.0.0.0 --name 192.0.2.10 --data-dir /var/lib/cloudsim
 
   The join token for a node's edgecore.yaml:
-    cloudsim token";
+    cloudsim token
+
+  What devices report, and another value for one of them:
+    cloudsim devices
+    cloudsim devices set default/thermometer target=25";
 
 /// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
 #[derive(Clone, Debug, Parser)]
@@ -55,6 +59,15 @@ pub enum Command {
         #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
         kubeconfig: PathBuf,
     },
+    /// List devices: what is wanted of them and what they report
+    Devices {
+        /// The kubeconfig that `up` wrote
+        #[arg(long, global = true, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
+        kubeconfig: PathBuf,
+        /// What else to do
+        #[command(subcommand)]
+        command: Option<DeviceCommand>,
+    },
     /// Run a simulated container runtime (CRI v1) on a unix socket until Ctrl-C
     Runtime {
         /// The socket
@@ -64,7 +77,7 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
-    /// Show the whole loop: a cloud, a node, a pod that runs, each step with its time
+    /// Show the whole loop: a cloud, a node, a pod that runs, a device that follows, each step with its time
     Demo {
         /// End when everything was seen: exit code 0, or 1 with the reason
         #[arg(long)]
@@ -80,6 +93,20 @@ pub enum Command {
     Completions {
         /// The shell
         shell: Shell,
+    },
+}
+
+/// What to do with devices.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DeviceCommand {
+    /// Want another value of a property
+    Set {
+        /// The device
+        #[arg(value_name = "NAMESPACE/NAME")]
+        device: String,
+        /// The property and its value. Repeatable
+        #[arg(value_name = "PROPERTY=VALUE", required = true, value_parser = property)]
+        values: Vec<(String, String)>,
     },
 }
 
@@ -146,6 +173,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
     if seconds == 0 { Err("at least 1".to_owned()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
+fn property(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write PROPERTY=VALUE, as temperature=21.5")?;
+    if name.is_empty() || value.is_empty() {
+        return Err("neither side of = may be empty".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -161,5 +196,10 @@ mod tests {
         assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
+        assert!(
+            Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d", "t=1", "--kubeconfig", "k"]).is_ok()
+        );
+        assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d", "t="]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d"]).is_err());
     }
 }

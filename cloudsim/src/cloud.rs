@@ -16,9 +16,10 @@ use kubeapi::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    admission,
     controllers::{
-        binder, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager, namespaces,
-        node_lifecycle, sync::SyncRecords,
+        binder, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager,
+        namespaces, node_lifecycle, sync::SyncRecords,
     },
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
@@ -163,7 +164,8 @@ impl Cloud {
         let accounts = Arc::new(ServiceAccountTokens::default());
         let registry = Registry::builtin().with_crds(&crds::all());
         let api = Api::builder(Arc::clone(&store)).registry(registry);
-        let api = api.token_issuer(accounts.clone()).rbac(options.rbac).build();
+        let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
+        let api = api.rbac(options.rbac).build();
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);
@@ -184,7 +186,11 @@ impl Cloud {
         let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
         let records = SyncRecords::new(client.clone());
         let tls = pki::hub_tls(pki.server())?;
-        let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()));
+        let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let stop = || shutdown.child_token();
+        let events = Recorder::spawn(&tasks, &client, &shutdown);
+        let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
+        let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()), devices.clone());
         let mut hub =
             Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone())
                 .await?;
@@ -209,13 +215,17 @@ impl Cloud {
             kubeconfig::write(path, &kubeconfig)?;
         }
 
-        let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let stop = || shutdown.child_token();
-        let events = Recorder::spawn(&tasks, &client, &shutdown);
         tasks.spawn(api_server.run(stop()));
         tasks.spawn(https.run(stop()));
-        tasks.spawn(hub.run(stop()));
         tasks.spawn(edge.run(stop()));
+        tasks.spawn(devices.clone().run(stop()));
+        let stopping = stop();
+        tasks.spawn(async move {
+            // what a node lacks cannot be told before it is known which devices are whose
+            if stopping.run_until_cancelled(devices.complete()).await.is_some() {
+                hub.run(stopping).await;
+            }
+        });
         spawn_controllers(&options, &client, &events, &pki, &tasks, &shutdown);
         tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.close();

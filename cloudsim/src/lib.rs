@@ -4,6 +4,7 @@
 //! endpoints by which machines become nodes. Every part below `controllers` is written against a `kube::Client` and cannot
 //! tell whose API it is.
 
+mod admission;
 pub mod cli;
 mod cloud;
 mod commands;

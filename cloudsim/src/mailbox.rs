@@ -11,8 +11,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The kinds of objects that the edge controller sends, in the order in which a node should get them: what pods mount comes
-/// before the pods.
+/// The kinds of objects that controllers send, in the order in which a node should get them: what pods mount comes before the
+/// pods, a model before its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// `v1` Node.
@@ -23,11 +23,16 @@ pub enum ObjectKind {
     Secret,
     /// `v1` Pod.
     Pod,
+    /// `devices.kubeedge.io/v1beta1` DeviceModel.
+    DeviceModel,
+    /// `devices.kubeedge.io/v1beta1` Device.
+    Device,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Node, Self::ConfigMap, Self::Secret, Self::Pod];
+    pub const ALL: [Self; 6] =
+        [Self::Node, Self::ConfigMap, Self::Secret, Self::Pod, Self::DeviceModel, Self::Device];
 
     /// The Kubernetes kind.
     pub fn kind(self) -> &'static str {
@@ -36,6 +41,16 @@ impl ObjectKind {
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
             Self::Pod => "Pod",
+            Self::DeviceModel => "DeviceModel",
+            Self::Device => "Device",
+        }
+    }
+
+    /// The group and version that it is served in.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::Node | Self::ConfigMap | Self::Secret | Self::Pod => "v1",
+            Self::DeviceModel | Self::Device => "devices.kubeedge.io/v1beta1",
         }
     }
 
@@ -121,14 +136,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_waits_once_and_pods_come_last() {
+    fn a_path_waits_once_and_comes_after_what_it_needs() {
         let boxes = Mailboxes::default();
         let mailbox = boxes.open("edge");
-        for kind in [ObjectKind::Pod, ObjectKind::Secret, ObjectKind::Pod] {
+        for kind in [ObjectKind::Device, ObjectKind::Pod, ObjectKind::Secret, ObjectKind::Pod] {
             boxes.poke("edge", ObjectPath::new(kind, "default", "x"));
         }
         let kinds: Vec<ObjectKind> = mailbox.take().into_iter().map(|path| path.kind).collect();
-        assert_eq!(kinds, [ObjectKind::Secret, ObjectKind::Pod]);
+        assert_eq!(kinds, [ObjectKind::Secret, ObjectKind::Pod, ObjectKind::Device]);
         assert!(mailbox.take().is_empty());
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Source: `build/crds/devices` of KubeEdge.
 
+pub mod check;
 mod push;
 
 use std::collections::BTreeMap;
@@ -113,8 +114,8 @@ pub struct VisitorConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_name: Option<String>,
     /// Settings of that protocol.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schemars(schema_with = "crate::schema::open")]
+    #[serde(default, deserialize_with = "crate::schema::or_null", skip_serializing_if = "Map::is_empty")]
+    #[schemars(schema_with = "crate::schema::open_or_null")]
     pub config_data: Map<String, Value>,
 }
 
@@ -126,8 +127,8 @@ pub struct ProtocolConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_name: Option<String>,
     /// Settings of that protocol.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schemars(schema_with = "crate::schema::open")]
+    #[serde(default, deserialize_with = "crate::schema::or_null", skip_serializing_if = "Map::is_empty")]
+    #[schemars(schema_with = "crate::schema::open_or_null")]
     pub config_data: Map<String, Value>,
 }
 
@@ -169,8 +170,8 @@ pub struct DeviceModelSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<ModelProperty>,
     /// Settings of the protocol that hold for all of them.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schemars(schema_with = "crate::schema::open")]
+    #[serde(default, deserialize_with = "crate::schema::or_null", skip_serializing_if = "Map::is_empty")]
+    #[schemars(schema_with = "crate::schema::open_or_null")]
     pub protocol_config_data: Map<String, Value>,
 }
 

@@ -166,6 +166,9 @@ impl Node {
         ] {
             text = with_setting(&text, key, &value)?;
         }
+        // each test's node has mappers of its own
+        let devices = format!("modules:\n  deviceTwin:\n    dmiSockPath: {:?}\n", below(""));
+        let text = text.replacen("modules:\n", &devices, 1);
         // off by default: what people are told is looked at, too
         let text = text.replacen("  edged:\n", "  edged:\n    reportEvent: true\n", 1);
         let path = directory.join("edgecore.yaml");

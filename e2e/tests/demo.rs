@@ -15,7 +15,14 @@ fn demo(manifests: &std::path::Path, directory: &std::path::Path) -> anyhow::Res
 fn the_examples_run_and_the_table_says_what_was_seen() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let text = demo(&examples(), directory.path())?.success()?.text();
-    for row in ["node Ready", "pod Running", "config as environment", "config as files"] {
+    for row in [
+        "node Ready",
+        "pod Running",
+        "config as environment",
+        "config as files",
+        "device reports",
+        "twin follows",
+    ] {
         ensure!(text.lines().any(|line| line.starts_with(row)), "no row {row:?} in:\n{text}");
     }
     Ok(())

@@ -8,8 +8,8 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Registry, TokenIssuer, access::Policy, client_of, definitions::Definitions, metrics::Metrics, openapi,
-    service::ApiService, store::Store,
+    Admission, Registry, TokenIssuer, access::Policy, client_of, definitions::Definitions, metrics::Metrics,
+    openapi, service::ApiService, store::Store,
 };
 
 /// How much an API makes of what it is given.
@@ -35,6 +35,7 @@ struct Inner {
     metrics: Metrics,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
+    admission: Option<Arc<dyn Admission>>,
     rbac: bool,
     /// Documents are made when first asked for: an agent's API is never asked.
     openapi: Mutex<HashMap<(String, String), Bytes>>,
@@ -43,7 +44,14 @@ struct Inner {
 impl Api {
     /// Begins with the built-in kinds, [`Rules::Full`] and no issuer of tokens.
     pub fn builder(store: Arc<dyn Store>) -> Builder {
-        Builder { store, registry: Registry::builtin(), rules: Rules::Full, token_issuer: None, rbac: false }
+        Builder {
+            store,
+            registry: Registry::builtin(),
+            rules: Rules::Full,
+            token_issuer: None,
+            admission: None,
+            rbac: false,
+        }
     }
 
     /// A client in the same process, without socket, that may do everything.
@@ -97,6 +105,10 @@ impl Api {
         self.0.token_issuer.as_ref()
     }
 
+    pub(crate) fn admission(&self) -> Option<&Arc<dyn Admission>> {
+        self.0.admission.as_ref()
+    }
+
     pub(crate) fn enforces_rbac(&self) -> bool {
         self.0.rbac
     }
@@ -129,6 +141,7 @@ pub struct Builder {
     registry: Registry,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
+    admission: Option<Arc<dyn Admission>>,
     rbac: bool,
 }
 
@@ -151,6 +164,12 @@ impl Builder {
         Self { token_issuer: Some(issuer), ..self }
     }
 
+    /// Further rules, beside those of schemas and of kinds.
+    #[must_use]
+    pub fn admission(self, admission: Arc<dyn Admission>) -> Self {
+        Self { admission: Some(admission), ..self }
+    }
+
     /// Whether callers other than masters get in as far as stored roles and bindings allow; else they do not get in at all.
     #[must_use]
     pub fn rbac(self, rbac: bool) -> Self {
@@ -159,7 +178,7 @@ impl Builder {
 
     /// The API.
     pub fn build(self) -> Api {
-        let Self { store, registry, rules, token_issuer, rbac } = self;
+        let Self { store, registry, rules, token_issuer, admission, rbac } = self;
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
@@ -168,6 +187,7 @@ impl Builder {
             metrics: Metrics::default(),
             rules,
             token_issuer,
+            admission,
             rbac,
             openapi: Mutex::default(),
         }))

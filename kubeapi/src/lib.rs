@@ -6,6 +6,7 @@
 
 mod accept;
 mod access;
+mod admission;
 mod api;
 mod body;
 mod client;
@@ -40,6 +41,7 @@ mod validate;
 mod verbs;
 
 pub use access::rule_allows;
+pub use admission::{Admission, Objection, Review};
 pub use api::{Api, Builder, Rules};
 pub use body::{Body, BoxError, object_of};
 pub use client::client_of;

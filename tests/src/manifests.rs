@@ -33,3 +33,30 @@ pub fn config_map(name: &str, data: Value) -> Value {
 pub fn secret(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data})
 }
+
+/// The DeviceModel `thermometer` in namespace `default`, of the protocol `virtual`.
+pub fn device_model() -> Value {
+    json!({
+        "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "DeviceModel",
+        "metadata": {"name": "thermometer", "namespace": "default"},
+        "spec": {"protocol": "virtual", "properties": [
+            {"name": "temperature", "type": "FLOAT", "accessMode": "ReadWrite", "minimum": "-20", "maximum": "60",
+                "unit": "celsius"},
+            {"name": "switch", "type": "BOOLEAN", "accessMode": "ReadWrite"}]},
+    })
+}
+
+/// A Device of that model on `node`, in namespace `default`, whose `temperature` shall be `desired`.
+pub fn device(name: &str, node: &str, desired: Option<&str>) -> Value {
+    let mut property =
+        json!({"name": "temperature", "collectCycle": 20, "reportCycle": 20, "reportToCloud": true});
+    if let Some(desired) = desired {
+        property["desired"] = json!({"value": desired});
+    }
+    json!({
+        "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"deviceModelRef": {"name": "thermometer"}, "nodeName": node,
+            "protocol": {"protocolName": "virtual"}, "properties": [property]},
+    })
+}

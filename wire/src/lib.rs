@@ -8,6 +8,8 @@ mod answer;
 pub mod application;
 #[cfg(feature = "cri")]
 pub mod cri;
+#[cfg(feature = "dmi")]
+pub mod dmi;
 mod down;
 pub mod enroll;
 mod envelope;

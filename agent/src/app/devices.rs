@@ -1,4 +1,4 @@
-//! The rooms of devices: MQTT, and what is wanted and known of devices.
+//! The rooms of devices: MQTT, what is wanted and known of devices, and DMI.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{BROKER_DATABASE, Error};
 use crate::{
     config::{self, Config, MqttMode},
-    devicetwin::{self, DeviceTwin},
+    devicetwin::{self, DeviceTwin, dmi},
     edgehub::EdgeHub,
     eventbus::{self, Bus, External, Internal, Requests},
     metamanager::{CloudMessages, DeviceObjects},
@@ -44,12 +44,10 @@ pub(super) fn start(
             (bus, requests)
         }
     };
-    if config.device_twin.is_none() {
-        return Ok((None, bus));
-    }
+    let Some(wanted) = &config.device_twin else { return Ok((None, bus)) };
     let (devices, task) = devicetwin::new(devicetwin::Config {
         node_name: config.node.name.clone(),
-        store,
+        store: store.clone(),
         objects,
         messages: device_messages,
         hub,
@@ -61,6 +59,10 @@ pub(super) fn start(
         Box::pin(task.run(stop)).await;
         Ok(())
     });
+    let directory = wanted.dmi_socket_dir.clone();
+    let (_, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
+    let stop = shutdown.clone();
+    supervisor.spawn("dmi", async move { Ok(Box::pin(mappers.run(stop)).await?) });
     Ok((Some(devices), bus))
 }
 

@@ -187,6 +187,15 @@ fn what_is_off_is_not_checked() {
 }
 
 #[test]
+fn the_path_of_dmi_is_a_directory() {
+    for written in ["/run/kubeedge", "/run/kubeedge/dmi.sock"] {
+        let config = config(&format!("modules: {{deviceTwin: {{dmiSockPath: {written}}}}}"));
+        let directory = config.device_twin.map(|twin| twin.dmi_socket_dir);
+        assert_eq!(directory.as_deref(), Some(Path::new("/run/kubeedge")));
+    }
+}
+
+#[test]
 fn the_token_is_not_shown() {
     let config = config(&format!("modules: {{edgeHub: {{token: {TOKEN}}}}}"));
     assert_eq!(config.edge_hub.token.as_ref().map(Secret::expose), Some(TOKEN));

@@ -8,6 +8,7 @@
 //! | `device`, `rules`, `merge`, `core` | decisions, pure |
 //! | `kept` | the devices in the store |
 //! | `task` | the one owner: takes what has come, commits it, then answers |
+//! | `dmi` | mappers over gRPC |
 //! | `handle` | the doors for other rooms |
 //!
 //! Source: KubeEdge's DeviceTwin.
@@ -15,6 +16,7 @@
 mod core;
 mod counts;
 mod device;
+pub mod dmi;
 mod handle;
 mod kept;
 mod merge;

@@ -1,6 +1,11 @@
 //! Devices: their objects as the cloud sent them, and what the cloud says of devices and topics beside objects. Both are for
 //! whoever looks after devices; this room stores the one and hands on the other.
 
+#[cfg(test)]
+use std::sync::Arc;
+
+#[cfg(test)]
+use kubeapi::store::Store;
 use kubeapi::store::{Key, Object, StoreError, Watch};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -27,6 +32,20 @@ pub struct DeviceObjects(Desired);
 impl DeviceObjects {
     pub(super) fn new(desired: Desired) -> Self {
         Self(desired)
+    }
+
+    /// The objects in a store, without the rest of the room.
+    #[cfg(test)]
+    pub(crate) fn of(store: Arc<dyn Store>) -> Self {
+        Self(Desired::new(store, "edge-1".to_owned()))
+    }
+
+    /// Stores an object as if the cloud had sent it, or removes it.
+    #[cfg(test)]
+    pub(crate) async fn put(&self, kind: DeviceObject, id: &DeviceId, object: Option<Value>) {
+        let namespace = id.namespace().unwrap_or_default();
+        let key = Key::new(resource(&kind.resource_type()), namespace, id.name());
+        self.0.set(&key, object).await.unwrap();
     }
 
     /// All of a kind, and the revision from which to watch it.

@@ -39,6 +39,7 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyh
         say("Go on by hand in another terminal, end here with Ctrl-C:");
         say(&format!("  export KUBECONFIG={}", absolute(kubeconfig).display()));
         say("  kubectl get pods -o wide");
+        say(&format!("  cloudsim devices --kubeconfig {}", absolute(kubeconfig).display()));
         signals.wait().await;
     }
     fleet.stop().await;
@@ -54,5 +55,8 @@ fn table(seen: &Seen, begun: Instant) {
     say(&format!("{:<28} {:<10} {}", "pod Running", after(seen.pod_running), seen.pod));
     for (what, value) in &seen.inside {
         say(&format!("{:<28} {:<10} {}", what, after(seen.looked_inside), value));
+    }
+    for (what, value) in &seen.twin {
+        say(&format!("{:<28} {:<10} {}", what, after(seen.twin_followed), value));
     }
 }

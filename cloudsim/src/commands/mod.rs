@@ -1,6 +1,8 @@
 //! What the subcommands of `cloudsim` do.
 
+mod connect;
 mod demo;
+mod devices;
 mod runtime;
 mod token;
 mod up;
@@ -52,6 +54,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Token { kubeconfig } => token::run(&kubeconfig).await.map(|()| ExitCode::SUCCESS),
+            Command::Devices { kubeconfig, command } => {
+                devices::run(&kubeconfig, command).await.map(|()| ExitCode::SUCCESS)
+            }
             Command::Runtime { socket, root } => {
                 runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS)
             }

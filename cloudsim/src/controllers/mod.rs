@@ -2,6 +2,7 @@
 //! which cannot tell whether it is served by this process or by a real API server.
 
 pub mod binder;
+pub mod device;
 pub mod dynamic;
 pub mod edge;
 mod endpoints;
@@ -14,6 +15,7 @@ pub mod manager;
 mod namespace_lifecycle;
 pub mod namespaces;
 pub mod node_lifecycle;
+mod parcels;
 mod pod_gc;
 pub mod sync;
 mod volume_binder;

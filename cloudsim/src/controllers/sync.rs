@@ -92,7 +92,7 @@ impl SyncRecords {
         let sync = ObjectSync {
             metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
             spec: ObjectSyncSpec {
-                object_api_version: Some("v1".into()),
+                object_api_version: Some(subject.path.kind.api_version().into()),
                 object_kind: Some(subject.path.kind.kind().into()),
                 object_name: Some(subject.path.name.clone()),
             },
@@ -107,7 +107,7 @@ impl SyncRecords {
         let sync = ClusterObjectSync {
             metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
             spec: ClusterObjectSyncSpec {
-                object_api_version: Some("v1".into()),
+                object_api_version: Some(subject.path.kind.api_version().into()),
                 object_kind: Some(subject.path.kind.kind().into()),
                 object_name: Some(subject.path.name.clone()),
             },

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use crds::devices::Device;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Discovery, ResourceExt,
@@ -15,12 +16,29 @@ const MANAGER: &str = "cloudsim-demo";
 /// A manifest's limit, bytes; an API server takes no more either.
 const LIMIT: u64 = 3 * 1024 * 1024;
 
-/// Applies every manifest, pods last: they find what they mount. Answers the pod as applied.
-pub(super) async fn apply(client: &Client, directory: &Path, progress: &dyn Fn(&str)) -> anyhow::Result<Pod> {
+/// What was applied and is watched.
+pub(super) struct Applied {
+    /// The pod.
+    pub(super) pod: Pod,
+    /// The device, where there is one.
+    pub(super) device: Option<Device>,
+}
+
+/// Applies every manifest, devices after their models and pods last: they find what they need. Answers the pod and the device as applied.
+pub(super) async fn apply(
+    client: &Client,
+    directory: &Path,
+    progress: &dyn Fn(&str),
+) -> anyhow::Result<Applied> {
     let mut objects = read(directory)?;
-    objects.sort_by_key(|object| object.types.as_ref().is_some_and(|types| types.kind == "Pod"));
+    let rank = |kind: &str| match kind {
+        "Device" => 1,
+        "Pod" => 2,
+        _ => 0,
+    };
+    objects.sort_by_key(|object| object.types.as_ref().map(|types| rank(&types.kind)));
     let discovery = Discovery::new(client.clone()).run().await.context("the API describes nothing")?;
-    let mut pod = None;
+    let (mut pod, mut device) = (None, None);
     for object in objects {
         let types = object.types.clone().context("a manifest has no apiVersion and kind")?;
         let gvk = kube::core::GroupVersionKind::try_from(&types)?;
@@ -39,11 +57,14 @@ pub(super) async fn apply(client: &Client, directory: &Path, progress: &dyn Fn(&
         let applied = api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await;
         let applied = applied.with_context(|| format!("{} {name} was not taken", types.kind))?;
         progress(&format!("{} {name} is applied", types.kind));
-        if types.kind == "Pod" {
-            pod = Some(serde_json::from_value(serde_json::to_value(applied)?)?);
+        match types.kind.as_str() {
+            "Pod" => pod = Some(serde_json::from_value(serde_json::to_value(applied)?)?),
+            "Device" => device = Some(serde_json::from_value(serde_json::to_value(applied)?)?),
+            _ => {}
         }
     }
-    pod.with_context(|| format!("{} holds no pod", directory.display()))
+    let pod = pod.with_context(|| format!("{} holds no pod", directory.display()))?;
+    Ok(Applied { pod, device })
 }
 
 fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {

@@ -1,8 +1,10 @@
-//! The demonstration: a node becomes Ready, manifests are applied, a pod becomes Running, and its container sees what it was
-//! given.
+//! The demonstration: a node becomes Ready, manifests are applied, a pod becomes Running, its container sees what it was given,
+//! and a device follows its twin.
 
 mod inside;
 mod manifests;
+mod thermometer;
+mod twin;
 
 use std::{
     path::Path,
@@ -17,6 +19,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 
+use self::manifests::Applied;
 use crate::fleet::HollowNode;
 
 /// Each step's limit: many times what it takes on a slow laptop.
@@ -48,6 +51,10 @@ pub(crate) struct Seen {
     pub(crate) looked_inside: Instant,
     /// What the container sees: what it is, and its value.
     pub(crate) inside: Vec<(String, String)>,
+    /// When the device was as wanted.
+    pub(crate) twin_followed: Instant,
+    /// What was seen of the device; nothing where the manifests have none.
+    pub(crate) twin: Vec<(String, String)>,
 }
 
 impl Steps<'_> {
@@ -58,7 +65,7 @@ impl Steps<'_> {
         let node_ready = Instant::now();
         (self.progress)(&format!("node {node} is Ready"));
 
-        let pod = manifests::apply(&self.client, self.manifests, self.progress).await?;
+        let Applied { pod, device } = manifests::apply(&self.client, self.manifests, self.progress).await?;
         let api = Api::<Pod>::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let name = pod.name_any();
         let running = self.wait(api, &name, "Running", is_running).await?;
@@ -69,13 +76,20 @@ impl Steps<'_> {
         (self.progress)(&format!(
             "pod {name} sees its ConfigMap and its Secret, as environment and as files"
         ));
+        let looked_inside = Instant::now();
+        let twin = match &device {
+            Some(device) => Box::pin(twin::watch(self, device)).await?,
+            None => Vec::new(),
+        };
         Ok(Seen {
             node: node.clone(),
             node_ready,
             pod: name,
             pod_running,
-            looked_inside: Instant::now(),
+            looked_inside,
             inside,
+            twin_followed: Instant::now(),
+            twin,
         })
     }
 

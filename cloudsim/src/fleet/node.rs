@@ -205,6 +205,7 @@ pub fn edgecore_yaml(
                 "tlsCertFile": path("node.crt"),
                 "tlsPrivateKeyFile": path("node.key"),
             },
+            "deviceTwin": {"dmiSockPath": directory.to_string_lossy()},
             "eventBus": {"enable": false},
             "metaManager": {
                 "metaServer": {"enable": options.meta_server.is_some(), "server": meta_server.to_string()},

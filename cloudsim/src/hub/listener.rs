@@ -14,7 +14,7 @@ use super::{
     session, transport, upgrade,
 };
 use crate::{
-    controllers::{dynamic::Dynamic, edge::Edge, sync::SyncRecords},
+    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,
 };
 
@@ -47,7 +47,7 @@ impl Hub {
     pub async fn bind(
         address: SocketAddr,
         tls: ServerConfig,
-        (edge, dynamic): (Edge, Dynamic),
+        (edge, dynamic, devices): (Edge, Dynamic, Devices),
         records: SyncRecords,
         mailboxes: Mailboxes,
         limits: Limits,
@@ -61,7 +61,15 @@ impl Hub {
             address,
             tls,
             quic: None,
-            shared: Shared { edge, dynamic, records, mailboxes, limits, sessions: Sessions::default() },
+            shared: Shared {
+                edge,
+                dynamic,
+                devices,
+                records,
+                mailboxes,
+                limits,
+                sessions: Sessions::default(),
+            },
         })
     }
 

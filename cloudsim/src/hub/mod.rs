@@ -19,7 +19,7 @@ pub use self::{
     quic::QuicBindError,
 };
 use crate::{
-    controllers::{dynamic::Dynamic, edge::Edge, sync::SyncRecords},
+    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     mailbox::Mailboxes,
 };
 
@@ -59,6 +59,7 @@ impl Default for Limits {
 struct Shared {
     edge: Edge,
     dynamic: Dynamic,
+    devices: Devices,
     records: SyncRecords,
     mailboxes: Mailboxes,
     limits: Limits,

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     controllers::{
+        device::Devices,
         dynamic::Dynamic,
         edge::{Edge, Reply},
         sync::{Record, SyncRecords, Synced},
@@ -91,13 +92,13 @@ async fn serve(
     let (records, to_write) = mpsc::channel(QUEUE);
     let clerk = tokio::spawn(carry_out(
         node.to_owned(),
-        shared.edge.clone(),
-        shared.dynamic.clone(),
+        (shared.edge.clone(), shared.dynamic.clone(), shared.devices.clone()),
         waiting,
         answers,
     ));
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
-    let todo = shared.edge.everything(node, &synced);
+    let mut todo = shared.edge.everything(node, &synced);
+    todo.extend(shared.devices.everything(node));
     let session = Session {
         node,
         shared,
@@ -214,8 +215,8 @@ impl Session<'_> {
                 self.looked = true;
                 return Ok(None);
             };
-            match self.shared.edge.parcels(self.node, &path, &self.synced).await {
-                Ok(parcels) => self.offer(parcels).await?,
+            match self.look(&path).await {
+                Ok(replies) => self.tell(replies).await?,
                 Err(error) => {
                     warn!(
                         node = self.node,
@@ -228,6 +229,34 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// What the node lacks of the object at `path`.
+    async fn look(&mut self, path: &ObjectPath) -> Result<Vec<Reply>, kube::Error> {
+        match path.kind {
+            ObjectKind::Device | ObjectKind::DeviceModel => {
+                let look = self.shared.devices.look(self.node, path, &self.synced).await?;
+                if look.again {
+                    self.todo.insert(path.clone());
+                }
+                Ok(look.replies)
+            }
+            ObjectKind::Node | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Pod => {
+                let parcels = self.shared.edge.parcels(self.node, path, &self.synced).await?;
+                Ok(parcels.into_iter().map(Reply::Acknowledged).collect())
+            }
+        }
+    }
+
+    async fn tell(&mut self, replies: Vec<Reply>) -> Result<(), Ended> {
+        let mut parcels = Vec::new();
+        for reply in replies {
+            match reply {
+                Reply::Direct(message) => self.send(&message).await?,
+                Reply::Acknowledged(parcel) => parcels.push(parcel),
+            }
+        }
+        self.offer(parcels).await
     }
 
     /// Hands over to the lane, but for the deletion of the node itself. As CloudCore: a node that is deleted while it is
@@ -309,19 +338,26 @@ fn is_own_end(parcel: &Parcel) -> bool {
 /// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
 async fn carry_out(
     node: String,
-    edge: Edge,
-    dynamic: Dynamic,
+    (edge, dynamic, devices): (Edge, Dynamic, Devices),
     mut requests: mpsc::Receiver<Message>,
     answers: mpsc::Sender<Reply>,
 ) {
     let mut dynamic = dynamic.open(&node, answers.clone());
     while let Some(request) = requests.recv().await {
-        let reply = match Up::from(request) {
-            Up { header, body: Upstream::Application(content) } => dynamic.call(&header, &content).await,
-            Up { header, body: Upstream::WatchSync(content) } => dynamic.keep(&header, &content).await,
-            other => edge.handle(&node, other.into()).await,
+        let replies = match Up::from(request) {
+            Up { header, body: Upstream::Application(content) } => {
+                dynamic.call(&header, &content).await.into_iter().collect()
+            }
+            Up { header, body: Upstream::WatchSync(content) } => {
+                dynamic.keep(&header, &content).await.into_iter().collect()
+            }
+            Up { header, body: Upstream::MembershipDetail(_) } => devices.members(&node, &header),
+            Up { header, body: Upstream::Device { path, update } } => {
+                vec![devices.report(&node, &header, &path, &update).await]
+            }
+            other => edge.handle(&node, other.into()).await.into_iter().collect::<Vec<_>>(),
         };
-        if let Some(reply) = reply {
+        for reply in replies {
             // nobody reads answers of a session that has ended; the node asks again
             let _ = answers.send(reply).await;
         }

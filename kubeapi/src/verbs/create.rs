@@ -11,7 +11,7 @@ use super::{
     write::{Admitted, accept, admit, check_namespace, now, store, target, writer},
 };
 use crate::{
-    Api, Body, access, body, defaults, definitions,
+    Api, Body, access, admission, body, defaults, definitions,
     object::{default_to, metadata, text_or_empty},
     patch,
     path::Target,
@@ -110,6 +110,7 @@ async fn create_object(
             accept(&target.kind, &target.name, validate::create(&target.kind, &object))?;
         }
         access::check_escalation(api, call, None, &object).await?;
+        admission::check(api, &target, None, &object).await?;
         if call.query.dry_run() {
             services::settle(api, &target, None, Some(&mut object)).await?;
             return refused_if_there(api, &target, object).await.map(Outcome::Tried);

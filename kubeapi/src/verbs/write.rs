@@ -9,7 +9,7 @@ use super::{
     version::{served, stored},
 };
 use crate::{
-    Api, access, body, definitions, duplicates,
+    Api, access, admission, body, definitions, duplicates,
     object::{metadata, text_or_empty},
     part::Part,
     patch::{self, ApplyOptions},
@@ -194,6 +194,7 @@ pub(super) async fn modify(
         let next = change(&value)?;
         if let Next::Replace(new) = &next {
             access::check_escalation(api, call, Some(&value), new).await?;
+            admission::check(api, target, Some(&value), new).await?;
         }
         let next = match next {
             Next::Same => return Ok(Outcome::Stored(current)),

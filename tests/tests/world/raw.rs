@@ -143,6 +143,18 @@ impl Session {
         let _ = self.0.send(tungstenite::Message::text(text.into())).await;
     }
 
+    /// The next message of the cloud.
+    pub(crate) async fn next(&mut self) -> Message {
+        let next = async {
+            loop {
+                let frame = self.0.next().await.expect("the session goes on").expect("the session goes on");
+                let tungstenite::Message::Text(text) = frame else { continue };
+                return wire::json::decode(text.as_bytes(), wire::json::DEFAULT_LIMIT).unwrap();
+            }
+        };
+        within("a message", next).await
+    }
+
     /// Sends a request; its answer.
     pub(crate) async fn ask(&mut self, request: Upstream) -> Message {
         let request = request.into_message(0);

@@ -1,5 +1,7 @@
 //! The modules around the pods. What is switched off is not checked.
 
+use std::path::Path;
+
 use super::values::{Values, optional, secret};
 use crate::config::{
     file,
@@ -102,8 +104,14 @@ fn broker<'a>(path: &str, url: &'a str, values: &mut Values<'_>) -> (bool, &'a s
 }
 
 pub(super) fn device_twin(written: file::DeviceTwin, values: &mut Values<'_>) -> Option<DeviceTwin> {
-    let path = "modules.deviceTwin.dmiSockPath";
-    written.enable.then(|| DeviceTwin { dmi_socket_dir: values.path(path, written.dmi_sock_path) })
+    if !written.enable {
+        return None;
+    }
+    let path = values.path("modules.deviceTwin.dmiSockPath", written.dmi_sock_path);
+    // older configurations name the socket itself
+    let is_socket = path.extension().is_some_and(|extension| extension == "sock");
+    let directory = path.parent().filter(|_| is_socket).map(Path::to_owned);
+    Some(DeviceTwin { dmi_socket_dir: directory.unwrap_or(path) })
 }
 
 pub(super) fn edge_stream(written: file::EdgeStream, values: &mut Values<'_>) -> Option<EdgeStream> {

@@ -102,6 +102,8 @@ impl Index {
             ObjectKind::ConfigMap | ObjectKind::Secret => {
                 self.pods.values().any(|entry| entry.node == node && entry.references.contains(path))
             }
+            // the device controller's
+            ObjectKind::DeviceModel | ObjectKind::Device => false,
         }
     }
 

@@ -7,28 +7,25 @@
 mod authorize;
 mod index;
 mod mirror;
-mod objects;
+pub(super) mod objects;
 mod references;
 mod request;
-mod status;
+pub(super) mod status;
 mod storage;
 mod upstream;
 mod watch;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kube::Client;
-use parking_lot::RwLock;
-use serde_json::{Value, json};
-use wire::{Change, Downstream, ResourceType};
-
 use self::index::Index;
 pub use self::upstream::Reply;
 use crate::{
-    controllers::sync::{Subject, Synced},
-    hub::lane::{LaneKey, Parcel},
+    controllers::{parcels::difference, sync::Synced},
+    hub::lane::Parcel,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
 };
+use kube::Client;
+use parking_lot::RwLock;
 
 /// The handle; cheap to clone.
 #[derive(Clone)]
@@ -82,69 +79,6 @@ impl Edge {
     }
 }
 
-/// Pure: what to send, given the live object and what was acknowledged.
-fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Parcel> {
-    let uid =
-        live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
-    let mut parcels: Vec<Parcel> = synced
-        .iter()
-        .filter(|(known, (place, _))| place == path && **known != uid)
-        .map(|(gone, _)| delete(path, gone))
-        .collect();
-    if let Some(object) = live {
-        parcels.extend(put(path, uid, object, synced));
-    }
-    parcels
-}
-
-/// The last word on an object: a stub, as CloudCore's sync controller sends it.
-fn delete(path: &ObjectPath, uid: &str) -> Parcel {
-    let stub = json!({"metadata": {"name": path.name, "namespace": path.namespace, "uid": uid}});
-    let body = Downstream::put(Change::Delete, &path.namespace, &token(path.kind), &path.name, stub);
-    Parcel {
-        key: LaneKey::Object(uid.to_owned()),
-        subject: Some(Subject { path: path.clone(), uid: uid.to_owned() }),
-        revision: None,
-        message: body.into_message(now_ms()),
-    }
-}
-
-fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced) -> Option<Parcel> {
-    let text = object["metadata"]["resourceVersion"].as_str()?.to_owned();
-    let revision: u64 = text.parse().ok()?;
-    let known = synced.get(&uid).map(|(_, revision)| *revision);
-    if known.is_some_and(|known| known >= revision) {
-        return None;
-    }
-    let first = known.is_none();
-    let change = match path.kind {
-        // as CloudCore: nodes and secrets are always updates, and so is a pod that is first seen while it is being deleted
-        ObjectKind::Node | ObjectKind::Secret => Change::Update,
-        ObjectKind::Pod if object["metadata"]["deletionTimestamp"].is_string() => Change::Update,
-        ObjectKind::Pod | ObjectKind::ConfigMap if first => Change::Insert,
-        ObjectKind::Pod | ObjectKind::ConfigMap => Change::Update,
-    };
-    let body = Downstream::put(change, &path.namespace, &token(path.kind), &path.name, object);
-    Some(Parcel {
-        key: LaneKey::Object(uid.clone()),
-        subject: Some(Subject { path: path.clone(), uid }),
-        revision: Some(revision),
-        message: body.into_message(now_ms()).at_revision(&text),
-    })
-}
-
-fn token(kind: ObjectKind) -> ResourceType {
-    match kind {
-        ObjectKind::Node => ResourceType::Node,
-        ObjectKind::ConfigMap => ResourceType::ConfigMap,
-        ObjectKind::Secret => ResourceType::Secret,
-        ObjectKind::Pod => ResourceType::Pod,
-    }
-}
-
 fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
-
-#[cfg(test)]
-mod tests;

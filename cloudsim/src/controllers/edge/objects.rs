@@ -1,5 +1,6 @@
 //! Objects as raw JSON: nothing that the API holds is lost on the way to a node.
 
+use crds::devices::{Device, DeviceModel};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{Api, Client, api::ApiResource, core::DynamicObject};
 use serde_json::Value;
@@ -7,7 +8,10 @@ use serde_json::Value;
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 /// The object at `path`, with kind and apiVersion; `None` where there is none.
-pub(super) async fn get(client: &Client, path: &ObjectPath) -> Result<Option<Value>, kube::Error> {
+pub(in crate::controllers) async fn get(
+    client: &Client,
+    path: &ObjectPath,
+) -> Result<Option<Value>, kube::Error> {
     let found = dynamic(client, path).get_opt(&path.name).await?;
     found.map(|object| serde_json::to_value(object).map_err(kube::Error::SerdeError)).transpose()
 }
@@ -19,6 +23,8 @@ pub(super) fn dynamic(client: &Client, path: &ObjectPath) -> Api<DynamicObject> 
         ObjectKind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
         ObjectKind::Secret => ApiResource::erase::<Secret>(&()),
         ObjectKind::Pod => ApiResource::erase::<Pod>(&()),
+        ObjectKind::DeviceModel => ApiResource::erase::<DeviceModel>(&()),
+        ObjectKind::Device => ApiResource::erase::<Device>(&()),
     };
     Api::namespaced_with(client.clone(), &path.namespace, &resource)
 }

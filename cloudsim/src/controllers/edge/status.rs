@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The Status of a failed call.
-pub(super) fn of(error: &kube::Error) -> Value {
+pub(in crate::controllers) fn of(error: &kube::Error) -> Value {
     match error {
         kube::Error::Api(status) => {
             let mut status = json!(status);
@@ -19,6 +19,6 @@ pub(super) fn of(error: &kube::Error) -> Value {
 }
 
 /// A Status made here.
-pub(super) fn failure(code: u16, reason: &str, message: &str) -> Value {
+pub(in crate::controllers) fn failure(code: u16, reason: &str, message: &str) -> Value {
     json!({"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code})
 }

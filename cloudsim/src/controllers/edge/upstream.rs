@@ -50,11 +50,6 @@ impl Edge {
                 let answer = Downstream::RootCa(Value::from(&*self.root_ca));
                 return Some(Reply::Direct(answer.into_message(now_ms()).answering(&header.msg_id)));
             }
-            // an answer stops EdgeCore's repeats; CloudCore gives none
-            Upstream::MembershipDetail(_) => {
-                let answer = Downstream::TwinConfirmed(Value::from("OK"));
-                return Some(Reply::Direct(answer.into_message(now_ms()).answering(&header.msg_id)));
-            }
             _ => match Request::of(&body) {
                 Some(request) => self.request(node, &request).await,
                 None => {

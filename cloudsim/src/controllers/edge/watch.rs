@@ -91,7 +91,7 @@ impl Edge {
     fn touched(&self, path: &ObjectPath) {
         match path.kind {
             ObjectKind::Node => self.mailboxes.poke(&path.name, path.clone()),
-            ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Pod => {
+            _ => {
                 for node in self.index.read().nodes_referencing(path) {
                     self.mailboxes.poke(&node, path.clone());
                 }

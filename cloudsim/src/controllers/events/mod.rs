@@ -28,6 +28,7 @@ pub(crate) enum Component {
     StatefulSet,
     Job,
     CronJob,
+    Device,
 }
 
 impl Component {
@@ -43,6 +44,7 @@ impl Component {
             Self::StatefulSet => "statefulset-controller",
             Self::Job => "job-controller",
             Self::CronJob => "cronjob-controller",
+            Self::Device => "devicecontroller",
         }
     }
 }

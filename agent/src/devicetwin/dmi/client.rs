@@ -1,0 +1,120 @@
+//! Calls of a mapper, each with a time limit.
+
+use std::{path::Path, time::Duration};
+
+use hyper_util::rt::TokioIo;
+use tokio::{net::UnixStream, time::timeout};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
+use tower::service_fn;
+use wire::{
+    dmi::{self, device_mapper_service_client::DeviceMapperServiceClient},
+    topic::DeviceId,
+};
+
+/// A mapper that takes longer for one call hangs. EdgeCore's limit.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A mapper's service. It connects with its first call, and again after the mapper went away.
+#[derive(Clone, Debug)]
+pub(super) struct Client(DeviceMapperServiceClient<Channel>);
+
+/// A call that was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The mapper is not there, or hangs: other calls would fail, too.
+    #[error("the mapper does not answer: {0}")]
+    Away(String),
+    /// The mapper does not want it.
+    #[error("the mapper refuses it: {0}")]
+    Refused(String),
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        match status.code() {
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => {
+                Self::Away(status.message().into())
+            }
+            // a call that broke off in its middle
+            Code::Unknown if std::error::Error::source(&status).is_some() => {
+                Self::Away(status.message().into())
+            }
+            _ => Self::Refused(status.message().into()),
+        }
+    }
+}
+
+impl Client {
+    /// Of the mapper on this socket.
+    pub(super) fn new(socket: &Path) -> Self {
+        let socket = socket.to_owned();
+        let connector = service_fn(move |_| {
+            let socket = socket.clone();
+            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+        });
+        // the name is for the HTTP/2 header only
+        let channel = Endpoint::from_static("http://mapper").connect_with_connector_lazy(connector);
+        Self(DeviceMapperServiceClient::new(channel))
+    }
+
+    pub(super) async fn create_model(&self, model: dmi::DeviceModel) -> Result<(), Failure> {
+        let request = dmi::CreateDeviceModelRequest { model: Some(model) };
+        within(self.0.clone().create_device_model(request)).await.map(drop)
+    }
+
+    pub(super) async fn update_model(&self, model: dmi::DeviceModel) -> Result<(), Failure> {
+        let request = dmi::UpdateDeviceModelRequest { model: Some(model) };
+        within(self.0.clone().update_device_model(request)).await.map(drop)
+    }
+
+    pub(super) async fn remove_model(&self, id: &DeviceId) -> Result<(), Failure> {
+        let (model_namespace, model_name) = names(id);
+        let request = dmi::RemoveDeviceModelRequest { model_name, model_namespace };
+        gone(within(self.0.clone().remove_device_model(request)).await.map(drop))
+    }
+
+    pub(super) async fn register(&self, device: dmi::Device) -> Result<(), Failure> {
+        let request = dmi::RegisterDeviceRequest { device: Some(device) };
+        within(self.0.clone().register_device(request)).await.map(drop)
+    }
+
+    pub(super) async fn update(&self, device: dmi::Device) -> Result<(), Failure> {
+        let request = dmi::UpdateDeviceRequest { device: Some(device) };
+        within(self.0.clone().update_device(request)).await.map(drop)
+    }
+
+    pub(super) async fn remove(&self, id: &DeviceId) -> Result<(), Failure> {
+        let (device_namespace, device_name) = names(id);
+        let request = dmi::RemoveDeviceRequest { device_name, device_namespace };
+        gone(within(self.0.clone().remove_device(request)).await.map(drop))
+    }
+
+    /// What the mapper knows of a device.
+    pub(super) async fn get(&self, id: &DeviceId) -> Result<Option<dmi::Device>, Failure> {
+        let (device_namespace, device_name) = names(id);
+        let request = dmi::GetDeviceRequest { device_name, device_namespace };
+        within(self.0.clone().get_device(request)).await.map(|answer| answer.into_inner().device)
+    }
+}
+
+fn names(id: &DeviceId) -> (String, String) {
+    (id.namespace().unwrap_or_default().to_owned(), id.name().to_owned())
+}
+
+/// What a mapper refuses to remove, it does not have.
+fn gone(removed: Result<(), Failure>) -> Result<(), Failure> {
+    match removed {
+        Err(Failure::Refused(_)) => Ok(()),
+        removed => removed,
+    }
+}
+
+async fn within<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Failure> {
+    match timeout(PATIENCE, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Failure::Away(format!("no answer within {PATIENCE:?}"))),
+    }
+}

@@ -1,0 +1,125 @@
+//! The devices of a protocol with their models, as the mapper should know them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crds::devices::DeviceModel;
+use tracing::{debug, warn};
+use wire::{dmi, topic::DeviceId};
+
+use super::{
+    convert,
+    plan::{Digest, Known},
+};
+use crate::devicetwin::{Catalogue, DeviceTwin, Listed, Unavailable};
+
+/// Reads devices and models; what has not changed since the last time is not read again.
+#[derive(Debug)]
+pub(super) struct Gatherer {
+    twin: DeviceTwin,
+    protocol: String,
+    seen: BTreeMap<DeviceId, (Stamp, Digest)>,
+    models: BTreeMap<DeviceId, (u64, Digest)>,
+}
+
+/// What makes a device another one: its UID, its own revision and its model's.
+type Stamp = (Arc<str>, u64, u64);
+
+impl Gatherer {
+    pub(super) fn new(twin: DeviceTwin, protocol: &str) -> Self {
+        Self { twin, protocol: protocol.to_owned(), seen: BTreeMap::new(), models: BTreeMap::new() }
+    }
+
+    /// What the mapper should know. A device whose model is not there yet waits for it; one that cannot be read is left as it is.
+    pub(super) async fn wanted(&mut self, catalogue: &Catalogue, told: &Known) -> Known {
+        let mut wanted = Known::default();
+        self.seen.retain(|id, _| catalogue.devices.contains_key(id));
+        self.models.retain(|id, _| catalogue.models.contains_key(id));
+        for (id, listed) in &catalogue.devices {
+            let Some((model, revision)) = self.model_of(catalogue, id, listed) else { continue };
+            let stamp = (Arc::clone(&listed.uid), listed.revision, revision);
+            let known =
+                self.seen.get(id).filter(|(seen, _)| *seen == stamp).map(|(_, digest)| digest.clone());
+            let digest = match known {
+                Some(digest) => Some(digest),
+                None => self.digest(id, &model, revision, stamp).await,
+            };
+            // what cannot be read now stays as the mapper knows it
+            let Some(digest) = digest.or_else(|| told.devices.get(id).cloned()) else { continue };
+            let of_model = self.models.get(&model).map(|(_, digest)| digest.clone());
+            if let Some(of_model) = of_model.or_else(|| told.models.get(&model).cloned()) {
+                wanted.devices.insert(id.clone(), digest);
+                wanted.models.insert(model, of_model);
+            }
+        }
+        wanted
+    }
+
+    /// The model of a device of this protocol, and its revision.
+    fn model_of(&self, catalogue: &Catalogue, id: &DeviceId, listed: &Listed) -> Option<(DeviceId, u64)> {
+        if listed.protocol.as_deref() != Some(self.protocol.as_str()) {
+            return None;
+        }
+        let found = listed.model.as_ref().and_then(|model| catalogue.models.get_key_value(model));
+        if found.is_none() {
+            debug!(%id, "a device waits for its model");
+        }
+        found.map(|(model, revision)| (model.clone(), *revision))
+    }
+
+    async fn digest(
+        &mut self,
+        id: &DeviceId,
+        model: &DeviceId,
+        revision: u64,
+        stamp: Stamp,
+    ) -> Option<Digest> {
+        let (device, of_device) = match self.device(id).await {
+            Ok(found) => found?,
+            Err(error) => {
+                warn!(%id, error = &error as &dyn std::error::Error, "a device cannot be told to its mapper");
+                return None;
+            }
+        };
+        self.models.insert(model.clone(), (revision, Digest::of(&convert::model(&of_device))));
+        let digest = Digest::of(&device);
+        self.seen.insert(id.clone(), (stamp, digest.clone()));
+        Some(digest)
+    }
+
+    /// A device as the mapper gets it, and its model; `None` where one of them has gone meanwhile.
+    pub(super) async fn device(
+        &self,
+        id: &DeviceId,
+    ) -> Result<Option<(dmi::Device, DeviceModel)>, Unavailable> {
+        let Some(device) = self.twin.device(id).await? else { return Ok(None) };
+        let name = device.spec.device_model_ref.as_ref().map(|model| model.name.as_str()).unwrap_or_default();
+        let model = DeviceId::new(id.namespace().unwrap_or_default(), name);
+        let Some(model) = model else { return Ok(None) };
+        let Some(model) = self.twin.model(&model).await? else { return Ok(None) };
+        Ok(Some((convert::device(&device, &model), model)))
+    }
+
+    /// A model as the mapper gets it.
+    pub(super) async fn model(&self, id: &DeviceId) -> Result<Option<dmi::DeviceModel>, Unavailable> {
+        Ok(self.twin.model(id).await?.map(|model| convert::model(&model)))
+    }
+}
+
+/// All devices of a protocol and their models, for a mapper that has just come.
+pub(super) async fn all(
+    twin: &DeviceTwin,
+    protocol: &str,
+) -> (Vec<(DeviceId, dmi::Device)>, BTreeMap<DeviceId, dmi::DeviceModel>) {
+    let gatherer = Gatherer::new(twin.clone(), protocol);
+    let (mut devices, mut models) = (Vec::new(), BTreeMap::new());
+    // the first as soon as what is stored has been read
+    let Some(catalogue) = twin.devices().next().await else { return (devices, models) };
+    for (id, listed) in &catalogue.devices {
+        let Some((model_id, _)) = gatherer.model_of(&catalogue, id, listed) else { continue };
+        // what cannot be read is told when it can
+        let Ok(Some((device, model))) = gatherer.device(id).await else { continue };
+        devices.push((id.clone(), device));
+        models.entry(model_id).or_insert_with(|| convert::model(&model));
+    }
+    (devices, models)
+}

@@ -1,0 +1,177 @@
+//! The mappers of this node and what each was told, on disk: neither has to be said again when the agent starts anew.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::{Mutex, watch};
+use tracing::warn;
+
+use super::plan::Known;
+
+/// Where mappers stand in the store.
+const GROUP: &str = "mappers.outrigger.dev";
+/// Their collection.
+const PLURAL: &str = "mappers";
+
+/// A mapper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mapper {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// The devices that are its own. There is one mapper for each protocol: the one that registered last.
+    pub(super) protocol: String,
+    /// The unix socket on which it serves.
+    pub(super) socket: PathBuf,
+}
+
+/// A mapper, and which registration of it this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Registered {
+    pub(super) mapper: Mapper,
+    /// Another one means that the mapper has registered anew, and knows what it was answered then.
+    pub(super) turn: u64,
+    /// What it was told when it registered, or before the agent started.
+    pub(super) told: Arc<Known>,
+}
+
+/// The mappers by protocol.
+pub(super) type Mappers = BTreeMap<String, Registered>;
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    mapper: Mapper,
+    #[serde(default)]
+    told: Known,
+}
+
+/// The registry. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Registry {
+    store: Arc<dyn Store>,
+    mappers: watch::Sender<Arc<Mappers>>,
+    /// One write at a time: what a mapper was told must not take the place of a newer registration.
+    turn: Arc<Mutex<u64>>,
+}
+
+impl Registry {
+    /// Nobody until [`Registry::load`].
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, mappers: watch::Sender::default(), turn: Arc::default() }
+    }
+
+    /// Reads what is on disk. A mapper that cannot be read is left out: it will register again.
+    pub(super) async fn load(&self) -> Result<(), StoreError> {
+        let mut turn = self.turn.lock().await;
+        let scope = Scope { resource: resource(), namespace: None };
+        let mut mappers = Mappers::new();
+        for object in self.store.list(&scope, &Page::default()).await?.items {
+            match serde_json::from_value::<Kept>(object.value()?) {
+                Ok(Kept { mapper, told }) => {
+                    *turn += 1;
+                    let registered = Registered { turn: *turn, told: Arc::new(told), mapper };
+                    mappers.insert(registered.mapper.protocol.clone(), registered);
+                }
+                Err(error) => warn!(protocol = object.key.name, %error, "a mapper on disk cannot be read"),
+            }
+        }
+        self.mappers.send_replace(Arc::new(mappers));
+        Ok(())
+    }
+
+    /// The mappers, now and as they change.
+    pub(super) fn mappers(&self) -> watch::Receiver<Arc<Mappers>> {
+        self.mappers.subscribe()
+    }
+
+    /// A mapper is there and knows this much. When it returns, that is on disk.
+    pub(super) async fn register(&self, mapper: Mapper, told: Known) -> Result<(), StoreError> {
+        let mut turn = self.turn.lock().await;
+        self.keep(&mapper, &told).await?;
+        *turn += 1;
+        let registered = Registered { turn: *turn, told: Arc::new(told), mapper };
+        self.mappers.send_modify(|mappers| {
+            Arc::make_mut(mappers).insert(registered.mapper.protocol.clone(), registered);
+        });
+        Ok(())
+    }
+
+    /// A mapper was told this much since; nothing where it has registered anew meanwhile.
+    pub(super) async fn note(&self, registered: &Registered, told: &Known) -> Result<(), StoreError> {
+        let _turn = self.turn.lock().await;
+        let mappers = self.mappers.borrow().clone();
+        let current = mappers.get(&registered.mapper.protocol);
+        if current.is_some_and(|current| current.turn == registered.turn) {
+            self.keep(&registered.mapper, told).await?;
+        }
+        Ok(())
+    }
+
+    async fn keep(&self, mapper: &Mapper, told: &Known) -> Result<(), StoreError> {
+        let key = Key::new(resource(), "", mapper.protocol.as_str());
+        let value = json!({"metadata": {"name": mapper.protocol}, "mapper": mapper, "told": told});
+        let write = Write { key, expect: Expect::Anything, value: Some(value) };
+        self.store.commit(vec![write]).await.map(drop)
+    }
+}
+
+fn resource() -> Resource {
+    Resource::new(GROUP, PLURAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+    use wire::topic::DeviceId;
+
+    use super::*;
+    use crate::devicetwin::dmi::plan::Digest;
+
+    fn mapper(protocol: &str, name: &str) -> Mapper {
+        Mapper {
+            name: name.into(),
+            version: "1".into(),
+            protocol: protocol.into(),
+            socket: "/run/m.sock".into(),
+        }
+    }
+
+    fn told(device: &str) -> Known {
+        let digest = Digest::of(&wire::dmi::Device::default());
+        Known { devices: [(DeviceId::parse(device).unwrap(), digest)].into(), ..Known::default() }
+    }
+
+    #[tokio::test]
+    async fn mappers_and_what_they_were_told_survive() {
+        let store = MemoryStore::new();
+        let registry = Registry::new(store.clone());
+        registry.register(mapper("modbus", "a"), Known::default()).await.unwrap();
+        registry.register(mapper("ble/5 \"x\"", "b"), told("ns/b")).await.unwrap();
+        let first = registry.mappers().borrow()["modbus"].clone();
+        registry.note(&first, &told("ns/d")).await.unwrap();
+        // the same protocol again, as after a restart of the mapper
+        registry.register(mapper("modbus", "c"), told("ns/e")).await.unwrap();
+        registry.note(&first, &told("ns/old")).await.unwrap();
+
+        let again = Registry::new(store.clone());
+        again.load().await.unwrap();
+        let mappers = again.mappers().borrow().clone();
+        let found: Vec<_> =
+            mappers.values().map(|it| (it.mapper.name.as_str(), (*it.told).clone())).collect();
+        assert_eq!(found, [("b", told("ns/b")), ("c", told("ns/e"))]);
+    }
+
+    #[tokio::test]
+    async fn a_mapper_that_cannot_be_read_registers_again() {
+        let store = MemoryStore::new();
+        let key = Key::new(resource(), "", "modbus");
+        let value = Some(json!({"metadata": {"name": "modbus"}, "mapper": 7}));
+        store.commit(vec![Write { key, expect: Expect::Absent, value }]).await.unwrap();
+        let registry = Registry::new(store);
+        registry.load().await.unwrap();
+        assert!(registry.mappers().borrow().is_empty());
+        registry.register(mapper("modbus", "a"), Known::default()).await.unwrap();
+        assert_eq!(registry.mappers().borrow()["modbus"].mapper.name, "a");
+    }
+}

@@ -1,0 +1,169 @@
+//! The agent's half against a mapper on a socket of its own.
+
+mod rig;
+
+use std::io::ErrorKind;
+
+use tonic::Code;
+use wire::dmi::{MapperInfo, MapperRegisterRequest, ReportDeviceStatesRequest, ReportDeviceStatusRequest};
+
+use self::rig::{Answer, Rig, id, report};
+use super::socket::Socket;
+
+#[tokio::test]
+async fn a_device_before_its_mapper_is_in_the_answer() {
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    rig.put_device("d", 1, "20").await;
+    let mut mapper = rig.mapper("modbus");
+    let answer = rig.register(&mapper, true).await.unwrap();
+    assert_eq!((answer.model_list[0].name.as_str(), answer.device_list[0].name.as_str()), ("m", "d"));
+    let desired = &answer.device_list[0].spec.as_ref().unwrap().properties[0].desired;
+    assert_eq!(desired.as_ref().map(|desired| desired.value.as_str()), Some("20"));
+    // what it was answered is not told again: the next call is of what comes then
+    rig.put_device("e", 1, "5").await;
+    assert_eq!(mapper.next().await, "register ns/e 5");
+    // the device of another protocol is another mapper's
+    let other = rig.mapper("ble");
+    assert_eq!(rig.register(&other, true).await.unwrap().device_list, []);
+}
+
+#[tokio::test]
+async fn a_mapper_before_its_devices_is_told_of_them_by_calls() {
+    for with_data in [true, false] {
+        let rig = Rig::new();
+        let mut mapper = rig.mapper("modbus");
+        rig.register(&mapper, with_data).await.unwrap();
+        rig.put_device("d", 1, "20").await;
+        // the model comes later than the device: neither is told before
+        rig.put_model(1).await;
+        assert_eq!(mapper.next().await, "create model ns/m");
+        assert_eq!(mapper.next().await, "register ns/d 20");
+        rig.put_device("d", 2, "25").await;
+        assert_eq!(mapper.next().await, "update ns/d 25");
+        rig.put_model(2).await;
+        assert_eq!(mapper.next().await, "update model ns/m");
+        rig.remove_device("d").await;
+        assert_eq!(mapper.next().await, "remove ns/d");
+        assert_eq!(mapper.next().await, "remove model ns/m");
+    }
+}
+
+#[tokio::test]
+async fn a_mapper_without_data_is_told_of_devices_that_were_there() {
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    rig.put_device("d", 1, "20").await;
+    let mut mapper = rig.mapper("modbus");
+    assert_eq!(rig.register(&mapper, false).await.unwrap().device_list, []);
+    assert_eq!(mapper.next().await, "create model ns/m");
+    assert_eq!(mapper.next().await, "register ns/d 20");
+    assert_eq!(rig.dmi().ask("modbus", &id("d")).await.map(|device| device.name), Some("d".to_owned()));
+    assert_eq!(rig.dmi().ask("ble", &id("d")).await, None);
+}
+
+#[tokio::test]
+async fn the_registry_survives_the_agent_and_only_what_is_new_is_told() {
+    let mut rig = Rig::new();
+    rig.put_model(1).await;
+    rig.put_device("d", 1, "20").await;
+    rig.put_device("e", 1, "30").await;
+    rig.put_device("f", 1, "40").await;
+    let mut mapper = rig.mapper("modbus");
+    rig.register(&mapper, true).await.unwrap();
+    let before = rig.kept("d").await;
+    rig.put_device("d", 2, "21").await;
+    assert_eq!(mapper.next().await, "update ns/d 21");
+    rig.until_kept_anew("d", &before).await;
+    rig.stop().await;
+    rig.remove_device("e").await;
+    rig.put_device("f", 2, "41").await;
+    rig.start();
+    assert_eq!(mapper.next().await, "remove ns/e");
+    assert_eq!(mapper.next().await, "update ns/f 41");
+    assert_eq!(rig.dmi().mappers()[0].protocol, "modbus");
+    assert!(mapper.is_quiet());
+}
+
+#[tokio::test]
+async fn a_mapper_that_dies_in_the_middle_of_a_call_is_called_again() {
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    let mut mapper = rig.mapper("modbus");
+    rig.register(&mapper, true).await.unwrap();
+    mapper.answer(Answer::Never);
+    rig.put_device("d", 1, "20").await;
+    assert_eq!(mapper.next().await, "create model ns/m");
+    mapper.die();
+    mapper.live();
+    assert_eq!(mapper.next().await, "create model ns/m");
+    assert_eq!(mapper.next().await, "register ns/d 20");
+}
+
+#[tokio::test]
+async fn a_mapper_that_is_away_when_it_is_changed_gets_all_of_it_when_it_registers() {
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    let mut mapper = rig.mapper("modbus");
+    rig.register(&mapper, true).await.unwrap();
+    mapper.die();
+    rig.put_device("d", 1, "20").await;
+    mapper.live();
+    let answer = rig.register(&mapper, true).await.unwrap();
+    assert_eq!(answer.device_list.len(), 1);
+    rig.put_device("d", 2, "21").await;
+    // the courier of the earlier registration may have been first with the device itself
+    while mapper.next().await != "update ns/d 21" {}
+}
+
+#[tokio::test]
+async fn one_device_that_a_mapper_refuses_holds_up_no_other() {
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    let mut mapper = rig.mapper("modbus");
+    rig.register(&mapper, true).await.unwrap();
+    mapper.answer(Answer::RefuseDevice("bad"));
+    rig.put_device("bad", 1, "1").await;
+    rig.put_device("good", 1, "2").await;
+    mapper.until("register ns/good 2").await;
+    // and it is asked again, until the mapper has changed its mind
+    mapper.answer(Answer::Ok);
+    mapper.until("register ns/bad 1").await;
+}
+
+#[tokio::test]
+async fn reports_reach_device_twin_and_refusals_the_mapper() {
+    let rig = Rig::new();
+    let mut manager = rig.manager();
+    manager.report_device_status(report("d", "21.5")).await.unwrap();
+    let reading = rig.reported().await;
+    assert_eq!(reading, "ns/d t=21.5 at 17 observed 20");
+    let state = |state: &str| ReportDeviceStatesRequest {
+        device_name: "d".into(),
+        device_namespace: "ns".into(),
+        state: state.into(),
+    };
+    manager.report_device_states(state("online")).await.unwrap();
+    assert_eq!(rig.reported().await, "ns/d is online");
+    assert_eq!(manager.report_device_states(state("")).await.unwrap_err().code(), Code::InvalidArgument);
+    let refused = manager.report_device_status(report("nobody", "1")).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::NotFound, "there is no device ns/nobody"));
+    let nothing = ReportDeviceStatusRequest::default();
+    assert_eq!(manager.report_device_status(nothing).await.unwrap_err().code(), Code::InvalidArgument);
+    let huge = report("d", &"x".repeat(2 * 1024 * 1024));
+    assert_eq!(manager.report_device_status(huge).await.unwrap_err().code(), Code::OutOfRange);
+    let nobody = MapperRegisterRequest { with_data: true, mapper: Some(MapperInfo::default()) };
+    assert_eq!(manager.mapper_register(nobody).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_socket_that_somebody_serves_is_left_alone() {
+    let rig = Rig::new();
+    let again = Socket::bind(&rig.directory().join("dmi.sock")).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    let file = rig.directory().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    assert_eq!(Socket::bind(&file).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    assert_eq!(rig.dmi().mappers(), []);
+}

@@ -1,0 +1,56 @@
+//! What CloudCore's admission webhook does, and what it leaves undone: devices are held against their models.
+
+use async_trait::async_trait;
+use crds::devices::{self, DeviceModelSpec, DeviceSpec};
+use kubeapi::{
+    Admission, Objection, Review,
+    store::{Key, Resource, StoreError},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+const GROUP: &str = "devices.kubeedge.io";
+
+/// Holds devices against their models, and models against themselves.
+#[derive(Debug)]
+pub(crate) struct Devices;
+
+#[async_trait]
+impl Admission for Devices {
+    /// A write that leaves the spec as it is, is not asked about: what was admitted before its model changed stays what it is.
+    async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError> {
+        let is_new = review.old.is_none_or(|old| old.get("spec") != review.new.get("spec"));
+        if review.group != GROUP || !is_new {
+            return Ok(Vec::new());
+        }
+        let faults = match review.kind {
+            "Device" => match spec::<DeviceSpec>(review.new) {
+                Some(device) => devices::check::device(&device, model(&review, &device).await?.as_ref()),
+                None => Vec::new(),
+            },
+            "DeviceModel" => {
+                spec::<DeviceModelSpec>(review.new).as_ref().map(devices::check::model).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        let objection = |fault: devices::check::Fault| Objection {
+            field: fault.path,
+            value: fault.value,
+            why: fault.why,
+        };
+        Ok(faults.into_iter().map(objection).collect())
+    }
+}
+
+/// `None` where there is none yet: devices may be applied before their model.
+async fn model(review: &Review<'_>, device: &DeviceSpec) -> Result<Option<DeviceModelSpec>, StoreError> {
+    let Some(reference) = &device.device_model_ref else { return Ok(None) };
+    let key = Key::new(Resource::new(GROUP, "devicemodels"), review.namespace, reference.name.as_str());
+    let found = review.store.get(&key).await?;
+    Ok(found.map(|model| model.value()).transpose()?.as_ref().and_then(spec))
+}
+
+/// The schema has been checked before.
+fn spec<T: DeserializeOwned>(object: &Value) -> Option<T> {
+    serde_json::from_value(object.get("spec")?.clone()).ok()
+}

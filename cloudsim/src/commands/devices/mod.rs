@@ -1,0 +1,104 @@
+//! `cloudsim devices`: what is wanted of devices and what they are; and how to want something else.
+
+mod table;
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use crds::devices::{Device, DeviceStatus};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::{connect::connect, say};
+use crate::cli::DeviceCommand;
+
+/// How often a change begins anew because somebody else changed the device meanwhile.
+const ATTEMPTS: usize = 8;
+
+pub(super) async fn run(kubeconfig: &Path, command: Option<DeviceCommand>) -> anyhow::Result<()> {
+    match command {
+        None => list(kubeconfig).await,
+        Some(DeviceCommand::Set { device, values }) => set(kubeconfig, &device, &values).await,
+    }
+}
+
+async fn list(kubeconfig: &Path) -> anyhow::Result<()> {
+    let (client, server) = connect(kubeconfig).await?;
+    let silent = || format!("{server} lists no devices; check that the cloud runs");
+    let all = ListParams::default();
+    let devices = Api::<Device>::all(client.clone()).list(&all).await.with_context(silent)?;
+    let statuses = Api::<DeviceStatus>::all(client).list(&all).await.with_context(silent)?;
+    let now = jiff::Timestamp::now().as_millisecond();
+    for line in table::lines(&table::rows(&devices.items, &statuses.items, now)) {
+        say(&line);
+    }
+    Ok(())
+}
+
+async fn set(kubeconfig: &Path, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
+    let (client, server) = connect(kubeconfig).await?;
+    let (namespace, name) = device.split_once('/').unwrap_or(("default", device));
+    let api = Api::<Device>::namespaced(client, namespace);
+    let mut attempts = ATTEMPTS;
+    loop {
+        attempts -= 1;
+        let missing = || format!("{server} has no device {namespace}/{name}; `cloudsim devices` lists them");
+        let found = api.get_opt(name).await?.with_context(missing)?;
+        let properties = wanted(&found, values)?;
+        let patch = json!({
+            "metadata": {"resourceVersion": found.resource_version()},
+            "spec": {"properties": properties},
+        });
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => break,
+            Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => {}
+            Err(kube::Error::Api(status)) => bail!("{}", status.message),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for (property, value) in values {
+        say(&format!("{namespace}/{name} {property} shall be {value}"));
+    }
+    Ok(())
+}
+
+/// The device's properties with other desired values.
+fn wanted(device: &Device, values: &[(String, String)]) -> anyhow::Result<Value> {
+    let mut properties = device.spec.properties.clone();
+    for (name, value) in values {
+        let found = properties.iter_mut().find(|property| property.name.as_ref() == Some(name));
+        let Some(property) = found else {
+            let names = device.spec.properties.iter().filter_map(|it| it.name.as_deref());
+            let names: Vec<_> = names.collect();
+            bail!("{} has no property {name}; it has {}", device.name_any(), names.join(", "));
+        };
+        property.desired.get_or_insert_default().value.clone_from(value);
+    }
+    Ok(json!(properties))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_value_of_a_property_changes() {
+        let device: Device = serde_json::from_value(json!({
+            "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device", "metadata": {"name": "d"},
+            "spec": {"properties": [
+                {"name": "a", "desired": {"value": "1", "metadata": {"type": "int"}}, "reportCycle": 5},
+                {"name": "b", "visitors": {"configData": {"x": 1}}}]},
+        }))
+        .unwrap();
+        let value = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = json!([
+            {"name": "a", "desired": {"value": "2", "metadata": {"type": "int"}}, "reportCycle": 5},
+            {"name": "b", "desired": {"value": "x=y"}, "visitors": {"configData": {"x": 1}}}]);
+        assert_eq!(wanted(&device, &[value("a", "2"), value("b", "x=y")]).unwrap(), expected);
+        let error = wanted(&device, &[value("c", "2")]).unwrap_err().to_string();
+        assert_eq!(error, "d has no property c; it has a, b");
+    }
+}

@@ -1,0 +1,122 @@
+//! The table of devices: one line for each property. Pure.
+
+use std::collections::BTreeMap;
+
+use crds::devices::{Device, DeviceStatus, Twin};
+use kube::ResourceExt;
+
+const HEAD: [&str; 8] = ["NAMESPACE", "NAME", "NODE", "STATE", "PROPERTY", "DESIRED", "REPORTED", "AGE"];
+/// In place of what nobody has said.
+const NOTHING: &str = "-";
+
+type Row = [String; HEAD.len()];
+
+/// The rows; `now` in milliseconds since the Unix epoch. The age is that of the reported value.
+pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> Vec<Row> {
+    let key = |namespace: Option<String>, name: String| (namespace.unwrap_or_default(), name);
+    let statuses: BTreeMap<_, _> =
+        statuses.iter().map(|status| (key(status.namespace(), status.name_any()), &status.status)).collect();
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    for device in devices {
+        let status = statuses.get(&key(device.namespace(), device.name_any())).copied();
+        let status = status.and_then(Option::as_ref);
+        let text = |text: Option<&String>| {
+            text.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| NOTHING.to_owned())
+        };
+        let state = status.and_then(|status| status.state.as_ref());
+        let mut begin = [
+            device.namespace().unwrap_or_default(),
+            device.name_any(),
+            text(device.spec.node_name.as_ref()),
+            text(state),
+        ];
+        if device.spec.properties.is_empty() {
+            let [namespace, name, node, state] = begin;
+            rows.push([namespace, name, node, state, text(None), text(None), text(None), text(None)]);
+            continue;
+        }
+        for property in &device.spec.properties {
+            let twin = status
+                .and_then(|status| status.twins.iter().find(|twin| twin.property_name == property.name));
+            let reported = twin.and_then(|twin| twin.reported.as_ref());
+            let [namespace, name, node, state] = begin;
+            rows.push([
+                namespace,
+                name,
+                node,
+                state,
+                text(property.name.as_ref()),
+                text(property.desired.as_ref().map(|desired| &desired.value)),
+                text(reported.map(|reported| &reported.value)),
+                twin.and_then(|twin| age(twin, now)).unwrap_or_else(|| NOTHING.to_owned()),
+            ]);
+            // the device is named in its first line
+            begin = Default::default();
+        }
+    }
+    rows
+}
+
+/// The rows with their columns below each other.
+pub(super) fn lines(rows: &[Row]) -> Vec<String> {
+    let mut widths = [0; HEAD.len()];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |row: &Row| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+fn age(twin: &Twin, now: i64) -> Option<String> {
+    let at: i64 = twin.reported.as_ref()?.metadata.get("timestamp")?.parse().ok()?;
+    let seconds = (now - at).max(0) / 1000;
+    Some(match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_property_has_a_line_and_each_device_one_name() {
+        let device = |name: &str, spec: serde_json::Value| -> Device {
+            serde_json::from_value(json!({
+                "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device",
+                "metadata": {"name": name, "namespace": "hall"}, "spec": spec,
+            }))
+            .unwrap()
+        };
+        let properties = json!([{"name": "temperature", "desired": {"value": "21.5"}}, {"name": "switch"}]);
+        let devices =
+            [device("t1", json!({"nodeName": "edge-1", "properties": properties})), device("t2", json!({}))];
+        let status: DeviceStatus = serde_json::from_value(json!({
+            "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "DeviceStatus",
+            "metadata": {"name": "t1", "namespace": "hall"}, "spec": {},
+            "status": {"state": "online", "twins": [{"propertyName": "temperature",
+                "reported": {"value": "22.0", "metadata": {"timestamp": "1000"}}}]},
+        }))
+        .unwrap();
+        let lines = lines(&rows(&devices, &[status], 181_000));
+        assert_eq!(
+            lines,
+            [
+                "NAMESPACE  NAME  NODE    STATE   PROPERTY     DESIRED  REPORTED  AGE",
+                "hall       t1    edge-1  online  temperature  21.5     22.0      3m",
+                "                                 switch       -        -         -",
+                "hall       t2    -       -       -            -        -         -",
+            ]
+        );
+    }
+}

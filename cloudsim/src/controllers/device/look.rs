@@ -1,0 +1,146 @@
+//! What a node has to be told of its devices, given what lives and what it has acknowledged. Pure, but for times and ids.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+use wire::{Downstream, Message};
+
+use super::index::{Index, member};
+use crate::{
+    controllers::{
+        edge::Reply,
+        parcels::{delete, put, stub},
+        sync::Synced,
+    },
+    mailbox::{ObjectKind, ObjectPath},
+};
+
+/// What came of a look at an object.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// What to send, in this order.
+    pub replies: Vec<Reply>,
+    /// Whether there is more to say when this was acknowledged.
+    pub again: bool,
+}
+
+/// What a look begins with.
+pub(super) struct Before<'a> {
+    pub(super) node: &'a str,
+    pub(super) path: &'a ObjectPath,
+    pub(super) synced: &'a Synced,
+    pub(super) index: &'a Index,
+    /// Milliseconds since the Unix epoch.
+    pub(super) now: i64,
+}
+
+/// A device as it lives, with its model.
+pub(super) struct Live {
+    pub(super) device: Value,
+    pub(super) model: Option<Value>,
+}
+
+impl Before<'_> {
+    /// A device: the membership first, then its model, then the device itself; when it goes, its model is the last.
+    /// `None`: no device of this name is bound to the node.
+    pub(super) fn device(&self, live: Option<Live>) -> Look {
+        let live_uid = live.as_ref().map(|live| uid(&live.device)).unwrap_or_default();
+        let gone = self.acknowledged().filter(|known| known.as_str() != live_uid);
+        let mut look = Look::default();
+        for gone in gone {
+            look.replies.push(Reply::Direct(self.membership("removed_devices")));
+            let words = self.index.last_words(self.path, gone).unwrap_or_else(|| stub(self.path, gone));
+            look.replies.push(Reply::Acknowledged(delete(self.path, gone, words)));
+        }
+        if !look.replies.is_empty() {
+            // its successor of the same name comes when the node has let it go
+            look.again = live.is_some();
+            look.replies.extend(self.idle_models());
+        } else if let Some(live) = live {
+            look.replies = self.arrival(live);
+        }
+        look
+    }
+
+    fn arrival(&self, Live { device, model }: Live) -> Vec<Reply> {
+        let namespace = &self.path.namespace;
+        let reference = device.pointer("/spec/deviceModelRef/name").and_then(Value::as_str);
+        let reference = reference.filter(|name| !name.is_empty()).map(str::to_owned);
+        let is_new = !self.synced.contains_key(&uid(&device));
+        if is_new && reference.is_some() && model.is_none() {
+            // a device is of no use without its model, whose creation has it looked at again
+            return Vec::new();
+        }
+        let mut replies = Vec::new();
+        if is_new {
+            replies.push(Reply::Direct(self.membership("added_devices")));
+        }
+        if let (Some(name), Some(model)) = (reference, model) {
+            let path = ObjectPath::new(ObjectKind::DeviceModel, namespace, name);
+            let parcel = put(&path, uid(&model), model, self.synced);
+            replies.extend(parcel.map(Reply::Acknowledged));
+        }
+        let parcel = put(self.path, uid(&device), device, self.synced);
+        replies.extend(parcel.map(Reply::Acknowledged));
+        replies
+    }
+
+    /// A model on its own: what the node has of it becomes newer, or goes. A model that the node has not yet comes with the
+    /// first of its devices.
+    pub(super) fn model(&self, live: Option<Value>) -> Look {
+        let live_uid = live.as_ref().map(uid).unwrap_or_default();
+        let mut replies = Vec::new();
+        if self.index.needs(self.node, &self.path.namespace, &self.path.name) {
+            let is_known = self.acknowledged().next().is_some();
+            if let Some(live) = live.filter(|_| is_known) {
+                replies.extend(put(self.path, uid(&live), live, self.synced).map(Reply::Acknowledged));
+                let old = self.acknowledged().filter(|known| known.as_str() != live_uid);
+                let old = old.map(|old| delete(self.path, old, stub(self.path, old)));
+                replies.splice(0..0, old.map(Reply::Acknowledged));
+            }
+        } else if !self.a_device_has_to_go() {
+            replies = self.idle_models();
+        }
+        Look { replies, again: false }
+    }
+
+    /// The UIDs that the node has acknowledged at this path.
+    fn acknowledged(&self) -> impl Iterator<Item = &String> {
+        self.synced.iter().filter(|(_, (path, _))| path == self.path).map(|(uid, _)| uid)
+    }
+
+    /// Whether the node still has a device that is not its own any more: the models wait for it.
+    fn a_device_has_to_go(&self) -> bool {
+        self.synced.iter().any(|(uid, (path, _))| {
+            let place = self.index.on(self.node, &path.namespace, &path.name);
+            path.kind == ObjectKind::Device && place.is_none_or(|place| place.uid != *uid)
+        })
+    }
+
+    /// The end of the models of which the node has no device left.
+    fn idle_models(&self) -> Vec<Reply> {
+        let models = self.synced.iter().filter(|(_, (path, _))| path.kind == ObjectKind::DeviceModel);
+        let idle = models.filter(|(_, (path, _))| !self.index.needs(self.node, &path.namespace, &path.name));
+        idle.map(|(uid, (path, _))| Reply::Acknowledged(delete(path, uid, stub(path, uid)))).collect()
+    }
+
+    fn membership(&self, what: &str) -> Message {
+        let ObjectPath { namespace, name, .. } = self.path;
+        let place = self.index.on(self.node, namespace, name);
+        let description = place.map(|place| place.description.as_str()).unwrap_or_default();
+        let mut content = json!({
+            "event_id": Uuid::new_v4().to_string(),
+            "timestamp": self.now,
+            "added_devices": null,
+            "removed_devices": null,
+        });
+        content[what] = json!([member(namespace, name, description)]);
+        Downstream::Membership(content).into_message(self.now)
+    }
+}
+
+fn uid(object: &Value) -> String {
+    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

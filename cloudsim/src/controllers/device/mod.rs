@@ -1,0 +1,122 @@
+//! The device controller: devices and their models go down to the nodes that they are bound to, reports of nodes go into
+//! DeviceStatuses.
+//!
+//! In: events of Devices and DeviceModels (they fill the mailboxes of the nodes concerned); reports ([`Devices::report`]). Out:
+//! the messages that a node lacks ([`Devices::look`]), confirmations. A node reports only devices that are bound to it. A desired
+//! value goes down within its Device, as CloudCore 1.23 sends it.
+//!
+//! Source: KubeEdge's DeviceController. Differences: what changed while a node was away is sent when it is back; a node that asks
+//! for its devices (`membership/detail`) gets them; a report that is refused is answered, so that it is not repeated for ever.
+
+mod index;
+mod look;
+mod report;
+mod status;
+mod watch;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crds::devices::Device;
+use kube::Client;
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+use tokio::sync::watch as state;
+use uuid::Uuid;
+use wire::{Downstream, Header};
+
+pub use self::look::Look;
+use self::{
+    index::Index,
+    look::{Before, Live},
+};
+use crate::{
+    controllers::{
+        edge::{Reply, objects},
+        events::{Component, Recorder, Told},
+        sync::Synced,
+    },
+    mailbox::{Mailboxes, ObjectKind, ObjectPath},
+};
+
+/// The handle; cheap to clone.
+#[derive(Clone)]
+pub struct Devices {
+    client: Client,
+    index: Arc<RwLock<Index>>,
+    mailboxes: Mailboxes,
+    events: Recorder,
+    /// Whether devices and models were listed once.
+    complete: state::Sender<bool>,
+}
+
+impl Devices {
+    /// A controller over `client`.
+    pub fn new(client: Client, mailboxes: Mailboxes, events: Recorder) -> Self {
+        Self { client, index: Arc::default(), mailboxes, events, complete: state::Sender::new(false) }
+    }
+
+    /// Returns when it is known which devices there are.
+    pub async fn complete(&self) {
+        // fails only when the sender is gone, which `self` has
+        let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+    }
+
+    /// What `node` should look at when it connects, beside what it is known to hold.
+    pub fn everything(&self, node: &str) -> BTreeSet<ObjectPath> {
+        self.index.read().desired(node)
+    }
+
+    /// What brings `node` from what it has acknowledged to the newest state of the device or model at `path`.
+    pub async fn look(&self, node: &str, path: &ObjectPath, synced: &Synced) -> Result<Look, kube::Error> {
+        let object = objects::get(&self.client, path).await?;
+        let now = now_ms();
+        if path.kind == ObjectKind::DeviceModel {
+            let index = self.index.read();
+            return Ok(Before { node, path, synced, index: &index, now }.model(object));
+        }
+        let live = match object.filter(|device| device["spec"]["nodeName"] == node) {
+            Some(device) => Some(Live { model: self.model_of(path, &device).await?, device }),
+            None => None,
+        };
+        self.tell_of_missing_model(live.as_ref());
+        let index = self.index.read();
+        Ok(Before { node, path, synced, index: &index, now }.device(live))
+    }
+
+    async fn model_of(&self, path: &ObjectPath, device: &Value) -> Result<Option<Value>, kube::Error> {
+        let name = device.pointer("/spec/deviceModelRef/name").and_then(Value::as_str).unwrap_or_default();
+        if name.is_empty() {
+            return Ok(None);
+        }
+        objects::get(&self.client, &ObjectPath::new(ObjectKind::DeviceModel, &path.namespace, name)).await
+    }
+
+    fn tell_of_missing_model(&self, live: Option<&Live>) {
+        let Some(Live { device, model: None }) = live else { return };
+        let Ok(device) = serde_json::from_value::<Device>(device.clone()) else { return };
+        if let Some(model) = &device.spec.device_model_ref {
+            let message = format!("waits for DeviceModel {}, which is not there; apply it", model.name);
+            self.events.tell(&device, Told::warning(Component::Device, "ModelMissing", message));
+        }
+    }
+
+    /// The answer to a node that asks for all of its devices.
+    pub fn members(&self, node: &str, asked: &Header) -> Vec<Reply> {
+        let now = now_ms();
+        let devices = self.index.read().members(node);
+        let content = json!({"event_id": Uuid::new_v4().to_string(), "timestamp": now, "devices": devices});
+        // the answer stops EdgeCore's repeats; it takes devices from a message that answers nothing
+        let confirmed = Downstream::TwinConfirmed("OK".into()).into_message(now).answering(&asked.msg_id);
+        vec![Reply::Direct(confirmed), Reply::Direct(Downstream::MembershipDetail(content).into_message(now))]
+    }
+}
+
+impl std::fmt::Debug for Devices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Devices").finish_non_exhaustive()
+    }
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

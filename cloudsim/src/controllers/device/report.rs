@@ -1,0 +1,148 @@
+//! Reports of nodes, written into DeviceStatuses, and their confirmation.
+
+use std::collections::BTreeSet;
+
+use crds::devices::{Device, DeviceStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde_json::{Value, json};
+use tracing::{debug, warn};
+use wire::{Downstream, Header, ResourcePath};
+
+use super::{
+    Devices, now_ms,
+    status::{self, Report},
+};
+use crate::controllers::edge::{Reply, status as failures};
+
+/// How often a write begins anew because somebody else wrote meanwhile.
+const ATTEMPTS: usize = 8;
+
+impl Devices {
+    /// Takes a report of `node`; the confirmation, or why it was refused. Either ends the node's repeats.
+    pub async fn report(&self, node: &str, header: &Header, path: &ResourcePath, content: &Value) -> Reply {
+        let answer = match self.take(node, path, content).await {
+            Ok(()) => Value::from("OK"),
+            Err(status) => {
+                warn!(node, path = path.as_str(), %status, "a report was refused");
+                json!({"ErrStatus": status})
+            }
+        };
+        let confirmation = Downstream::TwinConfirmed(answer).into_message(now_ms());
+        Reply::Direct(confirmation.answering(&header.msg_id))
+    }
+
+    /// The error is a `metav1.Status`.
+    async fn take(&self, node: &str, path: &ResourcePath, content: &Value) -> Result<(), Value> {
+        let (namespace, name, report) = status::read(path, content)
+            .map_err(|malformed| failures::failure(400, "BadRequest", &malformed.to_string()))?;
+        let own = self.index.read().on(node, &namespace, &name).cloned();
+        let place = own.ok_or_else(|| {
+            let message = format!("device {namespace}/{name} is not bound to node {node}");
+            failures::failure(404, "NotFound", &message)
+        })?;
+        let device = Named { namespace, name, uid: place.uid };
+        let mut attempts = ATTEMPTS;
+        let mut pending = Some(report);
+        while let Some(report) = pending.take() {
+            attempts -= 1;
+            match self.write(&device, &place.properties, &report).await {
+                Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => pending = Some(report),
+                written => written.map_err(|error| failures::of(&error))?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        device: &Named,
+        properties: &BTreeSet<String>,
+        report: &Report,
+    ) -> Result<(), kube::Error> {
+        let api = Api::<DeviceStatus>::namespaced(self.client.clone(), &device.namespace);
+        let current = self.ensure(&api, device).await?;
+        let mut status = current.status.clone().unwrap_or_default();
+        let unknown = status::merge(&mut status, properties, report.clone());
+        if !unknown.is_empty() {
+            debug!(device = device.name, ?unknown, "properties that the device does not have are left out");
+        }
+        if current.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let mut patch =
+            json!({"metadata": {"resourceVersion": current.resource_version()}, "status": status});
+        // an empty list is left out of a status, which would leave the old one
+        patch["status"]["twins"] = json!(status.twins);
+        api.patch(&device.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    }
+
+    /// The DeviceStatus of a device, made where it is missing. One of an earlier device of the same name goes.
+    async fn ensure(&self, api: &Api<DeviceStatus>, device: &Named) -> Result<DeviceStatus, kube::Error> {
+        if let Some(found) = api.get_opt(&device.name).await? {
+            let owner = found.owner_references().iter().find(|owner| owner.kind == "Device");
+            if owner.is_none_or(|owner| owner.uid == device.uid) {
+                return Ok(found);
+            }
+            let preconditions = Preconditions { uid: found.uid(), resource_version: None };
+            let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match api.delete(&device.name, &parameters).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                deleted => drop(deleted?),
+            }
+        }
+        let new = DeviceStatus {
+            metadata: ObjectMeta {
+                name: Some(device.name.clone()),
+                namespace: Some(device.namespace.clone()),
+                owner_references: Some(vec![device.owner()]),
+                ..ObjectMeta::default()
+            },
+            ..DeviceStatus::default()
+        };
+        api.create(&PostParams::default(), &new).await
+    }
+
+    /// Gives a device its DeviceStatus, as CloudCore does before anything is reported.
+    pub(super) async fn ensure_status(&self, device: &Device) {
+        let device = Named {
+            namespace: device.namespace().unwrap_or_default(),
+            name: device.name_any(),
+            uid: device.uid().unwrap_or_default(),
+        };
+        let api = Api::<DeviceStatus>::namespaced(self.client.clone(), &device.namespace);
+        match self.ensure(&api, &device).await {
+            // somebody else was faster, or the namespace goes
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => {}
+            Err(error) => warn!(
+                device = device.name,
+                error = &error as &dyn std::error::Error,
+                "a device has no DeviceStatus yet; its first report makes it"
+            ),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// A device.
+struct Named {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Named {
+    fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: Device::api_version(&()).into_owned(),
+            kind: Device::kind(&()).into_owned(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Watches devices and models, keeps the index, and tells the nodes concerned to look.
+
+use std::{collections::BTreeSet, pin::pin};
+
+use crds::devices::{Device, DeviceModel};
+use futures::StreamExt;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Devices, index::key};
+use crate::mailbox::{ObjectKind, ObjectPath};
+
+impl Devices {
+    /// Runs until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let (models, listed) = (watch::Sender::new(false), watch::Sender::new(false));
+        let complete = async {
+            for list in [&models, &listed] {
+                // fails only when the sender is gone, which this function has
+                let _ = list.subscribe().wait_for(|listed| *listed).await;
+            }
+            self.complete.send_replace(true);
+        };
+        let watches = async { tokio::join!(self.models(&models), self.devices(&listed), complete) };
+        tokio::select! {
+            // cancel-safe: the index is rebuilt from a list at the next start
+            () = shutdown.cancelled() => {}
+            _ = watches => {}
+        }
+    }
+
+    async fn devices(&self, listed_once: &watch::Sender<bool>) {
+        let mut listed = BTreeSet::new();
+        let events = watcher::watcher(self.all::<Device>(), watcher::Config::default());
+        let mut events = pin!(events.default_backoff());
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    listed.insert(key(&object));
+                    self.applied(object).await;
+                }
+                Ok(Event::InitDone) => {
+                    let gone = self.index.write().retain(&listed);
+                    gone.into_iter().for_each(|(node, path)| self.mailboxes.poke(&node, path));
+                    listed_once.send_replace(true);
+                }
+                Ok(Event::Apply(object)) => self.applied(object).await,
+                Ok(Event::Delete(object)) => {
+                    let key = key(&object);
+                    if let Some(node) = self.index.write().removed(&key) {
+                        self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
+                    }
+                }
+                Err(error) => warn!(error = &error as &dyn std::error::Error, "watching devices"),
+            }
+        }
+    }
+
+    /// Objects as they come: one that is none of its kind must not end the watch of all others.
+    fn all<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()))
+    }
+
+    async fn applied(&self, object: DynamicObject) {
+        let key = key(&object);
+        let device: Device = match object.try_parse() {
+            Ok(device) => device,
+            Err(error) => {
+                return warn!(device = ?key, %error, "a device cannot be read; apply it anew");
+            }
+        };
+        let nodes = self.index.write().applied(&device);
+        for node in nodes {
+            self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
+        }
+        if device.metadata.deletion_timestamp.is_none() {
+            self.ensure_status(&device).await;
+        }
+    }
+
+    async fn models(&self, listed_once: &watch::Sender<bool>) {
+        let events = watcher::watcher(self.all::<DeviceModel>(), watcher::Config::default());
+        let mut events = pin!(events.default_backoff());
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::InitApply(model) | Event::Apply(model) | Event::Delete(model)) => {
+                    self.model_touched(&model);
+                }
+                Ok(Event::Init) => {}
+                Ok(Event::InitDone) => drop(listed_once.send_replace(true)),
+                Err(error) => warn!(error = &error as &dyn std::error::Error, "watching device models"),
+            }
+        }
+    }
+
+    /// Every node with a device of the model looks at the model, and at the devices that waited for it.
+    fn model_touched(&self, model: &DynamicObject) {
+        let (namespace, name) = (model.namespace().unwrap_or_default(), model.name_any());
+        for (node, device) in self.index.read().of_model(&namespace, &name) {
+            self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::DeviceModel, &namespace, &name));
+            self.mailboxes.poke(&node, device);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The messages that bring a node from what it has acknowledged to the newest state of an object. Pure, but for their time and id.
+
+use serde_json::{Value, json};
+use wire::{Change, Downstream, ResourcePath, ResourceType, Source};
+
+use super::sync::{Subject, Synced};
+use crate::{
+    hub::lane::{LaneKey, Parcel},
+    mailbox::{ObjectKind, ObjectPath},
+};
+
+/// Pure: what to send, given the live object and what was acknowledged.
+pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Parcel> {
+    let uid =
+        live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
+    let mut parcels: Vec<Parcel> = synced
+        .iter()
+        .filter(|(known, (place, _))| place == path && **known != uid)
+        .map(|(gone, _)| delete(path, gone, stub(path, gone)))
+        .collect();
+    if let Some(object) = live {
+        parcels.extend(put(path, uid, object, synced));
+    }
+    parcels
+}
+
+/// What is left to say of an object of which nothing else is known, as CloudCore's sync controller says it.
+pub(super) fn stub(path: &ObjectPath, uid: &str) -> Value {
+    json!({"metadata": {"name": path.name, "namespace": path.namespace, "uid": uid}})
+}
+
+/// The last word on an object: as much of it as is known.
+pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Parcel {
+    let body = told(path, Change::Delete, object);
+    Parcel {
+        key: LaneKey::Object(uid.to_owned()),
+        subject: Some(Subject { path: path.clone(), uid: uid.to_owned() }),
+        revision: None,
+        message: body.into_message(now_ms()),
+    }
+}
+
+/// The object's state, where it is newer than what was acknowledged.
+pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced) -> Option<Parcel> {
+    let text = object["metadata"]["resourceVersion"].as_str()?.to_owned();
+    let revision: u64 = text.parse().ok()?;
+    let known = synced.get(&uid).map(|(_, revision)| *revision);
+    if known.is_some_and(|known| known >= revision) {
+        return None;
+    }
+    let first = known.is_none();
+    let change = match path.kind {
+        // as CloudCore: nodes and secrets are always updates, and so is a pod that is first seen while it is being deleted
+        ObjectKind::Node | ObjectKind::Secret => Change::Update,
+        ObjectKind::Pod if object["metadata"]["deletionTimestamp"].is_string() => Change::Update,
+        _ if first => Change::Insert,
+        _ => Change::Update,
+    };
+    let body = told(path, change, object);
+    Some(Parcel {
+        key: LaneKey::Object(uid.clone()),
+        subject: Some(Subject { path: path.clone(), uid }),
+        revision: Some(revision),
+        message: body.into_message(now_ms()).at_revision(&text),
+    })
+}
+
+fn told(path: &ObjectPath, change: Change, object: Value) -> Downstream {
+    let origin = match path.kind {
+        ObjectKind::Node | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Pod => {
+            Source::EdgeController
+        }
+        ObjectKind::DeviceModel | ObjectKind::Device => Source::DeviceController,
+    };
+    let place = ResourcePath::object(&path.namespace, &token(path.kind), &path.name);
+    Downstream::Object { origin, change, path: place, object }
+}
+
+fn token(kind: ObjectKind) -> ResourceType {
+    match kind {
+        ObjectKind::Node => ResourceType::Node,
+        ObjectKind::ConfigMap => ResourceType::ConfigMap,
+        ObjectKind::Secret => ResourceType::Secret,
+        ObjectKind::Pod => ResourceType::Pod,
+        ObjectKind::DeviceModel => ResourceType::DeviceModel,
+        ObjectKind::Device => ResourceType::Device,
+    }
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! One device: its connection, and the work on it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::{
+    sync::watch,
+    time::{sleep, sleep_until, timeout},
+};
+use tracing::{debug, warn};
+
+use crate::{
+    Device, Error, Link, Protocol, Result,
+    agent::Agent,
+    work::{Next, Work},
+};
+
+/// A device that takes longer for one step hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The first wait after a connection has failed; each is twice the one before it.
+const SOON: Duration = Duration::from_millis(100);
+/// The longest.
+const LATE: Duration = Duration::from_secs(30);
+
+/// How a connection ended.
+enum Ended {
+    /// The device is reached in another way now.
+    Changed,
+    /// It has failed.
+    Failed(Error),
+    /// Nobody wants the device any more.
+    Gone,
+}
+
+/// Runs until the device's sender is dropped.
+pub(crate) async fn run<P: Protocol>(
+    protocol: Arc<P>,
+    mut device: watch::Receiver<Arc<Device>>,
+    agent: Agent,
+) {
+    let mut wait = SOON;
+    let mut state = State { agent, told: None };
+    loop {
+        let current = device.borrow_and_update().clone();
+        let ended = match within(protocol.open(&current)).await {
+            Ok(link) => {
+                wait = SOON;
+                state.tell(&current, "online").await;
+                serve(link, Work::new(current.clone()), &mut device, &mut state).await
+            }
+            Err(error) => Ended::Failed(error),
+        };
+        let error = match ended {
+            Ended::Changed => continue,
+            Ended::Gone => return,
+            Ended::Failed(error) => error,
+        };
+        warn!(device = current.name, %error, again_in = ?wait, "a device is offline");
+        state.tell(&current, "offline").await;
+        tokio::select! {
+            // cancel-safe: sleeping holds no data
+            () = sleep(wait.mul_f64(rand::random_range(0.5..1.0))) => {}
+            // cancel-safe: a change that was not seen stays
+            changed = device.changed() => if changed.is_err() { return },
+        }
+        wait = (wait * 2).min(LATE);
+    }
+}
+
+async fn serve<L: Link>(
+    mut link: L,
+    mut work: Work,
+    device: &mut watch::Receiver<Arc<Device>>,
+    state: &mut State,
+) -> Ended {
+    loop {
+        match device.has_changed() {
+            Ok(false) => {}
+            Ok(true) => {
+                let newest = device.borrow_and_update().clone();
+                if !newest.is_reached_as(work.device()) {
+                    return Ended::Changed;
+                }
+                work.update(newest);
+            }
+            Err(_) => return Ended::Gone,
+        }
+        let current = work.device().clone();
+        match work.next(Instant::now()) {
+            Next::Write(index, value) => {
+                let Some(property) = current.properties.get(index) else { continue };
+                let written = within(link.write(property, &value)).await;
+                if let Err(error) = &written {
+                    warn!(device = current.name, property = property.name, value, %error, "a value was not written");
+                }
+                work.wrote(index, &value, written.is_ok(), Instant::now());
+            }
+            Next::Read(index) => {
+                let Some(property) = current.properties.get(index) else { continue };
+                match within(link.read(property)).await {
+                    Ok(value) => work.read(index, value, now_ms(), Instant::now()),
+                    Err(error) => return Ended::Failed(error),
+                }
+            }
+            Next::Report(readings) => {
+                state.catch_up(&current).await;
+                let is_done = state.agent.report(&current, &readings).await;
+                debug!(device = current.name, count = readings.len(), is_done, "reported");
+                work.reported(&readings, is_done, Instant::now());
+            }
+            Next::Wait(until) => {
+                let until = until.unwrap_or_else(|| Instant::now() + LATE);
+                tokio::select! {
+                    // cancel-safe: sleeping holds no data
+                    () = sleep_until(until.into()) => {}
+                    // cancel-safe: a change that was not seen stays
+                    changed = device.changed() => match changed {
+                        // it is looked at above
+                        Ok(()) => device.mark_changed(),
+                        Err(_) => return Ended::Gone,
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// The device's state, told when it changes, and again until it has arrived.
+struct State {
+    agent: Agent,
+    /// What is so, and whether the agent knows.
+    told: Option<(&'static str, bool)>,
+}
+
+impl State {
+    async fn tell(&mut self, device: &Device, state: &'static str) {
+        if self.told.is_none_or(|(told, _)| told != state) {
+            self.told = Some((state, false));
+        }
+        self.catch_up(device).await;
+    }
+
+    async fn catch_up(&mut self, device: &Device) {
+        if let Some((state, false)) = self.told {
+            self.told = Some((state, self.agent.report_state(device, state).await));
+        }
+    }
+}
+
+async fn within<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
+    match timeout(PATIENCE, step).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(format!("no answer within {PATIENCE:?}").into()),
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

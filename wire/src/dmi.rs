@@ -1,0 +1,73 @@
+//! DMI v1beta1, the interface between the agent and the mappers of its node: messages, clients and servers.
+//!
+//! Generated from `proto/dmi.proto`, which follows KubeEdge's in names and field numbers. The agent serves
+//! [`device_manager_service_server`], each mapper [`device_mapper_service_server`]. Settings of which only the mapper knows what
+//! they mean are turned to JSON and back by [`CustomizedValue::from_json`] and [`CustomizedValue::to_json`].
+
+mod value;
+
+use std::fmt;
+
+pub use generated::*;
+/// Encoding and decoding of the messages, for whoever compares or measures them.
+pub use prost::Message;
+
+pub use self::value::ValueError;
+
+// The generator documents only what the .proto documents, and has its own style.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    rust_2018_idioms,
+    clippy::all,
+    clippy::too_many_lines,
+    clippy::large_futures
+)]
+mod generated {
+    tonic::include_proto!("v1beta1");
+}
+
+/// Shows the names of the settings, not their values: passwords are among them.
+impl fmt::Debug for CustomizedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.data.keys()).finish()
+    }
+}
+
+/// The same.
+impl fmt::Debug for AnomalyDetection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.data.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes as another implementation of DMI writes them: tag, length, value, by the published numbers.
+    #[test]
+    fn field_numbers_are_the_published_ones() -> Result<(), prost::DecodeError> {
+        // Device.namespace is 4, MapperInfo.protocol 4 and .address 5, ReportDeviceStatusRequest.deviceNamespace 3.
+        let device = Device::decode(&[0x0a, 1, b'd', 0x22, 2, b'n', b's'][..])?;
+        assert_eq!((device.name.as_str(), device.namespace.as_str()), ("d", "ns"));
+        let mapper = MapperInfo::decode(&[0x22, 3, b'b', b'l', b'e', 0x2a, 2, b'/', b's'][..])?;
+        assert_eq!((mapper.protocol.as_str(), &mapper.address[..]), ("ble", &b"/s"[..]));
+        let report = ReportDeviceStatusRequest::decode(&[0x1a, 2, b'n', b's', 0x12, 2, 0x0a, 0][..])?;
+        assert_eq!(report.device_namespace, "ns");
+        assert_eq!(report.reported_device.unwrap_or_default().twins.len(), 1);
+        // PushMethod.otel is 4 and stands after mqtt, dbMethod is 3
+        let push = PushMethod::decode(&[0x22, 3, 0x0a, 1, b'u', 0x1a, 0][..])?;
+        assert_eq!(push.otel.map(|otel| otel.endpoint_url), Some("u".to_owned()));
+        assert!(push.db_method.is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn debug_never_shows_a_setting() {
+        let settings = serde_json::json!({"password": "hunter2"});
+        let value = CustomizedValue::from_json(settings.as_object().expect("an object"));
+        let shown = format!("{:?}", ProtocolConfig { protocol_name: "x".into(), config_data: Some(value) });
+        assert!(shown.contains("password") && !shown.contains("hunter2"));
+    }
+}
