@@ -26,7 +26,8 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	  && command -v ip >/dev/null && test -x /bin/busybox && test -x /usr/lib/cni/portmap \
 	  || { apt-get update && apt-get install -y --no-install-recommends \
 	  containerd runc containernetworking-plugins iptables iproute2 busybox-static; }
-	@command -v mosquitto_sub >/dev/null || { apt-get update && apt-get install -y --no-install-recommends mosquitto-clients; }
+	@command -v mosquitto_sub >/dev/null && command -v mosquitto >/dev/null \
+	  || { apt-get update && apt-get install -y --no-install-recommends mosquitto mosquitto-clients; }
 	@command -v openssl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openssl; }
 	@$(PYTHON)/bin/python -c 'import kubernetes' 2>/dev/null \
 	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet kubernetes==37.0.2; } \

@@ -1,19 +1,26 @@
 //! The broker beside this process. Its session is kept there while this node is away; a message is acknowledged when what it says
 //! is on disk, so a broker or an agent that is killed loses none.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use rumqttc::{
     AckMode, AsyncClient, Broker as Address, Event, EventLoop, Incoming, MqttOptions, Publish,
     PublishOptions, QoS, SubscribeFilterInput,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::{debug, info, warn};
 use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, External, Sinks,
-    handle::{Outlet, Publication, Receipt},
+    handle::{Inlet, Outlet, Publication, Receipt},
     route::Routed,
     tls::Dialler,
 };
@@ -36,8 +43,7 @@ pub(super) struct Broker {
     options: MqttOptions,
     server: String,
     qos: QoS,
-    publications: mpsc::Receiver<Publication>,
-    up: watch::Sender<bool>,
+    inlet: Inlet,
 }
 
 impl Broker {
@@ -63,8 +69,8 @@ impl Broker {
             (None, _) => {}
         }
         let qos = if config.qos >= 2 { QoS::ExactlyOnce } else { QoS::AtLeastOnce };
-        let (outlet, publications, up) = Outlet::new();
-        Ok((outlet, Self { options, server: config.server.to_string(), qos, publications, up }))
+        let (outlet, inlet) = Outlet::new();
+        Ok((outlet, Self { options, server: config.server.to_string(), qos, inlet }))
     }
 
     /// Runs for ever; `topics` are listened to beside those of devices.
@@ -73,7 +79,7 @@ impl Broker {
         sinks: Sinks,
         topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
-        let Self { options, server, qos, mut publications, up } = self;
+        let Self { options, server, qos, inlet: Inlet { mut publications, up, failures } } = self;
         let built = AsyncClient::builder(options).capacity(WAITING).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
@@ -84,7 +90,8 @@ impl Broker {
                 }
             }
         };
-        let mut connection = Connection { client, events, sinks, topics, server, up, is_told: false };
+        let mut connection =
+            Connection { client, events, sinks, topics, server, up, failures, is_told: false };
         // neither ends: publications last as long as the handles to them
         tokio::join!(connection.run(), publish);
         Ok(())
@@ -98,6 +105,7 @@ struct Connection {
     topics: watch::Receiver<BTreeSet<String>>,
     server: String,
     up: watch::Sender<bool>,
+    failures: Arc<AtomicU64>,
     /// Whether people were told that there is no connection.
     is_told: bool,
 }
@@ -117,6 +125,7 @@ impl Connection {
                     }
                     Err(error) => {
                         self.up.send_replace(false);
+                        self.failures.fetch_add(1, Ordering::Relaxed);
                         if self.is_told {
                             debug!(broker = %self.server, %error, "the MQTT broker is not reached");
                         } else {

@@ -29,14 +29,27 @@ pub(super) struct Outlet {
     queue: mpsc::Sender<Publication>,
     up: watch::Receiver<bool>,
     dropped: Arc<AtomicU64>,
+    failures: Arc<AtomicU64>,
+}
+
+/// What the broker's side holds of an [`Outlet`].
+#[derive(Debug)]
+pub(super) struct Inlet {
+    /// What to publish.
+    pub(super) publications: mpsc::Receiver<Publication>,
+    /// Whether that can be done.
+    pub(super) up: watch::Sender<bool>,
+    /// Connections that did not come about, or were lost.
+    pub(super) failures: Arc<AtomicU64>,
 }
 
 impl Outlet {
-    /// With the ends that the broker's side holds: what to publish, and whether it can.
-    pub(super) fn new() -> (Self, mpsc::Receiver<Publication>, watch::Sender<bool>) {
+    pub(super) fn new() -> (Self, Inlet) {
         let (queue, publications) = mpsc::channel(WAITING);
         let (is_up, up) = watch::channel(false);
-        (Self { queue, up, dropped: Arc::default() }, publications, is_up)
+        let failures = Arc::<AtomicU64>::default();
+        let outlet = Self { queue, up, dropped: Arc::default(), failures: failures.clone() };
+        (outlet, Inlet { publications, up: is_up, failures })
     }
 
     /// Waits for room as long as the broker is there; a full queue to one that is not there drops.
@@ -80,6 +93,11 @@ impl Bus {
     /// How much was dropped.
     pub fn dropped(&self) -> u64 {
         self.outlets.iter().map(|outlet| outlet.dropped.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How often a broker was not reached, or was lost.
+    pub fn failures(&self) -> u64 {
+        self.outlets.iter().map(|outlet| outlet.failures.load(Ordering::Relaxed)).sum()
     }
 
     /// Where the internal broker listens, once it does; `None` where there is none, or it has ended.

@@ -18,7 +18,7 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, Internal, Sinks,
-    handle::{Outlet, Publication, Receipt},
+    handle::{Inlet, Outlet, Publication, Receipt},
     route::Routed,
 };
 
@@ -31,15 +31,14 @@ const AT_ONCE: usize = 128;
 #[derive(Debug)]
 pub(super) struct Broker {
     config: Internal,
-    publications: mpsc::Receiver<Publication>,
-    up: watch::Sender<bool>,
+    inlet: Inlet,
     address: watch::Sender<Option<SocketAddr>>,
 }
 
 impl Broker {
     pub(super) fn new(config: Internal) -> (Outlet, Self) {
-        let (outlet, publications, up) = Outlet::new();
-        (outlet, Self { config, publications, up, address: watch::Sender::new(None) })
+        let (outlet, inlet) = Outlet::new();
+        (outlet, Self { config, inlet, address: watch::Sender::new(None) })
     }
 
     /// Where it listens, once it does.
@@ -54,7 +53,7 @@ impl Broker {
         topics: watch::Receiver<BTreeSet<String>>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
-        let Self { config, publications, up, address } = self;
+        let Self { config, inlet: Inlet { publications, up, .. }, address } = self;
         let (handle, task) = mqtt::bind(broker(&config)).await?;
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);

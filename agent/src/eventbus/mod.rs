@@ -133,3 +133,6 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let task = Task { internal, external, sinks, uploader, store, messages, bus: bus.clone() };
     Ok((bus, Requests::new(received, connected), task))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Both rooms of devices at work, with a mapper at a broker: the one in this process, and one beside it that comes and goes.
+
+mod brokers;
+mod mapper;
+mod node;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use self::{
+    brokers::{Beside, certificates},
+    mapper::Mapper,
+    node::{Node, eventually, internal},
+};
+use super::*;
+use crate::devicetwin::Count;
+
+/// The topics of a device, in both forms.
+const DEVICES: [&str; 2] = ["default/d", "d"];
+
+fn topic(device: &str, what: &str) -> String {
+    format!("$hw/events/device/{device}/{what}")
+}
+
+/// What a mapper asks, and what it is told, at whatever broker.
+async fn talk(node: &Node, mapper: &mut Mapper) {
+    for device in DEVICES {
+        node.want("21").await;
+        let (update, result) = (topic(device, "twin/update"), topic(device, "twin/update/result"));
+        mapper
+            .publish(
+                &update,
+                json!({"event_id": "x1", "timestamp": 1, "twin": {"temp": {"actual": {"value": "20"}}}}),
+            )
+            .await;
+        let told = mapper.told(&result, "x1").await;
+        assert_eq!((&told["twin"]["temp"]["actual"]["value"], told.get("code")), (&json!("20"), None));
+        let delta = mapper
+            .until(&topic(device, "twin/update/delta"), |body| {
+                body["twin"]["temp"]["actual"]["value"] == "20"
+            })
+            .await;
+        assert_eq!(delta["delta"], json!({"temp": "21"}));
+        let document =
+            mapper.until(&topic(device, "twin/update/document"), |body| body["event_id"] == "x1").await;
+        assert_eq!(document["twin"]["temp"]["current"]["actual"]["value"], "20");
+        mapper.publish(&topic(device, "twin/get"), json!({"event_id": "x2"})).await;
+        let told = mapper.told(&topic(device, "twin/get/result"), "x2").await;
+        assert_eq!(told["twin"]["temp"]["expected"]["value"], "21");
+        mapper.publish(&topic(device, "state/update"), json!({"event_id": "x3", "state": "online"})).await;
+        let told = mapper.told(&topic(device, "state/update/result"), "x3").await;
+        assert_eq!(told["device"]["state"], "online");
+        mapper
+            .publish(&update, json!({"event_id": "x4", "twin": {"temp": {"actual": {"value": "1000"}}}}))
+            .await;
+        assert_eq!(mapper.told(&result, "x4").await["code"], 400);
+        mapper.publish_text(&update, "no json").await;
+        assert_eq!(
+            mapper
+                .until(&result, |body| body["reason"]
+                    .as_str()
+                    .is_some_and(|why| why.contains("cannot be read")))
+                .await["code"],
+            400
+        );
+        mapper.publish_text(&update, &"x".repeat(300 * 1024)).await;
+        assert_eq!(mapper.until(&result, |body| body["code"] == 413).await["code"], 413);
+        let unknown = format!("no{device}");
+        mapper.publish(&topic(&unknown, "twin/get"), json!({"event_id": "x5"})).await;
+        assert_eq!(mapper.told(&topic(&unknown, "twin/get/result"), "x5").await["code"], 404);
+    }
+    let node_topic = "$hw/events/node/edge-1/membership/get";
+    mapper.publish(node_topic, json!({"event_id": "x6"})).await;
+    let told = mapper.told(&format!("{node_topic}/result"), "x6").await;
+    assert_eq!(told["devices"], json!([{"id": "default/d", "name": "d", "state": "online"}]));
+    let counts = node.devices.counts();
+    assert_eq!([Count::Bad, Count::TooLarge, Count::Unknown].map(|count| counts.get(count)), [4, 2, 2]);
+}
+
+#[tokio::test]
+async fn the_internal_broker() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::start(Some(internal(Some(directory.path()))), None, node::store()).await;
+    let mut mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
+    talk(&node, &mut mapper).await;
+}
+
+#[tokio::test]
+async fn a_broker_beside() {
+    let beside = Beside::start(None).await;
+    let node = Node::start(None, Some(beside.external()), node::store()).await;
+    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    node.until_up().await;
+    talk(&node, &mut mapper).await;
+}
+
+#[tokio::test]
+async fn both_brokers_hear_everything() {
+    let beside = Beside::start(None).await;
+    let node = Node::start(Some(internal(None)), Some(beside.external()), node::store()).await;
+    let mut inside = Mapper::connect(node.bus.internal_address().await.unwrap(), "inside").await;
+    let mut outside = Mapper::connect(beside.address, "outside").await;
+    node.until_up().await;
+    for (number, _) in DEVICES.iter().enumerate() {
+        let event = format!("x{number}");
+        let (asks, hears) =
+            if number == 0 { (&mut inside, &mut outside) } else { (&mut outside, &mut inside) };
+        asks.publish(&topic("default/d", "twin/get"), json!({"event_id": event})).await;
+        let result = topic("default/d", "twin/get/result");
+        asks.told(&result, &event).await;
+        hears.told(&result, &event).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broker_with_certificates_and_passwords() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = certificates(&directory.path().join("right"));
+    let others = certificates(&directory.path().join("wrong"));
+    let beside = Beside::guarded(&files).await;
+    let with = |files: &TlsFiles, password: &str| External {
+        tls: Some(files.clone()),
+        username: Some("agent".into()),
+        password: Some(Secret::new(password)),
+        ..beside.external()
+    };
+    for (files, password) in [(&others, "right"), (&files, "wrong")] {
+        let node = Node::start(None, Some(with(files, password)), node::store()).await;
+        // tried more than once, and never connected
+        node.until_failed(3).await;
+        assert!(!node.bus.is_up());
+    }
+    let plain = Node::start(None, Some(External { tls: None, ..with(&files, "right") }), node::store()).await;
+    plain.until_failed(3).await;
+    assert!(!plain.bus.is_up(), "nothing is said in the clear to a broker that is not");
+    let node = Node::start(None, Some(with(&files, "right")), node::store()).await;
+    node.until_up().await;
+}
+
+/// What a mapper was told of its updates, over restarts of whatever is between.
+async fn all_are_answered(mapper: &mut Mapper, count: usize) {
+    let mut missing: BTreeSet<String> = (0..count).map(|number| format!("n{number}")).collect();
+    while !missing.is_empty() {
+        let body = mapper.until(&topic("default/d", "twin/update/result"), |_| true).await;
+        assert_eq!(body.get("code"), None, "{body}");
+        missing.remove(body["event_id"].as_str().unwrap());
+    }
+}
+
+fn numbered(number: usize) -> Value {
+    json!({"event_id": format!("n{number}"), "twin": {"temp": {"actual": {"value": (number % 100).to_string()}}}})
+}
+
+#[tokio::test]
+async fn a_broker_that_is_started_again_and_again_loses_nothing() {
+    const RESTARTS: usize = 10;
+    const EACH: usize = 20;
+    let directory = tempfile::tempdir().unwrap();
+    let mut beside = Beside::start(Some(directory.path())).await;
+    let node = Node::start(None, Some(beside.external()), node::store()).await;
+    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    node.until_up().await;
+    for round in 0..RESTARTS {
+        for number in 0..EACH {
+            mapper.publish(&topic("default/d", "twin/update"), numbered(round * EACH + number)).await;
+        }
+        beside.restart().await;
+    }
+    all_are_answered(&mut mapper, RESTARTS * EACH).await;
+    eventually("the last value", async || {
+        let twin = node.devices.twin(&node::device()).await.unwrap();
+        let value = twin["temp"].clone().unwrap().actual.unwrap().value;
+        (value.as_deref() == Some("99")).then_some(()).ok_or(value)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
+    const KILLS: usize = 10;
+    const EACH: usize = 20;
+    let beside = Beside::start(None).await;
+    let store = node::store();
+    let mut node = Node::start(None, Some(beside.external()), store.clone()).await;
+    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    node.until_up().await;
+    for round in 0..KILLS {
+        for number in 0..EACH {
+            mapper.publish(&topic("default/d", "twin/update"), numbered(round * EACH + number)).await;
+        }
+        node.kill().await;
+        node = Node::start(None, Some(beside.external()), store.clone()).await;
+    }
+    all_are_answered(&mut mapper, KILLS * EACH).await;
+}
+
+#[tokio::test]
+async fn what_is_wanted_is_told_again_when_a_broker_is_back() {
+    let mut beside = Beside::start(None).await;
+    let node = Node::start(None, Some(beside.external()), node::store()).await;
+    node.until_up().await;
+    beside.stop().await;
+    node.want("33").await;
+    beside.start_again().await;
+    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    beside.stop().await;
+    beside.start_again().await;
+    let delta =
+        mapper.until(&topic("default/d", "twin/update/delta"), |body| body["delta"]["temp"] == "33").await;
+    assert_eq!(delta["twin"]["temp"]["expected"]["value"], "33");
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_refused_and_not_acknowledged() {
+    let beside = Beside::start(None).await;
+    let store = node::FailingStore::new();
+    let node = Node::start(None, Some(beside.external()), store.clone()).await;
+    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    node.until_up().await;
+    store.fail(true);
+    mapper.publish(&topic("default/d", "twin/update"), numbered(1)).await;
+    let refused = node.devices.report_state(&node::device(), "online").await.unwrap_err();
+    assert_eq!(refused.code, 500);
+    store.until_failed(2).await;
+    store.fail(false);
+    let twin = node.devices.twin(&node::device()).await.unwrap();
+    assert_eq!(twin["temp"].clone().unwrap().actual, None, "what is not on disk is not so");
+    // the broker was not told that it is done, and sends it to whoever comes back
+    node.kill().await;
+    let _node = Node::start(None, Some(beside.external()), store).await;
+    assert_eq!(mapper.told(&topic("default/d", "twin/update/result"), "n1").await.get("code"), None);
+}

@@ -1,0 +1,85 @@
+//! A mapper at a broker.
+
+use std::{collections::VecDeque, net::SocketAddr};
+
+use rumqttc::{AsyncClient, Broker as Address, Event, Incoming, MqttOptions, PublishOptions, QoS};
+use serde_json::Value;
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use super::node::within;
+
+/// Messages that were not asked for yet; every test has less.
+const HEARD: usize = 8192;
+
+/// A mapper, which hears everything about devices and nodes. It keeps its session while its broker is away.
+pub(super) struct Mapper {
+    client: AsyncClient,
+    heard: mpsc::Receiver<(String, Value)>,
+    waiting: VecDeque<(String, Value)>,
+    task: JoinHandle<()>,
+}
+
+impl Mapper {
+    /// Connects, and has subscribed when it returns.
+    pub(super) async fn connect(address: SocketAddr, name: &str) -> Self {
+        let mut options = MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()));
+        options.set_max_packet_size(1 << 20, 1 << 20);
+        options.set_clean_session(false);
+        let (client, mut events) = AsyncClient::builder(options).capacity(1024).build();
+        let (sender, heard) = mpsc::channel(HEARD);
+        let (subscribed, mut is_subscribed) = mpsc::channel(64);
+        let subscriber = client.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                match events.poll().await {
+                    Ok(Event::Incoming(Incoming::ConnAck(_))) => {
+                        subscriber.try_subscribe("$hw/events/#", QoS::AtLeastOnce).unwrap();
+                    }
+                    Ok(Event::Incoming(Incoming::SubAck(_))) => drop(subscribed.try_send(())),
+                    Ok(Event::Incoming(Incoming::Publish(publish))) => {
+                        let topic = String::from_utf8(publish.topic.to_vec()).unwrap();
+                        // its own words may be no JSON
+                        let body = serde_json::from_slice(&publish.payload).unwrap_or_default();
+                        sender.try_send((topic, body)).unwrap();
+                    }
+                    Ok(_) => {}
+                    // its broker is away
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        });
+        within("the mapper's subscription", is_subscribed.recv()).await.unwrap();
+        Self { client, heard, waiting: VecDeque::new(), task }
+    }
+
+    pub(super) async fn publish(&mut self, topic: &str, body: Value) {
+        self.publish_text(topic, &body.to_string()).await;
+    }
+
+    pub(super) async fn publish_text(&mut self, topic: &str, body: &str) {
+        self.client.publish(topic, body.to_owned(), PublishOptions::new(QoS::AtLeastOnce)).await.unwrap();
+    }
+
+    /// The message on this topic about this event.
+    pub(super) async fn told(&mut self, topic: &str, event: &str) -> Value {
+        self.until(topic, |body| body["event_id"] == event).await
+    }
+
+    /// The first message on this topic that is as wanted and was not returned yet.
+    pub(super) async fn until(&mut self, topic: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let is_it = |(on, body): &(String, Value)| on == topic && wanted(body);
+        loop {
+            if let Some(place) = self.waiting.iter().position(is_it) {
+                return self.waiting.remove(place).unwrap().1;
+            }
+            let message = within(topic, self.heard.recv()).await.expect("the mapper runs");
+            self.waiting.push_back(message);
+        }
+    }
+}
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,264 @@
+//! A node without a cloud: its rooms of devices on a store, with the objects that the cloud has sent.
+
+use std::{
+    fmt::Debug,
+    future::Future,
+    net::Ipv4Addr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kubeapi::store::{
+    Expect, Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wire::topic::DeviceId;
+
+use super::super::{Bus, Config, External, Internal, Requests, new};
+use crate::{
+    config::Transport,
+    devicetwin::{self, DeviceTwin},
+    edgehub::{self, EdgeHub, Inbound, Proxy},
+    metamanager,
+};
+
+/// Many times what anything takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store with a device and its model.
+pub(super) fn store() -> Arc<MemoryStore> {
+    MemoryStore::new()
+}
+
+/// The device.
+pub(super) fn device() -> DeviceId {
+    DeviceId::parse("default/d").unwrap()
+}
+
+/// The rooms at work.
+pub(super) struct Node {
+    pub(super) bus: Bus,
+    pub(super) devices: DeviceTwin,
+    store: Arc<dyn Store>,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    _unread: (EdgeHub, Inbound),
+}
+
+impl Node {
+    /// Starts them; the device and its model are there when it returns.
+    pub(super) async fn start(
+        internal: Option<Internal>,
+        external: Option<External>,
+        store: Arc<dyn Store>,
+    ) -> Self {
+        let (hub, inbound, _) = edgehub::new(hub());
+        let (spare, unread, _) = edgehub::new(self::hub());
+        let meta = metamanager::Config {
+            node_name: "edge-1".into(),
+            store: store.clone(),
+            hub: hub.clone(),
+            inbound,
+            server: None,
+        };
+        let (meta, ends) = metamanager::new(meta);
+        let bus = Config {
+            internal,
+            external,
+            store: store.clone(),
+            hub: hub.clone(),
+            messages: ends.topic_messages,
+        };
+        let (bus, requests, bus_task): (Bus, Requests, _) = new(bus).unwrap();
+        let (devices, task) = devicetwin::new(devicetwin::Config {
+            node_name: "edge-1".into(),
+            store: store.clone(),
+            objects: meta.devices(),
+            messages: ends.device_messages,
+            hub,
+            bus: bus.clone(),
+            requests,
+        });
+        let stop = CancellationToken::new();
+        let (one, two) = (stop.clone(), stop.clone());
+        let tasks = vec![
+            tokio::spawn(async move { bus_task.run(one).await.unwrap() }),
+            tokio::spawn(async move { task.run(two).await }),
+        ];
+        let node = Self { bus, devices, store, stop, tasks, _unread: (spare, unread) };
+        if node.store.get(&key("device", "d")).await.unwrap().is_none() {
+            let model = json!({"metadata": {"name": "m", "uid": "m"}, "spec": {"properties": [
+                {"name": "temp", "type": "FLOAT", "minimum": "0", "maximum": "100", "accessMode": "ReadWrite"},
+            ]}});
+            node.put("devicemodel", "m", model).await;
+            node.want("21").await;
+        }
+        node
+    }
+
+    /// What the cloud wants of the device, known when this returns.
+    pub(super) async fn want(&self, value: &str) {
+        let object = json!({"metadata": {"name": "d", "namespace": "default", "uid": "d"}, "spec": {
+            "deviceModelRef": {"name": "m"}, "properties": [{"name": "temp", "desired": {"value": value}}],
+        }});
+        self.put("device", "d", object).await;
+        eventually("what is wanted", async || match self.devices.desired(&device()).await {
+            Ok(desired) if desired.get("temp").is_some_and(|wanted| wanted == value) => Ok(()),
+            other => Err(other),
+        })
+        .await;
+    }
+
+    async fn put(&self, kind: &str, name: &str, object: serde_json::Value) {
+        let write = Write { key: key(kind, name), expect: Expect::Anything, value: Some(object) };
+        self.store.commit(vec![write]).await.unwrap();
+    }
+
+    /// Waits until its brokers are there.
+    pub(super) async fn until_up(&self) {
+        eventually("the broker", async || self.bus.is_up().then_some(()).ok_or("not there")).await;
+    }
+
+    /// Waits until connections have failed so often.
+    pub(super) async fn until_failed(&self, times: u64) {
+        eventually("failures", async || {
+            let failures = self.bus.failures();
+            (failures >= times).then_some(()).ok_or(failures)
+        })
+        .await;
+    }
+
+    /// Ends it where it stands.
+    pub(super) async fn kill(mut self) {
+        for task in std::mem::take(&mut self.tasks) {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn key(kind: &str, name: &str) -> Key {
+    Key::new(Resource::new("kubeedge.io", kind), "default", name)
+}
+
+/// The broker in the agent's process.
+pub(super) fn internal(directory: Option<&Path>) -> Internal {
+    Internal {
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        tls: None,
+        database: directory.map(|directory| directory.join("mqtt.db")),
+        session_queue: 1000,
+        qos: 0,
+        retain: false,
+    }
+}
+
+fn hub() -> edgehub::Config {
+    edgehub::Config {
+        node_name: "edge-1".into(),
+        transport: Transport::WebSocket,
+        servers: Vec::new(),
+        http_servers: Vec::new(),
+        proxy: Proxy::default(),
+        token: None,
+        project_id: "p".into(),
+        ca_file: Default::default(),
+        cert_file: Default::default(),
+        key_file: Default::default(),
+        rotate_certificates: false,
+        heartbeat: Duration::from_secs(15),
+        handshake_timeout: Duration::from_secs(1),
+        write_deadline: Duration::from_secs(1),
+        qps: 0,
+        burst: 0,
+        max_message: 1024,
+    }
+}
+
+pub(super) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+}
+
+pub(super) async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
+    let begun = tokio::time::Instant::now();
+    let mut looks = tokio::time::interval(Duration::from_millis(5));
+    loop {
+        looks.tick().await;
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => assert!(begun.elapsed() < PATIENCE, "{what}: last seen: {seen:?}"),
+        }
+    }
+}
+
+/// A store whose disk is full on command.
+#[derive(Debug)]
+pub(super) struct FailingStore {
+    store: Arc<MemoryStore>,
+    fails: AtomicBool,
+    failed: AtomicU64,
+}
+
+impl FailingStore {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { store: MemoryStore::new(), fails: AtomicBool::new(false), failed: AtomicU64::new(0) })
+    }
+
+    pub(super) fn fail(&self, fails: bool) {
+        self.fails.store(fails, Ordering::Relaxed);
+    }
+
+    pub(super) async fn until_failed(&self, times: u64) {
+        eventually("commits that fail", async || {
+            let failed = self.failed.load(Ordering::Relaxed);
+            (failed >= times).then_some(()).ok_or(failed)
+        })
+        .await;
+    }
+}
+
+#[async_trait]
+impl Store for FailingStore {
+    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
+        self.store.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        self.store.list(scope, page).await
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
+        if self.fails.load(Ordering::Relaxed) {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            return Err(StoreError::Disk {
+                path: "memory".into(),
+                step: "commit",
+                cure: "make room",
+                source: Arc::new(sqlx::Error::PoolClosed),
+            });
+        }
+        self.store.commit(writes).await
+    }
+
+    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
+        self.store.watch(scope, after)
+    }
+
+    fn revision(&self) -> u64 {
+        self.store.revision()
+    }
+}
