@@ -107,7 +107,7 @@ async fn serve(
         todo,
         looked: false,
         retry: None,
-        heard: Instant::now(),
+        heard: now(),
         records,
     };
     let ended = session.run(reader, mailbox, &requests, replies, token).await;
@@ -183,7 +183,7 @@ impl Session<'_> {
                 },
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
-                    if self.heard.elapsed() >= keepalive { Err(Ended::Silent(keepalive)) } else { Ok(()) }
+                    if now() >= silent { Err(Ended::Silent(keepalive)) } else { Ok(()) }
                 }
             };
             if let Err(ended) = done {
@@ -198,7 +198,7 @@ impl Session<'_> {
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
         loop {
-            match self.lane.step(Instant::now()) {
+            match self.lane.step(now()) {
                 Step::Send(message) => self.send(&message).await?,
                 Step::Wait(until) => return Ok(Some(until)),
                 Step::Idle => {}
@@ -206,7 +206,7 @@ impl Session<'_> {
             if !self.lane.is_empty() {
                 continue;
             }
-            if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
+            if let Some(retry) = self.retry.filter(|retry| now() < *retry) {
                 return Ok(Some(retry));
             }
             self.retry = None;
@@ -224,7 +224,7 @@ impl Session<'_> {
                         "an object could not be read"
                     );
                     self.todo.insert(path);
-                    self.retry = Some(Instant::now() + RETRY);
+                    self.retry = Some(now() + RETRY);
                 }
             }
         }
@@ -257,7 +257,7 @@ impl Session<'_> {
         place: &mut Option<Permit<'_, Message>>,
     ) -> Result<(), Ended> {
         let message = message?;
-        self.heard = Instant::now();
+        self.heard = now();
         let Some(message) = message else { return Ok(()) };
         let up = Up::from(message);
         match &up.body {
@@ -298,6 +298,11 @@ impl Session<'_> {
     async fn farewell(&mut self, code: CloseCode, reason: &str) {
         self.writer.farewell(code, reason, self.shared.limits.write).await;
     }
+}
+
+/// Now, by the clock that timers go by, which is virtual in a simulation.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// Whether this tells a node that it is deleted; no node hears of another.
