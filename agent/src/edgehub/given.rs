@@ -58,6 +58,9 @@ impl Given {
         let meter = Meter::new(self.task.ends.traffic.clone(), now());
         let stream: Box<dyn Stream> = Box::new(Metered::new(stream, meter.clone()));
         let limits = limits(self.task.config.max_message);
-        Transport::websocket(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await, meter)
+        Transport::websocket(
+            WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await,
+            meter,
+        )
     }
 }

@@ -58,6 +58,16 @@ pub(super) enum Ended {
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl Ended {
+    /// Whether the other end ended it: it still had a way to say so.
+    pub(super) fn was_said(&self) -> bool {
+        match self {
+            Self::Closed | Self::Socket(_) | Self::Stream(_) => true,
+            Self::Shutdown | Self::Silent | Self::Stalled | Self::Malformed(_) | Self::Frame(_) => false,
+        }
+    }
+}
+
 /// What the parts of a session tell each other.
 struct Signals {
     /// A sign of life is to be asked for.

@@ -182,6 +182,7 @@ impl Hub {
         self.task.end(renewed.is_none());
         self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
         self.redial.ended(begun, Instant::now());
+        self.redial.together(ended.was_said());
         if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");
         }

@@ -9,6 +9,7 @@
 mod answer;
 mod desired;
 pub(crate) mod mirror;
+mod online;
 mod record;
 mod remote;
 mod report;
@@ -27,6 +28,7 @@ use kubeapi::{
 
 use self::{desired::Desired, remote::Remote, report::Reporter, whole::Judge};
 pub use self::{
+    online::Online,
     server::{
         Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
     },
@@ -56,6 +58,7 @@ pub struct Config {
 pub struct MetaManager {
     client: Client,
     pods_whole: PodsWhole,
+    online: Online,
 }
 
 impl MetaManager {
@@ -68,6 +71,11 @@ impl MetaManager {
     /// Whether the stored pods are all that the cloud has for this node.
     pub fn pods_whole(&self) -> PodsWhole {
         self.pods_whole.clone()
+    }
+
+    /// Word that the cloud is connected again.
+    pub fn online(&self) -> Online {
+        self.online.clone()
     }
 }
 
@@ -82,9 +90,10 @@ pub fn new(config: Config) -> (MetaManager, Task, Option<MetaServer>) {
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, told) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
+    let online = Online::new(hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let task = Task::new(inbound, hub, desired, (reporter, judge), (told, service));
-    (MetaManager { client, pods_whole }, task, server)
+    (MetaManager { client, pods_whole, online }, task, server)
 }
 
 /// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.
