@@ -17,6 +17,7 @@ mod claims;
 mod config;
 mod config_changes;
 mod damage;
+mod disconnects;
 mod exits;
 mod images;
 mod kills;
