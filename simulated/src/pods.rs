@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
+    settled::used,
     store::Slow,
     watcher::{Watcher, get, pod_key},
 };
@@ -118,6 +119,11 @@ impl Pods {
             return pods.delete(name, &options).await.map(drop);
         }
         if !self.machine.lock().running.contains_key(&uid) {
+            self.read_what_it_uses(&pod).await;
+            // meanwhile it may have gone
+            if get(self.store.inner(), &pod_key(name)).as_ref() != Some(&pod) {
+                return Box::pin(self.act(name)).await;
+            }
             self.machine.lock().running.insert(uid.clone(), name.to_owned());
             self.watcher.started(&self.node, name, &uid);
         }
@@ -125,6 +131,18 @@ impl Pods {
             self.report(name, &uid, "Running").await?;
         }
         Ok(())
+    }
+
+    /// As a pod's start does: what is not stored is asked of the cloud, and nothing waits for it for ever.
+    async fn read_what_it_uses(&self, pod: &Value) {
+        for (plural, name) in used(pod) {
+            let client = self.client.clone();
+            // optional, all of it
+            let _ = match plural {
+                "configmaps" => Api::<ConfigMap>::default_namespaced(client).get_opt(&name).await.map(drop),
+                _ => Api::<Secret>::default_namespaced(client).get_opt(&name).await.map(drop),
+            };
+        }
     }
 
     fn stop(&self, name: &str, uid: &str) {

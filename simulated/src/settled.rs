@@ -63,7 +63,7 @@ fn of_node(cloud: &Arc<MemoryStore>, node: &Node) -> Vec<String> {
 }
 
 /// ConfigMaps and Secrets that a pod mounts: plural and name.
-fn used(pod: &Value) -> impl Iterator<Item = (&'static str, String)> {
+pub(crate) fn used(pod: &Value) -> impl Iterator<Item = (&'static str, String)> {
     let volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
     volumes.into_iter().filter_map(|volume| {
         let text = |value: &Value| value.as_str().map(str::to_owned);

@@ -11,8 +11,20 @@ use std::{
 const MAX_LINES: usize = 500;
 
 /// The workspace's crates.
-const CRATES: [&str; 10] =
-    ["wire", "kubeapi", "crds", "mqtt", "agent", "cloudsim", "tests", "e2e", "bench", "examples/operator"];
+const CRATES: [&str; 12] = [
+    "wire",
+    "kubeapi",
+    "crds",
+    "mqtt",
+    "agent",
+    "cloudsim",
+    "simulated",
+    "fuzz",
+    "tests",
+    "e2e",
+    "bench",
+    "examples/operator",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()

@@ -89,6 +89,7 @@ async fn disconnects_lose_nothing_and_do_nothing_twice() {
         moments(round * 7 % 23).await;
         let Link::Up(number) = *link.borrow_and_update() else { panic!("connected before") };
         relay.cut();
+        within("the end of the connection", link.wait_for(|link| *link == Link::Down)).await.unwrap();
         relay.through();
         let again = link.wait_for(|link| matches!(link, Link::Up(next) if *next > number));
         within("the connection", again).await.unwrap();
