@@ -7,7 +7,7 @@ use std::{fs, time::Duration};
 use fuzz::{TARGETS, campaign};
 
 /// So long for each; `make fuzz` takes longer.
-const MOMENT: Duration = Duration::from_millis(1000);
+const MOMENT: Duration = Duration::from_millis(600);
 
 fn survives(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target of this name");
