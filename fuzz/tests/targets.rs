@@ -1,6 +1,6 @@
 //! Every decoder survives what is fed to it for a moment, the same inputs each time: as many as fit.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::{fs, time::Duration};
 

@@ -70,9 +70,9 @@ impl World {
     /// A world of this seed with pods that run, settled.
     pub async fn with_pods(seed: u64) -> Self {
         let mut world = Self::new(seed, Faults::NONE).await;
-        for number in 0..6 {
+        for (number, name) in PODS.iter().enumerate() {
             let node = number % world.nodes.len();
-            world.create_pod_on(PODS[number], node).await;
+            world.create_pod_on(name, node).await;
         }
         world.heal().await;
         world
