@@ -2,6 +2,8 @@
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 
+mod clerks;
+mod door;
 pub mod lane;
 mod listener;
 mod quic;
@@ -15,6 +17,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
+    door::Door,
     listener::{BindError, Hub},
     quic::QuicBindError,
 };

@@ -7,7 +7,10 @@ use std::{
 };
 
 use tokio::{
-    sync::mpsc::{self, Permit},
+    sync::{
+        mpsc::{self, Permit},
+        oneshot,
+    },
     time::sleep_until,
 };
 use tokio_tungstenite::tungstenite::{self, protocol::frame::coding::CloseCode};
@@ -17,15 +20,14 @@ use wire::{Message, Up, Upstream};
 
 use super::{
     Shared,
+    clerks::{Entry, carry_out, write_down},
     lane::{AckLane, Parcel, Step},
     transport::{Reader, Writer},
 };
 use crate::{
     controllers::{
-        device::Devices,
-        dynamic::Dynamic,
-        edge::{Edge, Reply},
-        sync::{Record, SyncRecords, Synced},
+        edge::Reply,
+        sync::{Record, Synced},
     },
     mailbox::{Mailbox, ObjectKind, ObjectPath},
 };
@@ -108,7 +110,7 @@ async fn serve(
         todo,
         looked: false,
         retry: None,
-        heard: Instant::now(),
+        heard: now(),
         records,
     };
     let ended = session.run(reader, mailbox, &requests, replies, token).await;
@@ -136,7 +138,7 @@ struct Session<'a> {
     /// When to go on with `todo` after the API failed.
     retry: Option<Instant>,
     heard: Instant,
-    records: mpsc::Sender<Record>,
+    records: mpsc::Sender<Entry>,
 }
 
 impl Session<'_> {
@@ -157,11 +159,25 @@ impl Session<'_> {
             };
             let silent = self.heard + keepalive;
             let done = tokio::select! {
+                // The order decides nothing but repeats itself. Nothing is starved: what a node sends fills the queue of its
+                // requests, and is then not read; its signs of life hold up nobody's session but its own.
+                biased;
                 // cancel-safe: a cancelled token stays cancelled
                 () = token.cancelled() => {
                     self.farewell(CloseCode::Away, "the cloud stops, or this node has connected anew").await;
                     return Ended::Replaced;
                 }
+                // cancel-safe: an answer is taken only when this arm wins
+                Some(reply) = replies.recv() => match reply {
+                    Reply::Direct(message) => self.send(&message).await,
+                    Reply::Acknowledged(parcel) => {
+                        // unannounced it is not sent: the node asks again
+                        if self.is_announced(&parcel).await {
+                            self.lane.offer(parcel);
+                        }
+                        Ok(())
+                    }
+                },
                 // cancel-safe: no place is lost, and nothing is read without one
                 reserved = requests.reserve(), if place.is_none() => {
                     place = reserved.ok();
@@ -174,17 +190,9 @@ impl Session<'_> {
                     self.todo.extend(mailbox.take());
                     Ok(())
                 }
-                // cancel-safe: an answer is taken only when this arm wins
-                Some(reply) = replies.recv() => match reply {
-                    Reply::Direct(message) => self.send(&message).await,
-                    Reply::Acknowledged(parcel) => {
-                        self.lane.offer(parcel);
-                        Ok(())
-                    }
-                },
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
-                    if self.heard.elapsed() >= keepalive { Err(Ended::Silent(keepalive)) } else { Ok(()) }
+                    if now() >= silent { Err(Ended::Silent(keepalive)) } else { Ok(()) }
                 }
             };
             if let Err(ended) = done {
@@ -199,7 +207,7 @@ impl Session<'_> {
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
         loop {
-            match self.lane.step(Instant::now()) {
+            match self.lane.step(now()) {
                 Step::Send(message) => self.send(&message).await?,
                 Step::Wait(until) => return Ok(Some(until)),
                 Step::Idle => {}
@@ -207,7 +215,7 @@ impl Session<'_> {
             if !self.lane.is_empty() {
                 continue;
             }
-            if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
+            if let Some(retry) = self.retry.filter(|retry| now() < *retry) {
                 return Ok(Some(retry));
             }
             self.retry = None;
@@ -216,7 +224,12 @@ impl Session<'_> {
                 return Ok(None);
             };
             match self.look(&path).await {
-                Ok(replies) => self.tell(replies).await?,
+                Ok(replies) => {
+                    if !self.tell(replies).await? {
+                        self.todo.insert(path);
+                        self.retry = Some(now() + RETRY);
+                    }
+                }
                 Err(error) => {
                     warn!(
                         node = self.node,
@@ -225,7 +238,7 @@ impl Session<'_> {
                         "an object could not be read"
                     );
                     self.todo.insert(path);
-                    self.retry = Some(Instant::now() + RETRY);
+                    self.retry = Some(now() + RETRY);
                 }
             }
         }
@@ -248,7 +261,8 @@ impl Session<'_> {
         }
     }
 
-    async fn tell(&mut self, replies: Vec<Reply>) -> Result<(), Ended> {
+    /// False: as [`Self::offer`].
+    async fn tell(&mut self, replies: Vec<Reply>) -> Result<bool, Ended> {
         let mut parcels = Vec::new();
         for reply in replies {
             match reply {
@@ -262,22 +276,43 @@ impl Session<'_> {
     /// Hands over to the lane, but for the deletion of the node itself. As CloudCore: a node that is deleted while it is
     /// connected is disconnected and not told. EdgeCore would delete its own Node, without which it reports no status and
     /// evicts no pod until it is started anew.
-    async fn offer(&mut self, parcels: Vec<Parcel>) -> Result<(), Ended> {
+    ///
+    /// False: something could not be announced, and all is to be looked at again.
+    async fn offer(&mut self, parcels: Vec<Parcel>) -> Result<bool, Ended> {
         let replaced = parcels.iter().any(|parcel| !is_own_end(parcel));
         for parcel in parcels {
             if !is_own_end(&parcel) {
+                if !self.is_announced(&parcel).await {
+                    return Ok(false);
+                }
                 self.lane.offer(parcel);
                 continue;
             }
             if let Some(subject) = parcel.subject {
                 self.synced.remove(&subject.uid);
-                let _ = self.records.send(Record::Dropped(subject)).await;
+                let _ = self.records.send((Record::Dropped(subject), None)).await;
             }
             if self.looked && !replaced {
                 return Err(Ended::Deleted);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Before an object is sent for the first time it is written down that the node may hold it: with its acknowledgement, this
+    /// process may lose that it does, and would never tell the node of the object's end. False: that failed.
+    async fn is_announced(&mut self, parcel: &Parcel) -> bool {
+        let Some(subject) = &parcel.subject else { return true };
+        if parcel.revision.is_none() || self.synced.contains_key(&subject.uid) {
+            return true;
+        }
+        let (written, waiting) = oneshot::channel();
+        let sent = self.records.send((Record::Sent(subject.clone()), Some(written))).await;
+        if sent.is_err() || waiting.await.is_err() {
+            return false;
+        }
+        self.synced.insert(subject.uid.clone(), (subject.path.clone(), 0));
+        true
     }
 
     async fn received(
@@ -286,7 +321,7 @@ impl Session<'_> {
         place: &mut Option<Permit<'_, Message>>,
     ) -> Result<(), Ended> {
         let message = message?;
-        self.heard = Instant::now();
+        self.heard = now();
         let Some(message) = message else { return Ok(()) };
         let up = Up::from(message);
         match &up.body {
@@ -317,7 +352,7 @@ impl Session<'_> {
             }
         };
         // closed only when the recorder failed: the node is then told again after the next connection
-        let _ = self.records.send(record).await;
+        let _ = self.records.send((record, None)).await;
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {
@@ -329,51 +364,13 @@ impl Session<'_> {
     }
 }
 
+/// Now, by the clock that timers go by, which is virtual in a simulation.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 /// Whether this tells a node that it is deleted; no node hears of another.
 fn is_own_end(parcel: &Parcel) -> bool {
     parcel.revision.is_none()
         && parcel.subject.as_ref().is_some_and(|subject| subject.path.kind == ObjectKind::Node)
-}
-
-/// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
-async fn carry_out(
-    node: String,
-    (edge, dynamic, devices): (Edge, Dynamic, Devices),
-    mut requests: mpsc::Receiver<Message>,
-    answers: mpsc::Sender<Reply>,
-) {
-    let mut dynamic = dynamic.open(&node, answers.clone());
-    while let Some(request) = requests.recv().await {
-        let replies = match Up::from(request) {
-            Up { header, body: Upstream::Application(content) } => {
-                dynamic.call(&header, &content).await.into_iter().collect()
-            }
-            Up { header, body: Upstream::WatchSync(content) } => {
-                dynamic.keep(&header, &content).await.into_iter().collect()
-            }
-            Up { header, body: Upstream::MembershipDetail(_) } => devices.members(&node, &header),
-            Up { header, body: Upstream::Device { path, update } } => {
-                vec![devices.report(&node, &header, &path, &update).await]
-            }
-            other => edge.handle(&node, other.into()).await.into_iter().collect::<Vec<_>>(),
-        };
-        for reply in replies {
-            // nobody reads answers of a session that has ended; the node asks again
-            let _ = answers.send(reply).await;
-        }
-    }
-}
-
-/// Keeps the bookkeeping. What is not written down is sent again at the next connection, and acknowledged again.
-async fn write_down(node: String, records: SyncRecords, mut acknowledged: mpsc::Receiver<Record>) {
-    while let Some(record) = acknowledged.recv().await {
-        if let Err(error) = records.write(&node, &record).await {
-            warn!(
-                node,
-                ?record,
-                error = &error as &dyn std::error::Error,
-                "an acknowledgement could not be written down"
-            );
-        }
-    }
 }

@@ -1,7 +1,10 @@
 //! TLS and the WebSocket upgrade of one connection: who is it, and does the header say the same as the certificate?
 
-use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -15,7 +18,12 @@ use wire::enroll::{Identity, identity_of};
 
 use super::Limits;
 
-pub(super) type Socket = WebSocketStream<TlsStream<TcpStream>>;
+/// Bytes to and fro.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+pub(super) type Socket = WebSocketStream<Box<dyn Stream>>;
 
 /// Bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
@@ -48,10 +56,8 @@ pub(super) async fn upgrade(
     };
     let mut refused = None;
     let check = Check { identity: &identity, refused: &mut refused };
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(limits.max_message))
-        .max_frame_size(Some(limits.max_message))
-        .max_write_buffer_size(limits.max_message + WRITE_BUFFER);
+    let config = websocket_limits(limits);
+    let stream: Box<dyn Stream> = Box::new(stream);
     let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
     match (socket, identity, refused) {
         (_, _, Some(reason)) => Err(UpgradeError::Refused(reason)),
@@ -59,6 +65,14 @@ pub(super) async fn upgrade(
         (Err(error), _, None) => Err(UpgradeError::WebSocket(Box::new(error))),
         (Ok(socket), Ok(node), None) => Ok((node, socket)),
     }
+}
+
+/// What one message may cost.
+pub(super) fn websocket_limits(limits: &Limits) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(limits.max_message))
+        .max_frame_size(Some(limits.max_message))
+        .max_write_buffer_size(limits.max_message + WRITE_BUFFER)
 }
 
 /// Reads the headers of the upgrade; notes why it refused.

@@ -1,0 +1,65 @@
+//! The two helpers of a session: one carries out what the node asks for, the other keeps the bookkeeping. Both end when their
+//! queue is closed and empty.
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
+use wire::{Message, Up, Upstream};
+
+use crate::controllers::{
+    device::Devices,
+    dynamic::Dynamic,
+    edge::{Edge, Reply},
+    sync::{Record, SyncRecords},
+};
+
+/// What is to be written down, and who waits for it.
+pub(super) type Entry = (Record, Option<oneshot::Sender<()>>);
+
+/// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
+pub(super) async fn carry_out(
+    node: String,
+    (edge, dynamic, devices): (Edge, Dynamic, Devices),
+    mut requests: mpsc::Receiver<Message>,
+    answers: mpsc::Sender<Reply>,
+) {
+    let mut dynamic = dynamic.open(&node, answers.clone());
+    while let Some(request) = requests.recv().await {
+        let replies = match Up::from(request) {
+            Up { header, body: Upstream::Application(content) } => {
+                dynamic.call(&header, &content).await.into_iter().collect()
+            }
+            Up { header, body: Upstream::WatchSync(content) } => {
+                dynamic.keep(&header, &content).await.into_iter().collect()
+            }
+            Up { header, body: Upstream::MembershipDetail(_) } => devices.members(&node, &header),
+            Up { header, body: Upstream::Device { path, update } } => {
+                vec![devices.report(&node, &header, &path, &update).await]
+            }
+            other => edge.handle(&node, other.into()).await.into_iter().collect::<Vec<_>>(),
+        };
+        for reply in replies {
+            // nobody reads answers of a session that has ended; the node asks again
+            let _ = answers.send(reply).await;
+        }
+    }
+}
+
+/// Keeps the bookkeeping; whoever waits is told when it is done, and forgotten when it fails. An acknowledgement that is not
+/// written down is sent for again at the next connection, and comes again.
+pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: mpsc::Receiver<Entry>) {
+    while let Some((record, waiting)) = entries.recv().await {
+        match (records.write(&node, &record).await, waiting) {
+            (Ok(()), Some(waiting)) => {
+                // the session may have ended
+                let _ = waiting.send(());
+            }
+            (Ok(()), None) => {}
+            (Err(error), _) => warn!(
+                node,
+                ?record,
+                error = &error as &dyn std::error::Error,
+                "the bookkeeping could not be written"
+            ),
+        }
+    }
+}
