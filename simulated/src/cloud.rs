@@ -42,6 +42,12 @@ struct Core {
     shutdown: CancellationToken,
 }
 
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
 impl Cloud {
     pub(crate) async fn new(seed: u64, watcher: &Watcher) -> Self {
         let store = Slow::new(Chance::of(seed, &["cloud"], 0), COMMIT);
@@ -63,22 +69,21 @@ impl Cloud {
     pub(crate) fn start(&mut self) {
         let (mailboxes, shutdown) = (Mailboxes::default(), CancellationToken::new());
         let edge = Edge::new(self.client.clone(), mailboxes.clone(), "");
+        // what the recorder runs ends with the token
         let events = Recorder::spawn(&TaskTracker::new(), &self.client, &shutdown);
         let devices = Devices::new(self.client.clone(), mailboxes.clone(), events);
-        let controllers = (edge.clone(), Dynamic::new(self.client.clone(), edge.clone()), devices);
+        let controllers = (edge.clone(), Dynamic::new(self.client.clone(), edge.clone()), devices.clone());
         let records = SyncRecords::new(self.client.clone());
         let door = Door::new(controllers, records, mailboxes, Limits::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(edge.run(shutdown.clone()));
+        tasks.spawn(devices.run(shutdown.clone()));
         self.core = Some(Core { door, tasks, shutdown });
     }
 
     /// Ends CloudCore as a power cut does.
     pub(crate) fn kill(&mut self) {
-        if let Some(core) = self.core.take() {
-            // what is not among its tasks: the recorder of events
-            core.shutdown.cancel();
-        }
+        self.core = None;
     }
 
     /// A node has connected. False: nobody is there.
