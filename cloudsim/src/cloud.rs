@@ -16,16 +16,18 @@ use kubeapi::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    admin::{Admin, Doors},
     admission,
     controllers::{
         binder, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager,
         namespaces, node_lifecycle, sync::SyncRecords,
     },
     enrolment::Enrolment,
-    hub::{self, Hub, Limits},
+    faults::Faults,
+    hub::{self, Hub, Limits, NodeSession, Replica, Sessions},
     kubeconfig,
     mailbox::Mailboxes,
-    pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens},
+    pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
 };
 
 /// The file of the store in a data directory.
@@ -59,6 +61,12 @@ pub struct Options {
     pub rbac: bool,
     /// What the hub allows.
     pub limits: Limits,
+    /// How many replicas of the hub stand behind its address; connections go to one after the other.
+    pub hubs: usize,
+    /// How long after its end a node's certificate is good for its own renewal.
+    pub renewal_grace: Duration,
+    /// What chance is drawn from where links are bad on purpose.
+    pub seed: u64,
 }
 
 impl Default for Options {
@@ -77,6 +85,9 @@ impl Default for Options {
             controllers: manager::Switches::default(),
             rbac: false,
             limits: Limits::default(),
+            hubs: 1,
+            renewal_grace: Duration::ZERO,
+            seed: 1,
         }
     }
 }
@@ -152,6 +163,9 @@ pub struct Cloud {
     addresses: Addresses,
     kubeconfig: String,
     token: String,
+    faults: Faults,
+    sessions: Sessions,
+    trust: Trust,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -173,31 +187,27 @@ impl Cloud {
         pki::publish_client_ca(&client, &pki.ca_pem()).await?;
         let token = JoinToken::renew(&client, pki.ca()).await?;
 
-        let at = |port| SocketAddr::new(options.address, port);
-        let bound = |server, option| move |source| StartError::Bind { server, option, source };
-        let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), api.service())
-            .await
-            .map_err(bound("API", "--api-port"))?;
-        let enrolment = Enrolment::new(Arc::clone(pki.ca()), client.clone());
-        let https = Server::bind(at(options.https_port), Some(pki::enrolment_tls(pki.server())?), enrolment)
-            .await
-            .map_err(bound("enrolment server", "--https-port"))?;
-        let mailboxes = Mailboxes::default();
-        let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
-        let records = SyncRecords::new(client.clone());
-        let tls = pki::hub_tls(pki.server())?;
+        let faults = Faults::new(options.seed);
+        let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults)?;
         let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
-        let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
-        let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()), devices.clone());
-        let mut hub =
-            Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone())
-                .await?;
-        let quic = match options.quic_port {
-            Some(port) => Some(hub.bind_quic(at(port), pki::hub_tls(pki.server())?)?),
-            None => None,
-        };
+        let replicas = replicas(&options, &client, &events, &pki);
+        let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
+        let sessions = hub.sessions();
+        let admin = Admin { faults: faults.clone(), sessions: sessions.clone(), trust: trust.clone() };
+
+        let at = |port| SocketAddr::new(options.address, port);
+        let bound = |server, option| move |source| StartError::Bind { server, option, source };
+        let doors = Doors { api: api.service(), admin };
+        let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), doors)
+            .await
+            .map_err(bound("API", "--api-port"))?;
+        let enrolment = Enrolment::new(trust.clone(), client.clone());
+        let keys = trust.clone();
+        let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
+            .await
+            .map_err(bound("enrolment server", "--https-port"))?;
         let addresses = Addresses {
             api: api_server.local_addr(),
             https: https.local_addr(),
@@ -217,19 +227,11 @@ impl Cloud {
 
         tasks.spawn(api_server.run(stop()));
         tasks.spawn(https.run(stop()));
-        tasks.spawn(edge.run(stop()));
-        tasks.spawn(devices.clone().run(stop()));
-        let stopping = stop();
-        tasks.spawn(async move {
-            // what a node lacks cannot be told before it is known which devices are whose
-            if stopping.run_until_cancelled(devices.complete()).await.is_some() {
-                hub.run(stopping).await;
-            }
-        });
+        run_hub(hub, replicas, &tasks, &shutdown);
         spawn_controllers(&options, &client, &events, &pki, &tasks, &shutdown);
         tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.close();
-        Ok(Self { client, store, addresses, kubeconfig, token, shutdown, tasks })
+        Ok(Self { client, store, addresses, kubeconfig, token, faults, sessions, trust, shutdown, tasks })
     }
 
     /// A client of its API, in the same process.
@@ -257,6 +259,21 @@ impl Cloud {
         &self.token
     }
 
+    /// What is wrong on purpose: to be looked at and changed.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The sessions of its nodes.
+    pub fn sessions(&self) -> Vec<NodeSession> {
+        self.sessions.list()
+    }
+
+    /// A join token of the authority that counts now, which a fault may have put in the place of the cloud's own.
+    pub fn token_now(&self) -> Result<String, PkiError> {
+        self.trust.token()
+    }
+
     /// Ends sessions, servers and controllers.
     pub async fn stop(self) {
         self.shutdown.cancel();
@@ -274,6 +291,50 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
+}
+
+/// The replicas of the hub; their controllers do not run yet.
+fn replicas(options: &Options, client: &Client, events: &Recorder, pki: &Pki) -> Vec<Replica> {
+    let replica = |_| {
+        let mailboxes = Mailboxes::default();
+        let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
+        let dynamic = Dynamic::new(client.clone(), edge.clone());
+        let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
+        Replica { edge, dynamic, devices, records: SyncRecords::new(client.clone()), mailboxes }
+    };
+    (0..options.hubs.max(1)).map(replica).collect()
+}
+
+/// The hub and its QUIC address.
+async fn bind_hub(
+    options: &Options,
+    trust: &Trust,
+    faults: &Faults,
+    replicas: Vec<Replica>,
+) -> Result<(Hub, Option<SocketAddr>), StartError> {
+    let at = |port| SocketAddr::new(options.address, port);
+    let limits = options.limits.clone();
+    let mut hub = Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, faults).await?;
+    let quic = options.quic_port.map(|port| hub.bind_quic(at(port))).transpose()?;
+    Ok((hub, quic))
+}
+
+/// Runs the hub and the controllers of its replicas.
+fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    for Replica { edge, devices, .. } in &replicas {
+        tasks.spawn(edge.clone().run(shutdown.child_token()));
+        tasks.spawn(devices.clone().run(shutdown.child_token()));
+    }
+    let stopping = shutdown.child_token();
+    tasks.spawn(async move {
+        // what a node lacks cannot be told before it is known which devices are whose
+        for Replica { devices, .. } in &replicas {
+            if stopping.run_until_cancelled(devices.complete()).await.is_none() {
+                return;
+            }
+        }
+        hub.run(stopping).await;
+    });
 }
 
 /// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.

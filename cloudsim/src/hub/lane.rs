@@ -140,8 +140,8 @@ impl AckLane {
             .map(|flight| flight.parcel)
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    /// How much waits or flies.
+    pub fn len(&self) -> usize {
         self.pending.len() + usize::from(self.flight.is_some())
     }
 

@@ -18,7 +18,8 @@ use wire::{Message, Up, Upstream};
 use super::{
     Shared,
     lane::{AckLane, Parcel, Step},
-    transport::{Reader, Writer},
+    link::{Reader, Writer},
+    sessions::{Session as Registered, Traffic},
 };
 use crate::{
     controllers::{
@@ -60,19 +61,21 @@ pub(super) enum Ended {
     Records(#[source] kube::Error),
     #[error("the node was deleted")]
     Deleted,
+    #[error("the link was cut, on purpose")]
+    Cut,
 }
 
-/// Runs until the connection ends or `token` is cancelled.
+/// Runs until the connection ends or the session's token is cancelled.
 pub(super) async fn run(
     node: &str,
     ends: (Reader, Writer),
     shared: &Shared,
-    token: CancellationToken,
+    registered: &Registered,
 ) -> Ended {
     // opened before anything is read from the API: no change falls between
     let mailbox = shared.mailboxes.open(node);
     let ended = match shared.records.load(node).await {
-        Ok(synced) => serve(node, ends, shared, &mailbox, synced, token).await,
+        Ok(synced) => serve(node, ends, shared, &mailbox, synced, registered).await,
         Err(error) => Ended::Records(error),
     };
     shared.mailboxes.close(node, &mailbox);
@@ -85,7 +88,7 @@ async fn serve(
     shared: &Shared,
     mailbox: &Arc<Mailbox>,
     synced: Synced,
-    token: CancellationToken,
+    registered: &Registered,
 ) -> Ended {
     let (requests, waiting) = mpsc::channel(REQUESTS);
     let (answers, replies) = mpsc::channel(QUEUE);
@@ -110,8 +113,9 @@ async fn serve(
         retry: None,
         heard: Instant::now(),
         records,
+        traffic: registered.traffic.clone(),
     };
-    let ended = session.run(reader, mailbox, &requests, replies, token).await;
+    let ended = session.run(reader, mailbox, &requests, replies, &registered.token).await;
     // requests that arrived are still carried out, acknowledgements still written down
     drop(requests);
     for task in [clerk, recorder] {
@@ -137,6 +141,7 @@ struct Session<'a> {
     retry: Option<Instant>,
     heard: Instant,
     records: mpsc::Sender<Record>,
+    traffic: Arc<Traffic>,
 }
 
 impl Session<'_> {
@@ -146,9 +151,10 @@ impl Session<'_> {
         mailbox: &Mailbox,
         requests: &mpsc::Sender<Message>,
         mut replies: mpsc::Receiver<Reply>,
-        token: CancellationToken,
+        token: &CancellationToken,
     ) -> Ended {
         let keepalive = self.shared.limits.keepalive;
+        let mut faults = self.shared.faults.changes();
         let mut place: Option<Permit<'_, Message>> = None;
         loop {
             let next = match self.advance().await {
@@ -169,6 +175,8 @@ impl Session<'_> {
                 }
                 // cancel-safe: frames stay in the socket until they are whole
                 message = reader.next(), if place.is_some() => self.received(message, &mut place).await,
+                // cancel-safe: a change that is not seen stays; the sender lives in the faults
+                _ = faults.changed() => Ok(()),
                 // cancel-safe: an unseen wake-up stays
                 () = mailbox.changed() => {
                     self.todo.extend(mailbox.take());
@@ -198,6 +206,13 @@ impl Session<'_> {
 
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
+        let next = self.work().await?;
+        self.traffic.queue(self.lane.len() + self.todo.len());
+        let arrives = self.writer.flush().await?;
+        Ok(next.into_iter().chain(arrives).min())
+    }
+
+    async fn work(&mut self) -> Result<Option<Instant>, Ended> {
         loop {
             match self.lane.step(Instant::now()) {
                 Step::Send(message) => self.send(&message).await?,
@@ -321,11 +336,11 @@ impl Session<'_> {
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {
-        self.writer.send(message, self.shared.limits.write).await
+        self.writer.send(message).await
     }
 
     async fn farewell(&mut self, code: CloseCode, reason: &str) {
-        self.writer.farewell(code, reason, self.shared.limits.write).await;
+        self.writer.farewell(code, reason).await;
     }
 }
 

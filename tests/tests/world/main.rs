@@ -35,6 +35,7 @@ mod quic;
 mod raw;
 mod renewal;
 mod restarts;
+mod scenarios;
 mod server;
 mod stand_ins;
 mod static_pods;
