@@ -47,23 +47,21 @@ impl Profile {
         }
     }
 
-    /// What it is like. Delays are of one way, as usual figures of such links have them; losses are those that are left for
-    /// messages, since the transport below repeats its packets.
+    /// What it is like. Delays are of one way, as usual figures of such links have them. Nothing is lost: TCP and QUIC repeat what
+    /// a radio loses, which is in the jitter.
     pub fn conditions(self) -> Conditions {
         let none = Conditions::default();
         match self {
             Self::Satellite => Conditions {
                 delay: Some(Period::millis(300)),
-                jitter: Some(Period::millis(50)),
+                jitter: Some(Period::millis(150)),
                 throttle: Some(64 * 1024),
-                drop: Some(0.01),
                 ..none
             },
             Self::Cellular3G => Conditions {
                 delay: Some(Period::millis(100)),
                 jitter: Some(Period::millis(100)),
                 throttle: Some(96 * 1024),
-                drop: Some(0.01),
                 ..none
             },
             Self::Cellular4G => Conditions {
@@ -76,7 +74,6 @@ impl Profile {
                 delay: Some(Period::millis(3)),
                 jitter: Some(Period::millis(20)),
                 throttle: Some(4 * 1024 * 1024),
-                drop: Some(0.002),
                 ..none
             },
             Self::Offline555 => Conditions {

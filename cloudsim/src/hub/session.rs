@@ -35,6 +35,8 @@ use crate::{
 const REQUESTS: usize = 32;
 /// Answers and acknowledgements on their way to the next step.
 const QUEUE: usize = 32;
+/// Messages in the lane, at most, while one of them is repeated in vain; else an object's state is read when its turn comes.
+const STUCK: usize = 256;
 /// After the API failed; it is in this process or near it.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -214,21 +216,26 @@ impl Session<'_> {
 
     async fn work(&mut self) -> Result<Option<Instant>, Ended> {
         loop {
-            match self.lane.step(Instant::now()) {
-                Step::Send(message) => self.send(&message).await?,
-                Step::Wait(until) => return Ok(Some(until)),
-                Step::Idle => {}
-            }
-            if !self.lane.is_empty() {
-                continue;
+            let until = match self.lane.step(Instant::now()) {
+                Step::Send(message) => {
+                    self.send(&message).await?;
+                    continue;
+                }
+                Step::Wait(until) => Some(until),
+                Step::Idle => None,
+            };
+            // what a node does not acknowledge keeps nothing else from it
+            let is_stuck = self.lane.is_repeating() && self.lane.len() < STUCK;
+            if until.is_some() && !is_stuck {
+                return Ok(until);
             }
             if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
-                return Ok(Some(retry));
+                return Ok(until.into_iter().chain([retry]).min());
             }
             self.retry = None;
             let Some(path) = self.todo.pop_first() else {
                 self.looked = true;
-                return Ok(None);
+                return Ok(until);
             };
             match self.look(&path).await {
                 Ok(replies) => self.tell(replies).await?,

@@ -19,6 +19,7 @@ mod config_changes;
 mod damage;
 mod device_controller;
 mod exits;
+mod faults;
 mod images;
 mod kills;
 mod links;
