@@ -11,9 +11,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use wire::Message;
 
 use super::{
+    ended::Ended,
     gate::until_then,
     mute::Mute,
-    session::Ended,
     sessions::Traffic,
     transport::{Incoming, Outgoing},
 };

@@ -2,6 +2,8 @@
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 
+mod clerk;
+mod ended;
 mod gate;
 pub mod lane;
 mod link;

@@ -10,23 +10,22 @@ use tokio::{
     sync::mpsc::{self, Permit},
     time::sleep_until,
 };
-use tokio_tungstenite::tungstenite::{self, protocol::frame::coding::CloseCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use wire::{Message, Up, Upstream};
 
 use super::{
-    Shared,
+    Shared, clerk,
+    ended::Ended,
     lane::{AckLane, Parcel, Step},
     link::{Reader, Writer},
     sessions::{Session as Registered, Traffic},
 };
 use crate::{
     controllers::{
-        device::Devices,
-        dynamic::Dynamic,
-        edge::{Edge, Reply},
-        sync::{Record, SyncRecords, Synced},
+        edge::Reply,
+        sync::{Record, Synced},
     },
     mailbox::{Mailbox, ObjectKind, ObjectPath},
 };
@@ -39,33 +38,6 @@ const QUEUE: usize = 32;
 const STUCK: usize = 256;
 /// After the API failed; it is in this process or near it.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Why a session ended.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
-    #[error("this cloud stops, or the node has connected anew")]
-    Replaced,
-    #[error("the node closed the connection")]
-    Closed,
-    #[error("no message within {0:?}; the link is dead")]
-    Silent(Duration),
-    #[error("the socket failed: {0}")]
-    Socket(#[source] Box<tungstenite::Error>),
-    #[error("a message could not be written within {0:?}; the link is stalled")]
-    Stalled(Duration),
-    #[error("the node sent a malformed message: {0}")]
-    Malformed(#[source] wire::json::DecodeError),
-    #[error("the node sent a malformed frame: {0}")]
-    Frame(#[source] wire::frame::FrameError),
-    #[error("the QUIC connection failed: {0}")]
-    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("the bookkeeping could not be read: {0}")]
-    Records(#[source] kube::Error),
-    #[error("the node was deleted")]
-    Deleted,
-    #[error("the link was cut, on purpose")]
-    Cut,
-}
 
 /// Runs until the connection ends or the session's token is cancelled.
 pub(super) async fn run(
@@ -95,13 +67,13 @@ async fn serve(
     let (requests, waiting) = mpsc::channel(REQUESTS);
     let (answers, replies) = mpsc::channel(QUEUE);
     let (records, to_write) = mpsc::channel(QUEUE);
-    let clerk = tokio::spawn(carry_out(
+    let clerk = tokio::spawn(clerk::carry_out(
         node.to_owned(),
         (shared.edge.clone(), shared.dynamic.clone(), shared.devices.clone()),
         waiting,
         answers,
     ));
-    let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
+    let recorder = tokio::spawn(clerk::write_down(node.to_owned(), shared.records.clone(), to_write));
     let mut todo = shared.edge.everything(node, &synced);
     todo.extend(shared.devices.everything(node));
     let session = Session {
@@ -355,47 +327,4 @@ impl Session<'_> {
 fn is_own_end(parcel: &Parcel) -> bool {
     parcel.revision.is_none()
         && parcel.subject.as_ref().is_some_and(|subject| subject.path.kind == ObjectKind::Node)
-}
-
-/// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
-async fn carry_out(
-    node: String,
-    (edge, dynamic, devices): (Edge, Dynamic, Devices),
-    mut requests: mpsc::Receiver<Message>,
-    answers: mpsc::Sender<Reply>,
-) {
-    let mut dynamic = dynamic.open(&node, answers.clone());
-    while let Some(request) = requests.recv().await {
-        let replies = match Up::from(request) {
-            Up { header, body: Upstream::Application(content) } => {
-                dynamic.call(&header, &content).await.into_iter().collect()
-            }
-            Up { header, body: Upstream::WatchSync(content) } => {
-                dynamic.keep(&header, &content).await.into_iter().collect()
-            }
-            Up { header, body: Upstream::MembershipDetail(_) } => devices.members(&node, &header),
-            Up { header, body: Upstream::Device { path, update } } => {
-                vec![devices.report(&node, &header, &path, &update).await]
-            }
-            other => edge.handle(&node, other.into()).await.into_iter().collect::<Vec<_>>(),
-        };
-        for reply in replies {
-            // nobody reads answers of a session that has ended; the node asks again
-            let _ = answers.send(reply).await;
-        }
-    }
-}
-
-/// Keeps the bookkeeping. What is not written down is sent again at the next connection, and acknowledged again.
-async fn write_down(node: String, records: SyncRecords, mut acknowledged: mpsc::Receiver<Record>) {
-    while let Some(record) = acknowledged.recv().await {
-        if let Err(error) = records.write(&node, &record).await {
-            warn!(
-                node,
-                ?record,
-                error = &error as &dyn std::error::Error,
-                "an acknowledgement could not be written down"
-            );
-        }
-    }
 }

@@ -23,7 +23,7 @@ use wire::{
     frame::{self, Decoder},
 };
 
-use super::{session::Ended, upgrade::Socket};
+use super::{ended::Ended, upgrade::Socket};
 use crate::faults::hostile::Raw;
 
 /// Bytes read from QUIC at one time.
