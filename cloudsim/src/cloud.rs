@@ -15,20 +15,19 @@ use kubeapi::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::replicas::{bind_hub, replicas, run_hub};
 use crate::{
     admin::{Admin, Doors},
     admission,
-    controllers::{
-        binder, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager,
-        namespaces, node_lifecycle, sync::SyncRecords,
-    },
+    controllers::{binder, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle},
     enrolment::Enrolment,
     faults::Faults,
-    hub::{self, Hub, Limits, NodeSession, Replica, Sessions},
+    hub::{self, Limits, NodeSession, Sessions},
     kubeconfig,
-    mailbox::Mailboxes,
     pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
 };
+
+mod replicas;
 
 /// The file of the store in a data directory.
 const DATABASE: &str = "cloudsim.db";
@@ -219,7 +218,7 @@ impl Cloud {
         kubernetes_service::ensure(&client, addresses.api.port(), advertised).await?;
 
         let (certificate, key) = pki.sign_admin()?;
-        let server = format!("https://{}:{}", in_url(&primary), addresses.api.port());
+        let server = format!("https://{}:{}", kubeconfig::in_url(&primary), addresses.api.port());
         let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
         if let Some(path) = &options.kubeconfig {
             kubeconfig::write(path, &kubeconfig)?;
@@ -293,50 +292,6 @@ impl Drop for Cloud {
     }
 }
 
-/// The replicas of the hub; their controllers do not run yet.
-fn replicas(options: &Options, client: &Client, events: &Recorder, pki: &Pki) -> Vec<Replica> {
-    let replica = |_| {
-        let mailboxes = Mailboxes::default();
-        let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
-        let dynamic = Dynamic::new(client.clone(), edge.clone());
-        let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
-        Replica { edge, dynamic, devices, records: SyncRecords::new(client.clone()), mailboxes }
-    };
-    (0..options.hubs.max(1)).map(replica).collect()
-}
-
-/// The hub and its QUIC address.
-async fn bind_hub(
-    options: &Options,
-    trust: &Trust,
-    faults: &Faults,
-    replicas: Vec<Replica>,
-) -> Result<(Hub, Option<SocketAddr>), StartError> {
-    let at = |port| SocketAddr::new(options.address, port);
-    let limits = options.limits.clone();
-    let mut hub = Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, faults).await?;
-    let quic = options.quic_port.map(|port| hub.bind_quic(at(port))).transpose()?;
-    Ok((hub, quic))
-}
-
-/// Runs the hub and the controllers of its replicas.
-fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &TaskTracker, shutdown: &CancellationToken) {
-    for Replica { edge, devices, .. } in &replicas {
-        tasks.spawn(edge.clone().run(shutdown.child_token()));
-        tasks.spawn(devices.clone().run(shutdown.child_token()));
-    }
-    let stopping = shutdown.child_token();
-    tasks.spawn(async move {
-        // what a node lacks cannot be told before it is known which devices are whose
-        for Replica { devices, .. } in &replicas {
-            if stopping.run_until_cancelled(devices.complete()).await.is_none() {
-                return;
-            }
-        }
-        hub.run(stopping).await;
-    });
-}
-
 /// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.
 fn spawn_controllers(
     options: &Options,
@@ -373,9 +328,4 @@ async fn open_store(options: &Options) -> Result<Arc<dyn Store>, StartError> {
     let failed = |source| StartError::Directory { path: directory.clone(), source };
     tokio::fs::create_dir_all(directory).await.map_err(failed)?;
     Ok(SqliteStore::open(&directory.join(DATABASE)).await?)
-}
-
-/// An IPv6 address stands in brackets.
-fn in_url(name: &str) -> String {
-    if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
 }

@@ -8,6 +8,7 @@ mod act;
 mod expect;
 mod file;
 mod junit;
+mod say;
 mod stage;
 
 use std::{
