@@ -121,6 +121,11 @@ struct State {
     lines: HashMap<String, u64>,
 }
 
+/// Now, by the clock that timers go by, which is virtual in a simulation.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 /// Conditions, and since when they hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
@@ -166,7 +171,7 @@ impl Faults {
         conditions.check()?;
         let lowered = conditions.lowered();
         lowered.check()?;
-        let set = Set { given: conditions, lowered: Arc::new(lowered), since: Instant::now() };
+        let set = Set { given: conditions, lowered: Arc::new(lowered), since: now() };
         {
             let mut state = self.0.state.lock();
             match whom {

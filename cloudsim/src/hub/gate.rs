@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tokio::time::{sleep, sleep_until};
 
-use crate::faults::{Faults, Link, Standing};
+use crate::faults::{Faults, Link, Standing, now};
 
 /// The link stood dead when the node came.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub(super) async fn pass(faults: &Faults, node: &str) -> Result<(), Dead> {
     loop {
         changes.borrow_and_update();
         let set = faults.on(node);
-        let Standing { link, until } = Standing::of(set.as_ref(), Instant::now());
+        let Standing { link, until } = Standing::of(set.as_ref(), now());
         match link {
             Link::Cut => return Err(Dead(node.to_owned())),
             // what was swallowed does not come back

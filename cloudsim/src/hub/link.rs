@@ -17,7 +17,7 @@ use super::{
     sessions::Traffic,
     transport::{Incoming, Outgoing},
 };
-use crate::faults::{self, Downward, Faults, Link, Upward};
+use crate::faults::{self, Downward, Faults, Link, Upward, now};
 
 /// A connection as it was made.
 pub(super) struct Connected {
@@ -73,7 +73,7 @@ impl Reader {
         }
         loop {
             self.changes.borrow_and_update();
-            let now = Instant::now();
+            let now = now();
             let standing = self.upward.standing(now);
             match standing.link {
                 Link::Cut => return Err(Ended::Cut),
@@ -98,7 +98,7 @@ impl Reader {
                     None => return Ok(None),
                     Some((message, size)) => {
                         self.traffic.received(size);
-                        if let Some(message) = self.upward.offer(message, size, Instant::now()) {
+                        if let Some(message) = self.upward.offer(message, size, now()) {
                             return Ok(Some(message));
                         }
                     }
@@ -112,7 +112,7 @@ impl Writer {
     /// Writes a message, or sends it on its way over a bad link.
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), Ended> {
         let encoded = self.outgoing.encode(message);
-        if self.downward.passes(message, encoded.size(), Instant::now()) {
+        if self.downward.passes(message, encoded.size(), now()) {
             self.traffic.sent(encoded.size());
             return self.outgoing.send(encoded, self.limit).await;
         }
@@ -127,7 +127,7 @@ impl Writer {
             }
             injection.done();
         }
-        while let Some(message) = self.downward.arrived(Instant::now()) {
+        while let Some(message) = self.downward.arrived(now()) {
             let encoded = self.outgoing.encode(&message);
             self.traffic.sent(encoded.size());
             self.outgoing.send(encoded, self.limit).await?;

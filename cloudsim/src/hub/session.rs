@@ -27,6 +27,7 @@ use crate::{
         edge::Reply,
         sync::{Record, Synced},
     },
+    faults::now,
     mailbox::{Mailbox, ObjectKind, ObjectPath},
 };
 
@@ -85,7 +86,7 @@ async fn serve(
         todo,
         looked: false,
         retry: None,
-        heard: Instant::now(),
+        heard: now(),
         records,
         traffic: registered.traffic.clone(),
     };
@@ -166,7 +167,7 @@ impl Session<'_> {
                 },
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
-                    if self.heard.elapsed() >= keepalive { Err(Ended::Silent(keepalive)) } else { Ok(()) }
+                    if now() >= silent { Err(Ended::Silent(keepalive)) } else { Ok(()) }
                 }
             };
             if let Err(ended) = done {
@@ -188,7 +189,7 @@ impl Session<'_> {
 
     async fn work(&mut self) -> Result<Option<Instant>, Ended> {
         loop {
-            let until = match self.lane.step(Instant::now()) {
+            let until = match self.lane.step(now()) {
                 Step::Send(message) => {
                     self.send(&message).await?;
                     continue;
@@ -201,7 +202,7 @@ impl Session<'_> {
             if until.is_some() && !is_stuck {
                 return Ok(until);
             }
-            if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
+            if let Some(retry) = self.retry.filter(|retry| now() < *retry) {
                 return Ok(until.into_iter().chain([retry]).min());
             }
             self.retry = None;
@@ -219,7 +220,7 @@ impl Session<'_> {
                         "an object could not be read"
                     );
                     self.todo.insert(path);
-                    self.retry = Some(Instant::now() + RETRY);
+                    self.retry = Some(now() + RETRY);
                 }
             }
         }
@@ -280,7 +281,7 @@ impl Session<'_> {
         place: &mut Option<Permit<'_, Message>>,
     ) -> Result<(), Ended> {
         let message = message?;
-        self.heard = Instant::now();
+        self.heard = now();
         let Some(message) = message else { return Ok(()) };
         let up = Up::from(message);
         match &up.body {
