@@ -73,8 +73,8 @@ impl Reader {
         }
         loop {
             self.changes.borrow_and_update();
-            let now = now();
-            let standing = self.upward.standing(now);
+            let at = now();
+            let standing = self.upward.standing(at);
             match standing.link {
                 Link::Cut => return Err(Ended::Cut),
                 // what was swallowed does not come back
@@ -85,7 +85,7 @@ impl Reader {
                     self.upward.lose();
                 }
             }
-            if let Some(message) = self.upward.arrived(now) {
+            if let Some(message) = self.upward.arrived(at) {
                 return Ok(Some(message));
             }
             let wake = earlier(standing.until, self.upward.due());
