@@ -237,6 +237,11 @@ impl Faults {
         self.0.certificate.subscribe()
     }
 
+    /// Which certificate the servers for nodes show now.
+    pub(crate) fn shown(&self) -> Certificate {
+        *self.0.certificate.borrow()
+    }
+
     /// Sends a message that no cloud should send, and waits until it is written.
     ///
     /// # Errors

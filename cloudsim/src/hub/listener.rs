@@ -19,7 +19,10 @@ use super::{
     sessions::{Arrival, Refused},
     transport, upgrade,
 };
-use crate::{faults::Faults, pki::Trust};
+use crate::{
+    faults::{Certificate, Faults},
+    pki::Trust,
+};
 
 /// A node that has a session already shows within this time that somebody is behind the new connection; a connection that
 /// the node has given up ends in it.
@@ -104,9 +107,9 @@ impl Hub {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let tls = self.trust.hub();
                     let Some(shared) = self.replicas.next() else { continue };
-                    tasks.spawn(serve(stream, peer, tls, shared, shutdown.clone()));
+                    let keys = (shared.faults.shown(), self.trust.hub());
+                    tasks.spawn(serve(stream, peer, keys, shared, shutdown.clone()));
                 }
                 Err(error) => {
                     warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted")
@@ -121,7 +124,7 @@ impl Hub {
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
-    tls: Arc<ServerConfig>,
+    (shown, tls): (Certificate, Arc<ServerConfig>),
     shared: Shared,
     shutdown: CancellationToken,
 ) {
@@ -141,13 +144,14 @@ async fn serve(
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message);
     let transport = super::Carrier::WebSocket;
     let arrival = Arrival { node, ticket, address: peer, transport, replica: shared.number };
-    attend(arrival, Connected { incoming, outgoing, mute: None }, &shared, &shutdown).await;
+    attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
 }
 
-/// Runs the session of a node that has shown who it is.
+/// Runs the session of a node that has shown who it is, and was shown this certificate.
 pub(super) async fn attend(
     arrival: Arrival,
     mut connected: Connected,
+    shown: Certificate,
     shared: &Shared,
     shutdown: &CancellationToken,
 ) {
@@ -172,6 +176,10 @@ pub(super) async fn attend(
         }
         Err(Refused::Overtaken) => return debug!(node, %peer, "the node has connected anew meanwhile"),
     };
+    // registered first: a change from now on ends it as all others
+    if shared.faults.shown() != shown {
+        return debug!(node, %peer, "the certificate that the node was shown is another one by now");
+    }
     info!(node, %peer, "connected");
     let ends = connected.with(&shared.faults, &node, first, shared.limits.write, &registered.traffic);
     let ended = session::run(&node, ends, shared, &registered).await;

@@ -30,7 +30,7 @@ use super::{
     sessions::{Arrival, Ticket},
     transport,
 };
-use crate::pki::Trust;
+use crate::{faults::Certificate, pki::Trust};
 
 /// As KubeEdge's: a connection on which nothing was heard for so long is dead.
 const SILENCE: VarInt = VarInt::from_u32(30_000);
@@ -94,12 +94,14 @@ impl QuicHub {
 
     /// Serves until `shutdown`; sessions run in `tasks`.
     pub(super) async fn run(mut self, replicas: Replicas, tasks: TaskTracker, shutdown: CancellationToken) {
+        let mut shown = self.trust.shown();
         loop {
             let incoming = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
                 () = self.trust.changed() => {
+                    shown = self.trust.shown();
                     match server_config(&self.trust.hub()) {
                         Ok(config) => self.endpoint.set_server_config(Some(config)),
                         Err(error) => warn!(error = &error as &dyn std::error::Error, "QUIC keeps its keys"),
@@ -109,7 +111,7 @@ impl QuicHub {
                 incoming = self.endpoint.accept() => incoming,
             };
             let (Some(incoming), Some(shared)) = (incoming, replicas.next()) else { break };
-            tasks.spawn(serve(incoming, self.mute.clone(), shared, shutdown.clone()));
+            tasks.spawn(serve(incoming, shown, self.mute.clone(), shared, shutdown.clone()));
         }
         self.endpoint.wait_idle().await;
     }
@@ -126,7 +128,13 @@ fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, QuicBindErr
     Ok(config)
 }
 
-async fn serve(incoming: Incoming, mute: Mute, shared: Shared, shutdown: CancellationToken) {
+async fn serve(
+    incoming: Incoming,
+    shown: Certificate,
+    mute: Mute,
+    shared: Shared,
+    shutdown: CancellationToken,
+) {
     let peer = incoming.remote_address();
     let welcomed = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
@@ -138,7 +146,7 @@ async fn serve(incoming: Incoming, mute: Mute, shared: Shared, shutdown: Cancell
             let mute = Some((mute, peer));
             let arrival =
                 Arrival { node, ticket, address: peer, transport: Carrier::Quic, replica: shared.number };
-            attend(arrival, Connected { incoming, outgoing, mute }, &shared, &shutdown).await;
+            attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
         Ok(Err(error)) => warn!(%peer, %error, "a QUIC connection was refused"),
         Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),

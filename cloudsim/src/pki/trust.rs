@@ -58,6 +58,11 @@ impl Trust {
         self.keys().1.clone()
     }
 
+    /// Which keys these are.
+    pub fn shown(&self) -> Certificate {
+        *self.now.borrow()
+    }
+
     /// Who signs nodes' certificates.
     pub fn authority(&self) -> &Arc<Ca> {
         match *self.now.borrow() {
