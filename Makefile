@@ -6,7 +6,7 @@ NEXTEST := cargo nextest run --locked --no-fail-fast
 # The official Python client stands beside what is built.
 PYTHON := $(or $(CARGO_TARGET_DIR),target)/python
 
-.PHONY: help demo test needs lint doc unit bench crds
+.PHONY: help demo test needs lint doc unit bench fuzz crds
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ unit: ## The tests of one crate: make unit CRATE=wire
 bench: ## One JSON object a line; BENCH=name runs one alone
 	cargo build --release --locked --package cloudsim --package agent --package bench
 	$(or $(CARGO_TARGET_DIR),target)/release/bench $(BENCH)
+
+fuzz: ## Every decoder, a minute each; TARGET=name SECONDS=3600 one for an hour
+	cargo run --locked --package fuzz -- $(TARGET) $(or $(SECONDS),60)
 
 crds: ## Write the YAML of the custom resource definitions anew
 	UPDATE_YAML=1 cargo test --locked --package crds

@@ -338,6 +338,7 @@ fn edged_config(
         node_name: node.name.clone(),
         client: meta.client(),
         pods_whole: meta.pods_whole(),
+        online: meta.online(),
         runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),

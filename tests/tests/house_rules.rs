@@ -11,7 +11,7 @@ use std::{
 const MAX_LINES: usize = 500;
 
 /// The workspace's crates.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 13] = [
     "wire",
     "kubeapi",
     "crds",
@@ -19,6 +19,8 @@ const CRATES: [&str; 11] = [
     "agent",
     "cloudsim",
     "mapper",
+    "simulated",
+    "fuzz",
     "tests",
     "e2e",
     "bench",

@@ -72,7 +72,7 @@ pub use self::{
 use crate::{
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
-    metamanager::PodsWhole,
+    metamanager::{Online, PodsWhole},
 };
 
 /// What EdgeD needs.
@@ -84,6 +84,8 @@ pub struct Config {
     pub client: kube::Client,
     /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
     pub pods_whole: PodsWhole,
+    /// Word that the cloud is connected again.
+    pub online: Online,
     /// The container runtime, CRI v1.
     pub runtime: Channel,
     /// Where pods' volumes are, kubelet's root: `/var/lib/kubelet`.

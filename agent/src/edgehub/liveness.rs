@@ -50,7 +50,7 @@ impl Liveness {
 
     /// What to do now; the last sign of life came at `heard`.
     pub(super) fn check(&mut self, heard: Instant, now: Instant) -> Pulse {
-        if let Some(asked) = self.asked.take_if(|asked| heard > *asked) {
+        if let Some(asked) = self.asked.take_if(|asked| heard >= *asked) {
             self.slowest = heard.duration_since(asked).max(self.slowest * 7 / 8);
             self.excused = false;
         }

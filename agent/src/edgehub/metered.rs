@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::traffic::{Direction, Traffic};
+use crate::rt::now;
 
 /// What is known of a stream while others own it; cheap to clone.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ impl Meter {
     }
 
     pub(super) fn alive(&self) {
-        *self.heard.lock() = Instant::now();
+        *self.heard.lock() = now();
     }
 }
 

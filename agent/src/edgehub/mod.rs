@@ -6,6 +6,7 @@
 
 mod dial;
 mod enroll;
+mod given;
 mod handle;
 mod kind;
 mod lanes;
@@ -23,12 +24,16 @@ mod waiters;
 
 use std::{path::PathBuf, time::Duration};
 
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    io::DuplexStream,
+    sync::{mpsc, watch},
+};
 
 pub(crate) use self::session::now_ms;
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::EnrollError,
+    given::Given,
     handle::{EdgeHub, Inbound, Link, Unreachable},
     kind::Kind,
     task::Task,
@@ -85,6 +90,13 @@ pub enum Error {
     /// Enrolment was refused, or its files are unusable.
     #[error("this node could not be enrolled with the cloud")]
     Enroll(#[from] EnrollError),
+}
+
+/// Builds the room for connections that are made, and trusted, elsewhere: a simulation hands in its own. No configuration leads
+/// here.
+pub fn over(config: Config, connections: mpsc::Receiver<DuplexStream>) -> (EdgeHub, Inbound, Given) {
+    let (hub, inbound, task) = new(config);
+    (hub, inbound, Given::new(task, connections))
 }
 
 /// Builds the room. Files are read and the connection is made by [`Task::run`].

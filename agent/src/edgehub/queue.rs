@@ -1,6 +1,6 @@
 //! The lanes between those who send and the one connection.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep_until};
@@ -10,6 +10,7 @@ use super::{
     lanes::{Due, Lanes, Offered},
     rate::Rate,
 };
+use crate::rt;
 
 /// The lanes, shared; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -41,11 +42,11 @@ impl Queue {
     pub(super) async fn next(&self, rate: &mut Rate) -> Message {
         loop {
             let due = self.0.lanes.lock().due().map(|due| match due {
-                Due::Now => Instant::now(),
+                Due::Now => rt::now(),
                 Due::Rated => rate.ready_at(),
                 Due::Spare => rate.spare_at(),
             });
-            let now = Instant::now();
+            let now = rt::now();
             match due {
                 Some(due) if due <= now => {
                     if let Some((due, message)) = self.take() {

@@ -8,6 +8,9 @@ const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(10);
 /// While the cloud has not been away for long, no wait is longer than this: it is found again within half a second.
 const SHORT: Duration = Duration::from_millis(400);
+/// Where the cloud itself went, all its nodes wait for it, and no wait is shorter at its longest: of a thousand that come within
+/// a second, the busiest quarter of it sees some 250.
+const TOGETHER: Duration = Duration::from_secs(1);
 /// Later the longest wait is this part of the time that the cloud has been away.
 const PART: u32 = 64;
 /// A connection that lasted so long starts the waits over.
@@ -19,12 +22,13 @@ const STABLE: Duration = Duration::from_secs(2);
 pub(super) struct Redial {
     tries: u32,
     since: Instant,
+    together: bool,
 }
 
 impl Redial {
     /// Nothing has been dialled yet.
     pub(super) fn new(now: Instant) -> Self {
-        Self { tries: 0, since: now }
+        Self { tries: 0, since: now, together: false }
     }
 
     /// The connection that was made at `begun` has ended.
@@ -38,13 +42,24 @@ impl Redial {
     /// The network is another one: what failed before says nothing.
     pub(super) fn hope(&mut self) {
         self.tries = 0;
+        self.together = false;
+    }
+
+    /// Whether the last failure was the cloud's own, as a connection that it ended, or one that it refused: other nodes met with
+    /// it at the same time. A way on which nothing comes back is probably this node's alone.
+    pub(super) fn together(&mut self, together: bool) {
+        self.together = together;
     }
 
     /// The wait before the next dial, given `unit` drawn uniformly from 0.0..1.0.
     pub(super) fn wait(&mut self, unit: f64, now: Instant) -> Duration {
         let away = now.duration_since(self.since);
-        let longest = (away / PART).max(SHORT).min(LONGEST);
-        let ceiling = FIRST.saturating_mul(2_u32.saturating_pow(self.tries)).min(longest);
+        let ceiling = if self.together {
+            (away / PART).max(TOGETHER).min(LONGEST)
+        } else {
+            let longest = (away / PART).max(SHORT).min(LONGEST);
+            FIRST.saturating_mul(2_u32.saturating_pow(self.tries)).min(longest)
+        };
         self.tries = self.tries.saturating_add(1);
         ceiling.mul_f64(unit.clamp(0.0, 1.0))
     }
@@ -104,6 +119,25 @@ mod tests {
         }
         // 100 each, give or take six standard deviations
         assert!(slots.iter().all(|slot| (43..=157).contains(slot)), "{slots:?}");
+    }
+
+    #[test]
+    fn nodes_that_the_cloud_itself_has_left_are_spread_over_a_second_from_the_first_wait_on() {
+        let now = Instant::now();
+        let mut slots = [0_u32; 4];
+        for _ in 0..1000 {
+            let mut redial = Redial::new(now);
+            redial.together(true);
+            let wait = redial.wait(rand::random(), now);
+            slots[(wait.as_millis() / 250).min(3) as usize] += 1;
+        }
+        // 250 each, give or take six standard deviations
+        assert!(slots.iter().all(|slot| (168..=332).contains(slot)), "{slots:?}");
+        let mut redial = Redial::new(now);
+        redial.together(true);
+        assert_eq!(redial.wait(1.0, now + Duration::from_secs(128)), Duration::from_secs(2));
+        redial.hope();
+        assert_eq!(redial.wait(1.0, now), FIRST, "another network");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One connection, from its upgrade to its end: it is read, written and listened to at the same time, so that neither a slow
 //! store nor a stalled write hides that the link is dead.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -23,6 +23,7 @@ use super::{
     transport::{Reader, Transport, Writer},
     waiters::Waiters,
 };
+use crate::rt::now;
 
 /// Saying goodbye must not hold up the end of the program.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -55,6 +56,16 @@ pub(super) enum Ended {
     Frame(#[source] wire::frame::FrameError),
     #[error("the QUIC connection failed")]
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Ended {
+    /// Whether the other end ended it: it still had a way to say so.
+    pub(super) fn was_said(&self) -> bool {
+        match self {
+            Self::Closed | Self::Socket(_) | Self::Stream(_) => true,
+            Self::Shutdown | Self::Silent | Self::Stalled | Self::Malformed(_) | Self::Frame(_) => false,
+        }
+    }
 }
 
 /// What the parts of a session tell each other.
@@ -127,7 +138,7 @@ async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signa
 
 /// Writes what waits, keepalives and questions for a sign of life.
 async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Signals) -> Ended {
-    let mut rate = Rate::new(config.qps, config.burst, Instant::now());
+    let mut rate = Rate::new(config.qps, config.burst, now());
     let mut keepalive = interval(config.heartbeat);
     keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -156,23 +167,23 @@ async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Sign
 async fn listen(meter: Option<&Meter>, patience: Duration, signals: &Signals, network: &mut Network) {
     let Some(meter) = meter else { return std::future::pending().await };
     let mut listening = signals.listening.subscribe();
-    let mut liveness = Liveness::new(patience, Instant::now());
+    let mut liveness = Liveness::new(patience, now());
     loop {
         if !*listening.borrow_and_update() {
             // the sender lives as long as this session
             let _ = listening.changed().await;
-            liveness.listened(Instant::now());
+            liveness.listened(now());
             continue;
         }
-        match liveness.check(meter.heard(), Instant::now()) {
+        match liveness.check(meter.heard(), now()) {
             Pulse::Dead => return,
             Pulse::Ask => signals.ask.notify_one(),
             Pulse::Wait(until) => tokio::select! {
                 // cancel-safe: all hold no data
                 () = sleep_until(until.into()) => {}
-                _ = listening.changed() => liveness.listened(Instant::now()),
+                _ = listening.changed() => liveness.listened(now()),
                 () = network.changed() => {
-                    if liveness.doubt(Instant::now()) {
+                    if liveness.doubt(now()) {
                         signals.ask.notify_one();
                     }
                 }

@@ -28,14 +28,30 @@ const OVERTAKEN: Duration = Duration::from_secs(1);
 /// See [`super::new`].
 #[derive(Debug)]
 pub struct Task {
-    config: Config,
-    ends: Ends,
+    pub(super) config: Config,
+    pub(super) ends: Ends,
     link: watch::Sender<Link>,
 }
 
 impl Task {
     pub(super) fn new(config: Config, ends: Ends, link: watch::Sender<Link>) -> Self {
         Self { config, ends, link }
+    }
+
+    /// A connection stands.
+    pub(super) fn begin(&self, session: u64) {
+        // what was queued for an older connection is stale: whoever sent it sends its newest state anew
+        self.ends.queue.clear();
+        self.link.send_replace(Link::Up(session));
+    }
+
+    /// A connection has ended, and with it the `last` one that there is.
+    pub(super) fn end(&self, last: bool) {
+        if last {
+            self.link.send_replace(Link::Down);
+        }
+        self.ends.queue.clear();
+        self.ends.waiters.abandon();
     }
 
     /// Runs until `shutdown`. An error means that a person must help: the cloud refused to enrol this node.
@@ -143,13 +159,11 @@ impl Hub {
         renewal: &mut Renewal,
         shutdown: &CancellationToken,
     ) -> Option<(Identity, Dialled)> {
-        let Task { config, ends, link } = &self.task;
+        let Task { config, ends, .. } = &self.task;
         info!(cloud = %server, "connected");
         let begun = Instant::now();
         self.sessions += 1;
-        // what was queued for an older connection is stale: whoever sent it sends its newest state anew
-        ends.queue.clear();
-        link.send_replace(Link::Up(self.sessions));
+        self.task.begin(self.sessions);
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
         let (dialler, network) = (&mut self.dialler, self.network.clone());
@@ -165,13 +179,10 @@ impl Hub {
             None if dialling.load(Ordering::Relaxed) => timeout(OVERTAKEN, renewing).await.ok(),
             renewed => renewed,
         };
-        if renewed.is_none() {
-            link.send_replace(Link::Down);
-        }
-        ends.queue.clear();
-        ends.waiters.abandon();
+        self.task.end(renewed.is_none());
         self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
         self.redial.ended(begun, Instant::now());
+        self.redial.together(ended.was_said());
         if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");
         }

@@ -10,6 +10,7 @@ mod answer;
 mod desired;
 mod devices;
 pub(crate) mod mirror;
+mod online;
 mod record;
 mod remote;
 mod report;
@@ -29,6 +30,7 @@ use kubeapi::{
 use self::{desired::Desired, devices::Others, remote::Remote, report::Reporter, whole::Judge};
 pub use self::{
     devices::{CloudMessages, DeviceObject, DeviceObjects},
+    online::Online,
     server::{
         Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
     },
@@ -59,6 +61,7 @@ pub struct MetaManager {
     client: Client,
     pods_whole: PodsWhole,
     devices: DeviceObjects,
+    online: Online,
 }
 
 impl MetaManager {
@@ -76,6 +79,11 @@ impl MetaManager {
     /// The objects of devices and their models.
     pub fn devices(&self) -> DeviceObjects {
         self.devices.clone()
+    }
+
+    /// Word that the cloud is connected again.
+    pub fn online(&self) -> Online {
+        self.online.clone()
     }
 }
 
@@ -103,11 +111,15 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, told) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
+    let online = Online::new(hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
     let task = Task::new(inbound, hub, desired, (reporter, judge), (told, others, service));
-    (MetaManager { client, pods_whole, devices }, Ends { task, server, device_messages, topic_messages })
+    (
+        MetaManager { client, pods_whole, devices, online },
+        Ends { task, server, device_messages, topic_messages },
+    )
 }
 
 /// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.

@@ -23,7 +23,7 @@ use super::{
     mirror,
     record::GROUP,
 };
-use crate::edgehub::Link;
+use crate::{edgehub::Link, rt::now};
 
 /// Longer than a cloud takes to notice a node that has come back and to send it some hundred pods over a slow link.
 const GRACE: Duration = Duration::from_secs(120);
@@ -104,7 +104,7 @@ impl Judge {
         loop {
             let link = *self.link.borrow_and_update();
             let pods = self.pods().await?;
-            quiet = match look(quiet, link, pods, Instant::now()) {
+            quiet = match look(quiet, link, pods, now()) {
                 Look::Whole => return Ok(true),
                 Look::Wait(quiet) => quiet,
             };

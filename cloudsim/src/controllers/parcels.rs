@@ -13,11 +13,15 @@ use crate::{
 pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Parcel> {
     let uid =
         live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
-    let mut parcels: Vec<Parcel> = synced
+    let mut gone: Vec<(u64, &String)> = synced
         .iter()
         .filter(|(known, (place, _))| place == path && **known != uid)
-        .map(|(gone, _)| delete(path, gone, stub(path, gone)))
+        .map(|(gone, (_, revision))| (*revision, gone))
         .collect();
+    // the oldest first
+    gone.sort();
+    let mut parcels: Vec<Parcel> =
+        gone.into_iter().map(|(_, gone)| delete(path, gone, stub(path, gone))).collect();
     if let Some(object) = live {
         parcels.extend(put(path, uid, object, synced));
     }
@@ -48,7 +52,8 @@ pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced
     if known.is_some_and(|known| known >= revision) {
         return None;
     }
-    let first = known.is_none();
+    // sent and not acknowledged, it may never have arrived
+    let first = known.is_none_or(|known| known == 0);
     let change = match path.kind {
         // as CloudCore: nodes and secrets are always updates, and so is a pod that is first seen while it is being deleted
         ObjectKind::Node | ObjectKind::Secret => Change::Update,

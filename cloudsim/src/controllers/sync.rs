@@ -1,15 +1,13 @@
 //! ObjectSync and ClusterObjectSync: which revision of an object each node has acknowledged, kept in the API so that it
-//! survives this process.
+//! survives this process. They are made before an object is sent for the first time: a node whose acknowledgement was lost with
+//! this process may hold the object, and has to be told of its end.
 //!
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, namespaced ones stand in the object's
 //! namespace.
 
 use std::collections::HashMap;
 
-use crds::reliablesyncs::{
-    ClusterObjectSync, ClusterObjectSyncSpec, ClusterObjectSyncStatus, ObjectSync, ObjectSyncSpec,
-    ObjectSyncStatus,
-};
+use crds::reliablesyncs::{ClusterObjectSync, ClusterObjectSyncSpec, ObjectSync, ObjectSyncSpec};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
@@ -27,12 +25,14 @@ pub struct Subject {
     pub uid: String,
 }
 
-/// What one node has acknowledged: UID → place and revision.
+/// What one node has acknowledged: UID → place and revision; 0 where it was sent and not acknowledged yet.
 pub type Synced = HashMap<String, (ObjectPath, u64)>;
 
-/// One acknowledgement, to be written down.
+/// To be written down.
 #[derive(Clone, Debug)]
 pub enum Record {
+    /// The node is about to be sent the object, and may hold it from then on.
+    Sent(Subject),
     /// The node holds this revision.
     Holds(Subject, u64),
     /// The node has deleted the object.
@@ -75,9 +75,17 @@ impl SyncRecords {
         Ok(synced)
     }
 
-    /// Writes one acknowledgement of `node` down.
+    /// Writes something about `node` down.
     pub async fn write(&self, node: &str, record: &Record) -> Result<(), kube::Error> {
         match record {
+            Record::Sent(subject) if subject.path.namespace.is_empty() => {
+                let api = Api::<ClusterObjectSync>::all(self.client.clone());
+                exists(api.create(&PostParams::default(), &cluster_sync(node, subject)).await)
+            }
+            Record::Sent(subject) => {
+                let api = Api::<ObjectSync>::namespaced(self.client.clone(), &subject.path.namespace);
+                exists(api.create(&PostParams::default(), &sync(node, subject)).await)
+            }
             Record::Holds(subject, revision) if subject.path.namespace.is_empty() => {
                 self.hold_cluster(node, subject, *revision).await
             }
@@ -88,32 +96,12 @@ impl SyncRecords {
 
     async fn hold(&self, node: &str, subject: &Subject, revision: u64) -> Result<(), kube::Error> {
         let api = Api::<ObjectSync>::namespaced(self.client.clone(), &subject.path.namespace);
-        let name = sync_name(node, subject);
-        let sync = ObjectSync {
-            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
-            spec: ObjectSyncSpec {
-                object_api_version: Some(subject.path.kind.api_version().into()),
-                object_kind: Some(subject.path.kind.kind().into()),
-                object_name: Some(subject.path.name.clone()),
-            },
-            status: Some(ObjectSyncStatus { object_resource_version: Some(revision.to_string()) }),
-        };
-        put_status(&api, &name, &sync, revision).await
+        put_status(&api, &sync_name(node, subject), &sync(node, subject), revision).await
     }
 
     async fn hold_cluster(&self, node: &str, subject: &Subject, revision: u64) -> Result<(), kube::Error> {
         let api = Api::<ClusterObjectSync>::all(self.client.clone());
-        let name = sync_name(node, subject);
-        let sync = ClusterObjectSync {
-            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
-            spec: ClusterObjectSyncSpec {
-                object_api_version: Some(subject.path.kind.api_version().into()),
-                object_kind: Some(subject.path.kind.kind().into()),
-                object_name: Some(subject.path.name.clone()),
-            },
-            status: Some(ClusterObjectSyncStatus { object_resource_version: Some(revision.to_string()) }),
-        };
-        put_status(&api, &name, &sync, revision).await
+        put_status(&api, &sync_name(node, subject), &cluster_sync(node, subject), revision).await
     }
 
     async fn drop(&self, node: &str, subject: &Subject) -> Result<(), kube::Error> {
@@ -138,6 +126,39 @@ fn sync_name(node: &str, subject: &Subject) -> String {
     format!("{node}.{}", subject.uid)
 }
 
+/// Without a status: the API takes none at creation.
+fn sync(node: &str, subject: &Subject) -> ObjectSync {
+    ObjectSync {
+        metadata: ObjectMeta { name: Some(sync_name(node, subject)), ..ObjectMeta::default() },
+        spec: ObjectSyncSpec {
+            object_api_version: Some(subject.path.kind.api_version().into()),
+            object_kind: Some(subject.path.kind.kind().into()),
+            object_name: Some(subject.path.name.clone()),
+        },
+        status: None,
+    }
+}
+
+fn cluster_sync(node: &str, subject: &Subject) -> ClusterObjectSync {
+    ClusterObjectSync {
+        metadata: ObjectMeta { name: Some(sync_name(node, subject)), ..ObjectMeta::default() },
+        spec: ClusterObjectSyncSpec {
+            object_api_version: Some(subject.path.kind.api_version().into()),
+            object_kind: Some(subject.path.kind.kind().into()),
+            object_name: Some(subject.path.name.clone()),
+        },
+        status: None,
+    }
+}
+
+/// Made now or before; or the namespace went away with its objects, and there is nothing to remember.
+fn exists<K>(made: Result<K, kube::Error>) -> Result<(), kube::Error> {
+    match made {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        made => made.map(drop),
+    }
+}
+
 fn note(
     synced: &mut Synced,
     prefix: &str,
@@ -155,8 +176,7 @@ fn note(
     }
 }
 
-/// Sets the status; creates the object first where it is missing (its status then needs a second write, since the API takes
-/// none at creation).
+/// Sets the status; creates the object first where it is missing, as after somebody has deleted it.
 async fn put_status<K>(api: &Api<K>, name: &str, sync: &K, revision: u64) -> Result<(), kube::Error>
 where
     K: kube::Resource + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
@@ -167,11 +187,10 @@ where
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         result => return result.map(drop),
     }
-    match api.create(&PostParams::default(), sync).await {
-        // the namespace went away with its objects: nothing to remember
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => {}
-        result => drop(result?),
+    exists(api.create(&PostParams::default(), sync).await)?;
+    match api.patch_status(name, &parameters, &patch).await {
+        // as above
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        result => result.map(drop),
     }
-    api.patch_status(name, &parameters, &patch).await.map(drop)
 }

@@ -90,6 +90,8 @@ impl Reader {
             }
             let wake = earlier(standing.until, self.upward.due());
             tokio::select! {
+                // the order decides nothing but repeats itself
+                biased;
                 // cancel-safe: both hold no data; the sender lives in the faults
                 _ = self.changes.changed() => {}
                 () = until_then(wake) => {}

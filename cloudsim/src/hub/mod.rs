@@ -2,7 +2,8 @@
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 
-mod clerk;
+mod clerks;
+mod door;
 mod ended;
 mod gate;
 pub mod lane;
@@ -24,6 +25,7 @@ use std::{
 };
 
 pub use self::{
+    door::Door,
     listener::{BindError, Hub},
     quic::QuicBindError,
     sessions::{Carrier, Count, NodeSession, Sessions},

@@ -7,7 +7,10 @@ use std::{
 };
 
 use tokio::{
-    sync::mpsc::{self, Permit},
+    sync::{
+        mpsc::{self, Permit},
+        oneshot,
+    },
     time::sleep_until,
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -16,7 +19,8 @@ use tracing::{debug, warn};
 use wire::{Message, Up, Upstream};
 
 use super::{
-    Shared, clerk,
+    Shared,
+    clerks::{Entry, carry_out, write_down},
     ended::Ended,
     lane::{AckLane, Parcel, Step},
     link::{Reader, Writer},
@@ -68,13 +72,13 @@ async fn serve(
     let (requests, waiting) = mpsc::channel(REQUESTS);
     let (answers, replies) = mpsc::channel(QUEUE);
     let (records, to_write) = mpsc::channel(QUEUE);
-    let clerk = tokio::spawn(clerk::carry_out(
+    let clerk = tokio::spawn(carry_out(
         node.to_owned(),
         (shared.edge.clone(), shared.dynamic.clone(), shared.devices.clone()),
         waiting,
         answers,
     ));
-    let recorder = tokio::spawn(clerk::write_down(node.to_owned(), shared.records.clone(), to_write));
+    let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
     let mut todo = shared.edge.everything(node, &synced);
     todo.extend(shared.devices.everything(node));
     let session = Session {
@@ -115,7 +119,7 @@ struct Session<'a> {
     /// When to go on with `todo` after the API failed.
     retry: Option<Instant>,
     heard: Instant,
-    records: mpsc::Sender<Record>,
+    records: mpsc::Sender<Entry>,
     traffic: Arc<Traffic>,
 }
 
@@ -138,11 +142,25 @@ impl Session<'_> {
             };
             let silent = self.heard + keepalive;
             let done = tokio::select! {
+                // The order decides nothing but repeats itself. Nothing is starved: what a node sends fills the queue of its
+                // requests, and is then not read; its signs of life hold up nobody's session but its own.
+                biased;
                 // cancel-safe: a cancelled token stays cancelled
                 () = token.cancelled() => {
                     self.farewell(CloseCode::Away, "the cloud stops, or this node has connected anew").await;
                     return Ended::Replaced;
                 }
+                // cancel-safe: an answer is taken only when this arm wins
+                Some(reply) = replies.recv() => match reply {
+                    Reply::Direct(message) => self.send(&message).await,
+                    Reply::Acknowledged(parcel) => {
+                        // unannounced it is not sent: the node asks again
+                        if self.is_announced(&parcel).await {
+                            self.lane.offer(parcel);
+                        }
+                        Ok(())
+                    }
+                },
                 // cancel-safe: no place is lost, and nothing is read without one
                 reserved = requests.reserve(), if place.is_none() => {
                     place = reserved.ok();
@@ -157,14 +175,6 @@ impl Session<'_> {
                     self.todo.extend(mailbox.take());
                     Ok(())
                 }
-                // cancel-safe: an answer is taken only when this arm wins
-                Some(reply) = replies.recv() => match reply {
-                    Reply::Direct(message) => self.send(&message).await,
-                    Reply::Acknowledged(parcel) => {
-                        self.lane.offer(parcel);
-                        Ok(())
-                    }
-                },
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
                     if now() >= silent { Err(Ended::Silent(keepalive)) } else { Ok(()) }
@@ -211,7 +221,12 @@ impl Session<'_> {
                 return Ok(until);
             };
             match self.look(&path).await {
-                Ok(replies) => self.tell(replies).await?,
+                Ok(replies) => {
+                    if !self.tell(replies).await? {
+                        self.todo.insert(path);
+                        self.retry = Some(now() + RETRY);
+                    }
+                }
                 Err(error) => {
                     warn!(
                         node = self.node,
@@ -243,7 +258,8 @@ impl Session<'_> {
         }
     }
 
-    async fn tell(&mut self, replies: Vec<Reply>) -> Result<(), Ended> {
+    /// False: as [`Self::offer`].
+    async fn tell(&mut self, replies: Vec<Reply>) -> Result<bool, Ended> {
         let mut parcels = Vec::new();
         for reply in replies {
             match reply {
@@ -257,22 +273,43 @@ impl Session<'_> {
     /// Hands over to the lane, but for the deletion of the node itself. As CloudCore: a node that is deleted while it is
     /// connected is disconnected and not told. EdgeCore would delete its own Node, without which it reports no status and
     /// evicts no pod until it is started anew.
-    async fn offer(&mut self, parcels: Vec<Parcel>) -> Result<(), Ended> {
+    ///
+    /// False: something could not be announced, and all is to be looked at again.
+    async fn offer(&mut self, parcels: Vec<Parcel>) -> Result<bool, Ended> {
         let replaced = parcels.iter().any(|parcel| !is_own_end(parcel));
         for parcel in parcels {
             if !is_own_end(&parcel) {
+                if !self.is_announced(&parcel).await {
+                    return Ok(false);
+                }
                 self.lane.offer(parcel);
                 continue;
             }
             if let Some(subject) = parcel.subject {
                 self.synced.remove(&subject.uid);
-                let _ = self.records.send(Record::Dropped(subject)).await;
+                let _ = self.records.send((Record::Dropped(subject), None)).await;
             }
             if self.looked && !replaced {
                 return Err(Ended::Deleted);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Before an object is sent for the first time it is written down that the node may hold it: with its acknowledgement, this
+    /// process may lose that it does, and would never tell the node of the object's end. False: that failed.
+    async fn is_announced(&mut self, parcel: &Parcel) -> bool {
+        let Some(subject) = &parcel.subject else { return true };
+        if parcel.revision.is_none() || self.synced.contains_key(&subject.uid) {
+            return true;
+        }
+        let (written, waiting) = oneshot::channel();
+        let sent = self.records.send((Record::Sent(subject.clone()), Some(written))).await;
+        if sent.is_err() || waiting.await.is_err() {
+            return false;
+        }
+        self.synced.insert(subject.uid.clone(), (subject.path.clone(), 0));
+        true
     }
 
     async fn received(
@@ -312,7 +349,7 @@ impl Session<'_> {
             }
         };
         // closed only when the recorder failed: the node is then told again after the next connection
-        let _ = self.records.send(record).await;
+        let _ = self.records.send((record, None)).await;
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {

@@ -1,7 +1,10 @@
 //! TLS and the WebSocket upgrade of one connection: who is it, and does the header say the same as the certificate?
 
-use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -14,11 +17,16 @@ use tokio_tungstenite::{
 use wire::enroll::{Identity, identity_of};
 
 use super::{
-    Shared, gate,
+    Limits, Shared, gate,
     sessions::{Sessions, Ticket},
 };
 
-pub(super) type Socket = WebSocketStream<TlsStream<TcpStream>>;
+/// Bytes to and fro.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+pub(super) type Socket = WebSocketStream<Box<dyn Stream>>;
 
 /// Bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
@@ -42,7 +50,6 @@ pub(super) async fn upgrade(
     tls: TlsAcceptor,
     shared: &Shared,
 ) -> Result<(String, Ticket, Socket), UpgradeError> {
-    let limits = &shared.limits;
     stream.set_nodelay(true).map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -58,10 +65,8 @@ pub(super) async fn upgrade(
     let (mut refused, mut ticket) = (None, None);
     let check =
         Check { identity: &identity, refused: &mut refused, sessions: &shared.sessions, ticket: &mut ticket };
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(limits.max_message))
-        .max_frame_size(Some(limits.max_message))
-        .max_write_buffer_size(limits.max_message + WRITE_BUFFER);
+    let config = websocket_limits(&shared.limits);
+    let stream: Box<dyn Stream> = Box::new(stream);
     let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
     if let Some(reason) = refused {
         return Err(UpgradeError::Refused(reason));
@@ -70,6 +75,14 @@ pub(super) async fn upgrade(
     let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
     let ticket = ticket.unwrap_or_else(|| shared.sessions.ticket());
     Ok((node, ticket, socket))
+}
+
+/// What one message may cost.
+pub(super) fn websocket_limits(limits: &Limits) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(limits.max_message))
+        .max_frame_size(Some(limits.max_message))
+        .max_write_buffer_size(limits.max_message + WRITE_BUFFER)
 }
 
 /// Reads the headers of the upgrade; notes why it refused.

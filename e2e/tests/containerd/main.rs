@@ -4,6 +4,7 @@ mod admission;
 mod case;
 mod churn;
 mod claims;
+mod cold_start;
 mod confinement;
 mod environment;
 mod faults;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use agent::{config::HostPort, edgehub::Link};
 use cloudsim::Addresses;
+use serde_json::Value;
 use tests::{Relay, Setup, World, condition, in_time, manifests::pod, within};
 
 /// A dead link is noticed in 3 s; the rest is what a loaded machine takes to say so.
@@ -60,6 +61,10 @@ async fn a_node_that_was_given_up_is_ready_soon_after_the_link_is_back() {
         node.until("Ready", |node| condition(node, "Ready") == Some("True")).await;
         let back = begun.elapsed();
         println!("Ready after {back:?}");
+        // the lease that it has renewed then holds: nobody gives it up once more
+        let given_up = |node: &Value| condition(node, "Ready") != Some("True");
+        let again = tokio::time::timeout(lease * 3 / 2, node.until("given up again", given_up)).await;
+        assert!(again.is_err(), "given up again: {again:?}");
         if back <= BACK { Ok(()) } else { Err(back) }
     })
     .await;

@@ -18,6 +18,7 @@ mod config;
 mod config_changes;
 mod damage;
 mod device_controller;
+mod disconnects;
 mod exits;
 mod faults;
 mod images;

@@ -10,67 +10,76 @@ use k8s_openapi::{
 use kube::{Client, api::PostParams};
 use tokio::sync::{Notify, watch};
 
-use crate::{edged::api_message, rt::Backoff};
+use crate::{edged::api_message, metamanager::Online, rt::Backoff};
 
-/// Waits after a failure, as the kubelet's.
+/// Waits after a failure. The kubelet's go up to seven seconds; a node should not be given up for the last of them.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-const MAX_WAIT: Duration = Duration::from_secs(7);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Renews the lease four times within its duration, for ever. Tells when it could be renewed after it could not.
-pub(super) async fn run(
-    client: &Client,
-    node: &str,
-    duration: Duration,
-    mut registered: watch::Receiver<Option<String>>,
-    back_online: &Notify,
-) {
-    let api = super::leases(client);
-    let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
-    let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) = (None, false, false);
-    loop {
-        let uid = registered.borrow_and_update().clone();
-        let result = match &last {
-            Some(lease) => {
-                let lease = renewed(lease, node, duration, uid, Timestamp::now());
-                api.replace(node, &PostParams::default(), &lease).await
-            }
-            None => match api.get_opt(node).await {
-                Ok(Some(lease)) => {
-                    let lease = renewed(&lease, node, duration, uid, Timestamp::now());
+/// Keeps a lease.
+pub(super) struct Renewal<'a> {
+    pub(super) client: &'a Client,
+    pub(super) node: &'a str,
+    pub(super) duration: Duration,
+    /// The node's UID, once it is registered.
+    pub(super) registered: watch::Receiver<Option<String>>,
+}
+
+impl Renewal<'_> {
+    /// Renews the lease four times within its duration, and as soon as the cloud is connected again, for ever. Tells when it
+    /// could be renewed after it could not.
+    pub(super) async fn run(self, mut online: Online, back_online: &Notify) {
+        let Self { client, node, duration, mut registered } = self;
+        let api = super::leases(client);
+        let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+        let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) = (None, false, false);
+        loop {
+            let uid = registered.borrow_and_update().clone();
+            let result = match &last {
+                Some(lease) => {
+                    let lease = renewed(lease, node, duration, uid, Timestamp::now());
                     api.replace(node, &PostParams::default(), &lease).await
                 }
-                Ok(None) => {
-                    let lease = renewed(&Lease::default(), node, duration, uid, Timestamp::now());
-                    api.create(&PostParams::default(), &lease).await
+                None => match api.get_opt(node).await {
+                    Ok(Some(lease)) => {
+                        let lease = renewed(&lease, node, duration, uid, Timestamp::now());
+                        api.replace(node, &PostParams::default(), &lease).await
+                    }
+                    Ok(None) => {
+                        let lease = renewed(&Lease::default(), node, duration, uid, Timestamp::now());
+                        api.create(&PostParams::default(), &lease).await
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            let wait = match result {
+                Ok(lease) => {
+                    last = Some(lease);
+                    renewed_once = true;
+                    if std::mem::take(&mut failing) {
+                        back_online.notify_one();
+                    }
+                    backoff.reset();
+                    duration / 4
                 }
-                Err(error) => Err(error),
-            },
-        };
-        let wait = match result {
-            Ok(lease) => {
-                last = Some(lease);
-                renewed_once = true;
-                if std::mem::take(&mut failing) {
-                    back_online.notify_one();
+                Err(error) => {
+                    // It may be gone, or somebody else's version may be newer: the next try asks.
+                    last = None;
+                    // Before the first connection there is nothing to renew, and who connects has said so.
+                    if !std::mem::replace(&mut failing, true) && renewed_once {
+                        tracing::warn!(node, error = api_message(&error), "the node's lease is not renewed");
+                    }
+                    backoff.next(rand::random_range(0.5..1.0))
                 }
-                backoff.reset();
-                duration / 4
+            };
+            tokio::select! {
+                // Cancel-safe: all of them hold no data.
+                () = tokio::time::sleep(wait) => {}
+                () = online.returned() => backoff.reset(),
+                // The node was reported just now: the cloud, which takes a node without a lease for one that says nothing, need
+                // not wait until the back-off is over.
+                Ok(()) = registered.changed(), if failing => {}
             }
-            Err(error) => {
-                // It may be gone, or somebody else's version may be newer: the next try asks.
-                last = None;
-                // Before the first connection there is nothing to renew, and who connects has said so.
-                if !std::mem::replace(&mut failing, true) && renewed_once {
-                    tracing::warn!(node, error = api_message(&error), "the node's lease is not renewed");
-                }
-                backoff.next(rand::random_range(0.5..1.0))
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            // Cancel-safe: it holds no data. The node was reported just now: the cloud, which takes a node without a lease for
-            // one that says nothing, need not wait until the back-off is over.
-            Ok(()) = registered.changed(), if failing => {}
         }
     }
 }

@@ -46,7 +46,13 @@ pub(super) async fn run(
     let back_online = Arc::new(Notify::new());
     let (node_uid, registered) = watch::channel(None);
     let name = &config.node_name;
-    let lease = lease::run(&config.client, name, config.node.lease_duration, registered, &back_online);
+    let lease = lease::Renewal {
+        client: &config.client,
+        node: name,
+        duration: config.node.lease_duration,
+        registered,
+    };
+    let lease = lease.run(config.online.clone(), &back_online);
     let reporter = Reporter {
         api: Api::all(config.client.clone()),
         description: Description { name, config: &config.node, addresses, machine, pressure },

@@ -10,6 +10,7 @@ pub(super) mod websocket;
 
 use std::{
     collections::VecDeque,
+    io::ErrorKind,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -72,6 +73,20 @@ pub enum DialError {
     Timeout(String, Duration),
 }
 
+impl DialError {
+    /// Whether the way is open, and the cloud's end of it does not serve, as while the cloud starts again: it is the same for
+    /// all nodes.
+    fn was_said(&self) -> bool {
+        match self {
+            Self::Connect(_, error) => {
+                matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
+            }
+            Self::Tls(..) | Self::Refused(..) | Self::Upgrade(..) => true,
+            Self::Address(_) | Self::Quic(..) | Self::Timeout(..) => false,
+        }
+    }
+}
+
 /// A connection, and which server it leads to.
 pub(super) struct Dialled {
     pub(super) transport: Transport,
@@ -94,7 +109,8 @@ type Attempt<'a> = BoxFuture<'a, Outcome>;
 /// What ended a wait.
 enum Step {
     Found(usize, Instant, Box<Dialled>),
-    Failed,
+    /// Whether the cloud's end said so.
+    Failed(bool),
     Time,
     /// The network is another one: what is under way is probably lost.
     Network,
@@ -177,13 +193,14 @@ async fn rounds<'a>(
         loop {
             match step(&mut pending, until, network).await {
                 Step::Found(number, begun, dialled) => return (number, begun, dialled),
-                Step::Failed if waits => continue,
-                Step::Failed | Step::Time if !waits && asked >= servers => {
+                Step::Failed(_) if waits => continue,
+                step @ (Step::Failed(_) | Step::Time) if !waits && asked >= servers => {
                     (waits, asked) = (true, 0);
+                    redial.together(matches!(step, Step::Failed(true)));
                     until = Instant::now() + redial.wait(rand::random(), Instant::now());
                     continue;
                 }
-                Step::Failed | Step::Time => {}
+                Step::Failed(_) | Step::Time => {}
                 Step::Network => {
                     redial.hope();
                     pending.clear();
@@ -216,7 +233,7 @@ async fn step(pending: &mut VecDeque<Attempt<'_>>, until: Instant, network: &mut
         Ok(dialled) => Step::Found(number, begun, Box::new(dialled)),
         Err(error) => {
             warn!(error = &error as &dyn std::error::Error, "no connection to the cloud yet");
-            Step::Failed
+            Step::Failed(error.was_said())
         }
     }
 }

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tokio::{net::TcpStream, sync::Mutex};
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::Mutex,
+};
+use tokio_rustls::TlsConnector;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{self, client::IntoClientRequest, http::HeaderValue, protocol::WebSocketConfig},
@@ -20,7 +23,12 @@ use crate::edgehub::{
 /// Bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
 
-pub(in crate::edgehub) type Socket = WebSocketStream<TlsStream<Metered<TcpStream>>>;
+/// Bytes to and fro.
+pub(in crate::edgehub) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+pub(in crate::edgehub) type Socket = WebSocketStream<Box<dyn Stream>>;
 
 /// Connects. The upgrade is made by one attempt at a time: the cloud takes the newest connection of a node for the node.
 pub(super) async fn connect(
@@ -40,16 +48,22 @@ pub(super) async fn connect(
         .await
         .map_err(|error| DialError::Tls(address.clone(), error))?;
     let request = upgrade(config, &address)?;
-    let limits = WebSocketConfig::default()
-        .max_message_size(Some(config.max_message))
-        .max_frame_size(Some(config.max_message))
-        .max_write_buffer_size(config.max_message + WRITE_BUFFER);
+    let stream: Box<dyn Stream> = Box::new(stream);
+    let limits = limits(config.max_message);
     let _turn = turn.lock().await;
     match tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, said(&response))),
         Err(error) => Err(DialError::Upgrade(address, Box::new(error))),
     }
+}
+
+/// Messages of at most `max_message` bytes.
+pub(in crate::edgehub) fn limits(max_message: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(max_message))
+        .max_frame_size(Some(max_message))
+        .max_write_buffer_size(max_message + WRITE_BUFFER)
 }
 
 fn upgrade(config: &Config, address: &str) -> Result<tungstenite::handshake::client::Request, DialError> {

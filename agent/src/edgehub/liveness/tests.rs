@@ -30,6 +30,15 @@ fn any_sign_of_life_starts_over() {
 }
 
 #[test]
+fn an_answer_in_the_same_instant_is_an_answer() {
+    let at = clock();
+    let mut liveness = Liveness::new(USUAL, at(0));
+    assert_eq!(liveness.check(at(0), at(1500)), Pulse::Ask);
+    assert_eq!(liveness.check(at(1500), at(1500)), Pulse::Wait(at(3000)));
+    assert_eq!(liveness.check(at(1500), at(3000)), Pulse::Ask, "it is asked again");
+}
+
+#[test]
 fn a_slow_link_is_given_more_time() {
     let at = clock();
     let mut liveness = Liveness::new(USUAL, at(0));

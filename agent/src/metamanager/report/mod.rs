@@ -5,7 +5,11 @@ mod mirrors;
 mod node;
 mod pods;
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::Bound,
+    time::Duration,
+};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kubeapi::store::{Key, Resource, StoreError, Watch};
@@ -91,6 +95,7 @@ impl Reporter {
         let mut under_way = FuturesUnordered::new();
         let (mut later, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
         let mut busy: HashSet<Key> = HashSet::new();
+        let mut last = None;
         loop {
             let now = *link.borrow_and_update();
             let online = now != Link::Down;
@@ -101,18 +106,15 @@ impl Reporter {
             }
             seen = now;
             while online && busy.len() < AT_ONCE {
-                let Some(key) = waiting.iter().find(|key| !busy.contains(*key)).cloned() else { break };
+                let Some(key) = next(&waiting, last.as_ref(), &busy) else { break };
                 waiting.remove(&key);
+                last = Some(key.clone());
                 busy.insert(key.clone());
                 under_way.push(self.tell(key.clone()).map(move |told| (key, told)));
             }
             tokio::select! {
-                // cancel-safe: a change not returned is returned by the next call
-                key = changed(&mut pods_changes) => { waiting.insert(key?); }
-                // cancel-safe, as above
-                key = changed(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
-                // cancel-safe, as above
-                key = changed(&mut node_changes) => { waiting.insert(key?); }
+                // the same order each time; what is done comes first, and makes room for no more than it took
+                biased;
                 // cancel-safe: futures stay in the set until they are done
                 Some((key, told)) = under_way.next() => {
                     busy.remove(&key);
@@ -126,6 +128,12 @@ impl Reporter {
                 Some(keys) = listing.next() => waiting.extend(keys?),
                 // cancel-safe, as above
                 Some(key) = later.next() => { waiting.insert(key); }
+                // cancel-safe: a change not returned is returned by the next call
+                key = changed(&mut pods_changes) => { waiting.insert(key?); }
+                // cancel-safe, as above
+                key = changed(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
+                // cancel-safe, as above
+                key = changed(&mut node_changes) => { waiting.insert(key?); }
                 // cancel-safe: the state is read at the head of the loop
                 changed = link.changed() => if changed.is_err() { return Ok(()) },
             }
@@ -133,9 +141,9 @@ impl Reporter {
     }
 
     /// The places of everything that a cloud should know which has just come, or come back.
-    async fn everything(&self) -> Result<HashSet<Key>, StoreError> {
+    async fn everything(&self) -> Result<BTreeSet<Key>, StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
-        let mut keys: HashSet<Key> = HashSet::new();
+        let mut keys: BTreeSet<Key> = BTreeSet::new();
         keys.extend(self.desired.list(&pods).await?.0.into_iter().map(|object| object.key));
         // pods that have ended stand only in their records
         let records = self.desired.list(&Resource::new(GROUP, pods.as_str())).await?.0;
@@ -182,6 +190,13 @@ impl Reporter {
     async fn insert_node(&self, key: &Key, node: serde_json::Value) -> Result<(Answer, Message), Failed> {
         self.ask(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
     }
+}
+
+/// The next one after the last that is not told just now, going round: none waits for others that change all the time.
+fn next(waiting: &BTreeSet<Key>, last: Option<&Key>, busy: &HashSet<Key>) -> Option<Key> {
+    let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+    let round = waiting.range((after, Bound::Unbounded)).chain(waiting);
+    round.into_iter().find(|key| !busy.contains(*key)).cloned()
 }
 
 /// Whether the cloud took a report; else the `Status` that says why not.

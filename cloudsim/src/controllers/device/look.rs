@@ -65,7 +65,8 @@ impl Before<'_> {
         let namespace = &self.path.namespace;
         let reference = device.pointer("/spec/deviceModelRef/name").and_then(Value::as_str);
         let reference = reference.filter(|name| !name.is_empty()).map(str::to_owned);
-        let is_new = !self.synced.contains_key(&uid(&device));
+        // sent and not acknowledged, it may never have arrived
+        let is_new = self.synced.get(&uid(&device)).is_none_or(|(_, acknowledged)| *acknowledged == 0);
         if is_new && reference.is_some() && model.is_none() {
             // a device is of no use without its model, whose creation has it looked at again
             return Vec::new();

@@ -35,6 +35,12 @@ fn new_changed_current_and_gone() {
     );
     assert!(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 5)).is_empty());
     assert_eq!(told(difference(&path(), None, &acknowledged("u1", 5))), ["Delete u1 at None"]);
+    // sent, and perhaps there
+    assert_eq!(
+        told(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 0))),
+        ["Insert u1 at Some(5)"]
+    );
+    assert_eq!(told(difference(&path(), None, &acknowledged("u1", 0))), ["Delete u1 at None"]);
     assert!(difference(&path(), None, &Synced::new()).is_empty());
 }
 

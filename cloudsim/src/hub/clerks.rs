@@ -1,6 +1,7 @@
-//! What a session leaves to others: a node's requests are carried out, its acknowledgements written down.
+//! The two helpers of a session: one carries out what the node asks for, the other keeps the bookkeeping. Both end when their
+//! queue is closed and empty.
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 use wire::{Message, Up, Upstream};
 
@@ -10,6 +11,9 @@ use crate::controllers::{
     edge::{Edge, Reply},
     sync::{Record, SyncRecords},
 };
+
+/// What is to be written down, and who waits for it.
+pub(super) type Entry = (Record, Option<oneshot::Sender<()>>);
 
 /// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
 pub(super) async fn carry_out(
@@ -40,16 +44,22 @@ pub(super) async fn carry_out(
     }
 }
 
-/// Keeps the bookkeeping. What is not written down is sent again at the next connection, and acknowledged again.
-pub(super) async fn write_down(node: String, records: SyncRecords, mut acknowledged: mpsc::Receiver<Record>) {
-    while let Some(record) = acknowledged.recv().await {
-        if let Err(error) = records.write(&node, &record).await {
-            warn!(
+/// Keeps the bookkeeping; whoever waits is told when it is done, and forgotten when it fails. An acknowledgement that is not
+/// written down is sent for again at the next connection, and comes again.
+pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: mpsc::Receiver<Entry>) {
+    while let Some((record, waiting)) = entries.recv().await {
+        match (records.write(&node, &record).await, waiting) {
+            (Ok(()), Some(waiting)) => {
+                // the session may have ended
+                let _ = waiting.send(());
+            }
+            (Ok(()), None) => {}
+            (Err(error), _) => warn!(
                 node,
                 ?record,
                 error = &error as &dyn std::error::Error,
-                "an acknowledgement could not be written down"
-            );
+                "the bookkeeping could not be written"
+            ),
         }
     }
 }

@@ -1,0 +1,56 @@
+//! The door for nodes that have shown who they are elsewhere: a simulation hands in its own connections. The sessions behind
+//! it are those of [`super::Hub`].
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use tokio::io::DuplexStream;
+use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Carrier, Limits, Sessions, Shared,
+    link::Connected,
+    listener::attend,
+    sessions::Arrival,
+    transport,
+    upgrade::{Stream, websocket_limits},
+};
+use crate::{
+    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
+    faults::{Certificate, Faults},
+    mailbox::Mailboxes,
+};
+
+/// Where handed-in connections are said to come from.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// The door; cheap to clone.
+#[derive(Clone)]
+pub struct Door(Shared);
+
+impl Door {
+    /// A hub without servers.
+    pub fn new(
+        (edge, dynamic, devices): (Edge, Dynamic, Devices),
+        records: SyncRecords,
+        mailboxes: Mailboxes,
+        limits: Limits,
+    ) -> Self {
+        let (sessions, faults) = (Sessions::default(), Faults::new(0));
+        Self(Shared { number: 0, edge, dynamic, devices, records, mailboxes, limits, faults, sessions })
+    }
+
+    /// Runs the session of `node` over a connection on which both ends speak WebSocket already; returns when it has ended.
+    pub async fn attend(&self, node: &str, connection: DuplexStream, shutdown: &CancellationToken) {
+        let limits = &self.0.limits;
+        let stream: Box<dyn Stream> = Box::new(connection);
+        let socket =
+            WebSocketStream::from_raw_socket(stream, Role::Server, Some(websocket_limits(limits))).await;
+        let (incoming, outgoing) = transport::websocket(socket, limits.max_message);
+        let (node, ticket) = (node.to_owned(), self.0.sessions.ticket());
+        let arrival =
+            Arrival { node, ticket, address: NOWHERE, transport: Carrier::WebSocket, replica: self.0.number };
+        let connected = Connected { incoming, outgoing, mute: None };
+        attend(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;
+    }
+}

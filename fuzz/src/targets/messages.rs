@@ -1,0 +1,152 @@
+//! What goes between a node and its cloud, and between a node and its runtime.
+
+use std::fmt::Write;
+
+use prost::Message as _;
+use serde_json::Value;
+use wire::{
+    Down, Message, ResourcePath, Up,
+    application::{Application, Target},
+    cri,
+    enroll::{Usage, is_node_name},
+    frame::{self, Decoder},
+    lane::needs_ack,
+};
+
+use crate::corpus;
+
+/// The largest message that is taken here.
+const LIMIT: usize = 1 << 20;
+
+pub(super) fn json(bytes: &[u8]) {
+    if let Ok(message) = wire::json::decode(bytes, LIMIT) {
+        typed(&message);
+        let text = wire::json::encode(&message);
+        let again = wire::json::decode(text.as_bytes(), usize::MAX).expect("what was encoded is decoded");
+        assert_eq!(again, message, "a message is what it was encoded from");
+    }
+}
+
+/// Every message has a type in both vocabularies, and is not lost by it.
+fn typed(message: &Message) {
+    let _ = needs_ack(message);
+    let _ = message.acknowledgement(0);
+    let _ = message.content_bytes();
+    let _ = Down::from(message.clone()).body.into_message(0);
+    let up: Message = Up::from(message.clone()).into();
+    assert_eq!(up.header.msg_id, message.header.msg_id, "a message stays itself");
+}
+
+pub(super) fn recorded() -> Vec<Vec<u8>> {
+    corpus::recorded()
+}
+
+pub(super) fn frame(bytes: &[u8]) {
+    let mut decoder = Decoder::new(LIMIT);
+    // as they may come: not in one piece
+    for piece in bytes.chunks(97) {
+        decoder.push(piece);
+        loop {
+            match decoder.take() {
+                Ok(Some((message, _))) => {
+                    typed(&message);
+                    let mut again = Decoder::new(usize::MAX);
+                    again.push(&frame::encode(&message));
+                    let (same, _) = again.take().expect("a frame").expect("a whole frame");
+                    assert_eq!(same.header.msg_id, message.header.msg_id);
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+pub(super) fn frames() -> Vec<Vec<u8>> {
+    let messages = recorded().into_iter().filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
+    let frames: Vec<Vec<u8>> = messages.map(|message| frame::encode(&message)).collect();
+    frames.chunks(3).map(<[Vec<u8>]>::concat).collect()
+}
+
+pub(super) fn application(bytes: &[u8]) {
+    let Ok(content) = serde_json::from_slice::<Value>(bytes) else { return };
+    if let Ok(application) = Application::read(&content) {
+        let _ = application.refusal();
+        let _ = Target::parse(&application.key).map(|target| (target.path(), target.to_string()));
+        Application::read(&application.write()).expect("what was written is read");
+    }
+}
+
+pub(super) fn applications() -> Vec<Vec<u8>> {
+    let recorded = recorded().into_iter().filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
+    let contents =
+        recorded.map(|message| message.content).filter(|content| Application::read(content).is_ok());
+    let mut all: Vec<Vec<u8>> = contents.map(|content| content.to_string().into_bytes()).collect();
+    let target = Target::parse("/core/v1/pods/default/web").expect("a key");
+    let made = Application::new(
+        "edge-1",
+        target.to_string(),
+        wire::application::Verb::List,
+        &serde_json::json!({"limit": 5}),
+        b"{}".to_vec(),
+        "",
+    );
+    all.push(made.write().to_string().into_bytes());
+    all
+}
+
+pub(super) fn path(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let path = ResourcePath::from(&*text);
+    let mut seen = String::new();
+    if let Some(object) = path.as_object() {
+        write!(seen, "{object:?}").expect("text");
+    }
+    assert_eq!(path.as_str(), text);
+    let _ = Target::parse(&text);
+    let _ = is_node_name(&text);
+    let _ = Usage::parse_header(Some(&text));
+}
+
+pub(super) fn paths() -> Vec<Vec<u8>> {
+    let recorded = recorded().into_iter().filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
+    let mut paths: Vec<Vec<u8>> =
+        recorded.map(|message| message.route.resource.as_str().as_bytes().to_vec()).collect();
+    paths.sort();
+    paths.dedup();
+    paths.extend(corpus::texts(&[
+        "/core/v1/pods/default/web",
+        "edge-1.example",
+        "[1,2]",
+        "node/edge-1/membership",
+    ]));
+    paths
+}
+
+/// Decodes the answers of a runtime.
+macro_rules! decode {
+    ($bytes:expr, $($type:ident)*) => {
+        $(if let Ok(message) = cri::$type::decode($bytes) {
+            let again = cri::$type::decode(message.encode_to_vec().as_slice()).expect("what was encoded is decoded");
+            assert_eq!(again.encode_to_vec(), message.encode_to_vec());
+        })*
+    };
+}
+
+pub(super) fn cri(bytes: &[u8]) {
+    decode!(bytes, ListContainersResponse ListPodSandboxResponse ContainerStatusResponse PodSandboxStatusResponse
+        ListImagesResponse StatusResponse VersionResponse ListContainerStatsResponse RunPodSandboxRequest
+        CreateContainerRequest ContainerEventResponse);
+}
+
+pub(super) fn cri_messages() -> Vec<Vec<u8>> {
+    let container = cri::Container {
+        id: "c1".into(),
+        labels: [("io.kubernetes.pod.uid".to_owned(), "u1".to_owned())].into(),
+        ..cri::Container::default()
+    };
+    let containers = cri::ListContainersResponse { containers: vec![container; 3] };
+    let version =
+        cri::VersionResponse { runtime_name: "containerd".into(), ..cri::VersionResponse::default() };
+    vec![containers.encode_to_vec(), version.encode_to_vec()]
+}

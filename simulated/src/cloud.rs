@@ -1,0 +1,107 @@
+//! The cloud: an API that stays, and CloudCore before it, which comes and goes.
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use cloudsim::{
+    controllers::{
+        device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, namespaces, sync::SyncRecords,
+    },
+    hub::{Door, Limits},
+    mailbox::Mailboxes,
+};
+use kube::Client;
+use kubeapi::{
+    Api, Registry,
+    store::{MemoryStore, Resource, Scope, Store, StoreError},
+};
+use tokio::{io::DuplexStream, task::JoinSet};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{Chance, store::Slow, watcher::Watcher};
+
+/// The longest half of a commit.
+const COMMIT: Duration = Duration::from_millis(3);
+
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().with_crds(&crds::all()));
+
+/// The cloud.
+pub(crate) struct Cloud {
+    pub(crate) store: Arc<Slow>,
+    pub(crate) client: Client,
+    core: Option<Core>,
+    _watching: JoinSet<()>,
+}
+
+/// CloudCore; it ends where it stands when dropped.
+struct Core {
+    door: Door,
+    tasks: JoinSet<()>,
+    shutdown: CancellationToken,
+}
+
+impl Cloud {
+    pub(crate) async fn new(seed: u64, watcher: &Watcher) -> Self {
+        let store = Slow::new(Chance::of(seed, &["cloud"], 0), COMMIT);
+        watcher.cloud_is(Arc::clone(store.inner()));
+        let api = Api::builder(Arc::<Slow>::clone(&store)).registry(REGISTRY.clone()).build();
+        let client = api.client("default");
+        namespaces::ensure_initial(&client).await.expect("the first namespaces");
+        let mut watching = JoinSet::new();
+        for plural in ["pods", "nodes", "configmaps", "secrets"] {
+            watching.spawn(watch(Arc::clone(store.inner()), plural, watcher.clone()));
+        }
+        Self { store, client, core: None, _watching: watching }
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.core.is_some()
+    }
+
+    pub(crate) fn start(&mut self) {
+        let (mailboxes, shutdown) = (Mailboxes::default(), CancellationToken::new());
+        let edge = Edge::new(self.client.clone(), mailboxes.clone(), "");
+        let events = Recorder::spawn(&TaskTracker::new(), &self.client, &shutdown);
+        let devices = Devices::new(self.client.clone(), mailboxes.clone(), events);
+        let controllers = (edge.clone(), Dynamic::new(self.client.clone(), edge.clone()), devices);
+        let records = SyncRecords::new(self.client.clone());
+        let door = Door::new(controllers, records, mailboxes, Limits::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(edge.run(shutdown.clone()));
+        self.core = Some(Core { door, tasks, shutdown });
+    }
+
+    /// Ends CloudCore as a power cut does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(core) = self.core.take() {
+            // what is not among its tasks: the recorder of events
+            core.shutdown.cancel();
+        }
+    }
+
+    /// A node has connected. False: nobody is there.
+    pub(crate) fn accept(&mut self, node: &str, connection: DuplexStream) -> bool {
+        let Some(core) = &mut self.core else { return false };
+        // those that have ended
+        while core.tasks.try_join_next().is_some() {}
+        let (door, node, shutdown) = (core.door.clone(), node.to_owned(), core.shutdown.clone());
+        core.tasks.spawn(async move { door.attend(&node, connection, &shutdown).await });
+        true
+    }
+}
+
+/// Shows the watcher all changes of a collection.
+async fn watch(store: Arc<MemoryStore>, plural: &'static str, watcher: Watcher) {
+    loop {
+        let _: Result<(), StoreError> = async {
+            let scope = Scope { resource: Resource::new("", plural), namespace: None };
+            let mut changes = store.watch(scope, store.revision())?;
+            loop {
+                watcher.shown("a client of the cloud", &changes.next().await?);
+            }
+        }
+        .await;
+    }
+}

@@ -1,0 +1,70 @@
+//! A store in memory whose commits take their time, before they take place and after: whoever is cut off in a commit does not know
+//! whether it took place.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kubeapi::store::{
+    Key, Listing, LogLimits, MemoryStore, Object, Page, Scope, Store, StoreError, Watch, Write,
+};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+use crate::Chance;
+
+/// What watchers may lag behind: little, so that some of them fall behind and list anew.
+const LOG: LogLimits = LogLimits { events: 200, bytes: 1 << 18 };
+
+/// The store.
+#[derive(Debug)]
+pub(crate) struct Slow {
+    inner: Arc<MemoryStore>,
+    chance: Mutex<Chance>,
+    /// The longest half of a commit, microseconds; 0 for none.
+    longest: u64,
+}
+
+impl Slow {
+    pub(crate) fn new(chance: Chance, longest: Duration) -> Arc<Self> {
+        let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+        Arc::new(Self { inner: MemoryStore::with_log(LOG), chance: Mutex::new(chance), longest })
+    }
+
+    /// What is stored, to be looked at.
+    pub(crate) fn inner(&self) -> &Arc<MemoryStore> {
+        &self.inner
+    }
+
+    async fn pause(&self) {
+        if self.longest > 0 {
+            let pause = self.chance.lock().below(self.longest);
+            sleep(Duration::from_micros(pause)).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Slow {
+    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
+        self.inner.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        self.inner.list(scope, page).await
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
+        self.pause().await;
+        let written = self.inner.commit(writes).await?;
+        self.pause().await;
+        Ok(written)
+    }
+
+    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
+        self.inner.watch(scope, after)
+    }
+
+    fn revision(&self) -> u64 {
+        self.inner.revision()
+    }
+}

@@ -1,0 +1,268 @@
+//! Who sees everything that passes and happens, and holds it against the rules:
+//!
+//! 1. what a node acknowledges is in its store;
+//! 2. a pod is started once, whatever happens to connections and agents;
+//! 3. a pod is stopped only when the cloud has deleted it;
+//! 4. a node is told of its own objects alone, and changes no others;
+//! 5. nobody sees the same state twice.
+//!
+//! That nothing is lost shows when the world has settled: see [`crate::settled`].
+
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    fmt,
+    sync::Arc,
+};
+
+use futures::FutureExt;
+use kubeapi::store::{Event, EventKind, Key, MemoryStore, Resource, Store};
+use parking_lot::Mutex;
+use serde_json::Value;
+use wire::{Change, Down, Downstream, Message, ResourcePath, ResourceType, Up, Upstream, lane::needs_ack};
+
+use crate::Trace;
+
+/// Messages of a node whose acknowledgement may come.
+const REMEMBERED: usize = 256;
+/// What a node writes into what is not its own.
+pub(crate) const FOREIGN: &str = "written by another node";
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// To the cloud.
+    Up,
+    /// To the node.
+    Down,
+}
+
+/// The watcher; cheap to clone.
+#[derive(Clone)]
+pub struct Watcher(Arc<Mutex<State>>);
+
+struct State {
+    trace: Trace,
+    broken: Vec<String>,
+    cloud: Option<Arc<MemoryStore>>,
+    nodes: BTreeMap<String, Seen>,
+}
+
+/// What is known of one node.
+#[derive(Default)]
+struct Seen {
+    store: Option<Arc<MemoryStore>>,
+    /// What the cloud has sent, by message id.
+    sent: VecDeque<(String, Sent)>,
+    /// Pods that were ever bound to it, and what they use: kind and name.
+    own: HashSet<(ResourceType, String)>,
+    starts: BTreeMap<String, u32>,
+}
+
+/// A state that the cloud has sent.
+#[derive(Clone)]
+struct Sent {
+    key: Key,
+    uid: String,
+    /// `None` for a deletion.
+    revision: Option<u64>,
+}
+
+impl Watcher {
+    pub(crate) fn new() -> Self {
+        let state = State { trace: Trace::new(), broken: Vec::new(), cloud: None, nodes: BTreeMap::new() };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// Runs `look` on the trace.
+    pub fn trace<T>(&self, look: impl FnOnce(&mut Trace) -> T) -> T {
+        look(&mut self.0.lock().trace)
+    }
+
+    /// What broke a rule so far.
+    pub fn broken(&self) -> Vec<String> {
+        self.0.lock().broken.clone()
+    }
+
+    pub(crate) fn broke(&self, what: String) {
+        self.0.lock().broken.push(what);
+    }
+
+    pub(crate) fn note(&self, text: fmt::Arguments<'_>) {
+        self.0.lock().trace.line(text);
+    }
+
+    pub(crate) fn cloud_is(&self, store: Arc<MemoryStore>) {
+        self.0.lock().cloud = Some(store);
+    }
+
+    pub(crate) fn node_is(&self, node: &str, store: Arc<MemoryStore>) {
+        let mut state = self.0.lock();
+        let seen = state.nodes.entry(node.to_owned()).or_default();
+        seen.own.insert((ResourceType::Node, node.to_owned()));
+        seen.store = Some(store);
+    }
+
+    /// From now on the object may be sent to `node`.
+    pub(crate) fn belongs(&self, node: &str, kind: ResourceType, name: &str) {
+        let mut state = self.0.lock();
+        state.nodes.entry(node.to_owned()).or_default().own.insert((kind, name.to_owned()));
+    }
+
+    /// A message was put on the link.
+    pub(crate) fn said(&self, node: &str, direction: Direction, message: &Message) {
+        let mut state = self.0.lock();
+        let arrow = if direction == Direction::Up { "▲" } else { "▼" };
+        let route = &message.route;
+        let what = if message.content == "OK" { " OK" } else { "" };
+        state.trace.line(format_args!(
+            "{node} {arrow} {} {}{what}",
+            route.operation.as_str(),
+            named(route.resource.as_str())
+        ));
+        match direction {
+            Direction::Up => state.told_by(node, message),
+            Direction::Down => state.told_to(node, message),
+        }
+    }
+
+    /// A pod was started.
+    pub(crate) fn started(&self, node: &str, name: &str, uid: &str) {
+        let mut state = self.0.lock();
+        state.trace.line(format_args!("{node} starts {name}"));
+        let starts =
+            state.nodes.entry(node.to_owned()).or_default().starts.entry(uid.to_owned()).or_default();
+        *starts += 1;
+        let starts = *starts;
+        if starts > 1 {
+            state.broken.push(format!("{node} started {name} ({uid}) {starts} times"));
+        }
+    }
+
+    /// A pod was stopped.
+    pub(crate) fn stopped(&self, node: &str, name: &str, uid: &str) {
+        let mut state = self.0.lock();
+        state.trace.line(format_args!("{node} stops {name}"));
+        let pod = state.cloud.as_ref().and_then(|cloud| get(cloud, &pod_key(name)));
+        let is_wanted = pod.is_some_and(|pod| {
+            pod["metadata"]["uid"] == uid && pod["metadata"]["deletionTimestamp"].is_null()
+        });
+        if is_wanted {
+            state.broken.push(format!("{node} stopped {name} ({uid}), which the cloud has not deleted"));
+        }
+    }
+
+    /// Somebody who watches was shown `event`.
+    pub(crate) fn shown(&self, whom: &str, event: &Event) {
+        let mut state = self.0.lock();
+        let parsed = |json: &[u8]| serde_json::from_slice::<Value>(json).map(neutral).unwrap_or_default();
+        let now = parsed(&event.object.json);
+        if event.kind == EventKind::Modified
+            && event.previous.as_ref().is_some_and(|previous| parsed(&previous.json) == now)
+        {
+            state.broken.push(format!("{whom} was shown the same {} twice", event.object.key));
+        }
+        if now.to_string().contains(FOREIGN) {
+            state.broken.push(format!("{} was {FOREIGN}", event.object.key));
+        }
+    }
+}
+
+impl State {
+    fn told_to(&mut self, node: &str, message: &Message) {
+        let down = Down::from(message.clone());
+        let Downstream::Object { change, path, object, .. } = &down.body else { return };
+        let Some(place) = path.as_object() else { return };
+        let (name, namespace) = (place.name.unwrap_or_default(), place.namespace.unwrap_or_default());
+        let seen = self.nodes.entry(node.to_owned()).or_default();
+        let bound = object.pointer("/spec/nodeName").and_then(Value::as_str);
+        let is_elsewhere = place.kind == ResourceType::Pod && bound.is_some_and(|bound| bound != node);
+        if is_elsewhere || !seen.own.contains(&(place.kind.clone(), name.to_owned())) {
+            self.broken.push(format!("{node} was told of {path}, which is none of its own"));
+            return;
+        }
+        if needs_ack(message) {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+            let revision = text("resourceVersion").parse().ok();
+            let sent = Sent {
+                key: Key::new(Resource::new("", plural(&place.kind)), namespace, name),
+                uid: text("uid").to_owned(),
+                revision: revision.filter(|_| *change != Change::Delete),
+            };
+            seen.sent.push_back((message.header.msg_id.clone(), sent));
+            if seen.sent.len() > REMEMBERED {
+                seen.sent.pop_front();
+            }
+        }
+    }
+
+    fn told_by(&mut self, node: &str, message: &Message) {
+        let up = Up::from(message.clone());
+        let (Upstream::Ack { .. }, Some(seen)) = (&up.body, self.nodes.get(node)) else { return };
+        let parent = &up.header.parent_msg_id;
+        let (Some((_, sent)), Some(store)) = (seen.sent.iter().find(|(id, _)| id == parent), &seen.store)
+        else {
+            return;
+        };
+        if !is_kept(store, sent) {
+            let what = if sent.revision.is_none() { "the end of " } else { "" };
+            self.broken.push(format!(
+                "{node} acknowledged {what}{} ({}, {:?}), which is not in its store",
+                sent.key, sent.uid, sent.revision
+            ));
+        }
+    }
+}
+
+/// Whether a store knows what was sent, or something newer.
+fn is_kept(store: &Arc<MemoryStore>, sent: &Sent) -> bool {
+    let Key { resource, namespace, name } = &sent.key;
+    let record = Key::new(
+        Resource::new("records.outrigger.dev", resource.as_str()),
+        namespace.as_str(),
+        name.as_str(),
+    );
+    let (object, record) = (get(store, &sent.key), get(store, &record));
+    match (sent.revision, record) {
+        (Some(_), None) => false,
+        (Some(revision), Some(record)) => {
+            record["uid"] != sent.uid.as_str()
+                || record["revision"].as_u64().is_some_and(|kept| kept >= revision)
+        }
+        (None, Some(record)) => record["uid"] != sent.uid.as_str() || record["gone"] == true,
+        (None, None) => object.is_none_or(|object| object["metadata"]["uid"] != sent.uid.as_str()),
+    }
+}
+
+/// An object of a store in memory, which answers at once.
+pub(crate) fn get(store: &Arc<MemoryStore>, key: &Key) -> Option<Value> {
+    store.get(key).now_or_never()?.ok()??.value().ok()
+}
+
+/// The place of a pod.
+pub(crate) fn pod_key(name: &str) -> Key {
+    Key::new(Resource::new("", "pods"), "default", name)
+}
+
+fn plural(kind: &ResourceType) -> &'static str {
+    match kind {
+        ResourceType::Pod => "pods",
+        ResourceType::Node => "nodes",
+        ResourceType::ConfigMap => "configmaps",
+        ResourceType::Secret => "secrets",
+        _ => "others",
+    }
+}
+
+/// Without what every write changes.
+pub(crate) fn neutral(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("resourceVersion");
+        metadata.shift_remove("managedFields");
+    }
+    object
+}
+
+/// A resource path for the trace; UIDs are others in each run.
+fn named(path: &str) -> &str {
+    ResourcePath::from(path).as_object().map_or("…", |_| path)
+}

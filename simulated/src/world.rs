@@ -1,0 +1,156 @@
+//! A world: a cloud, two nodes, and what is done to them.
+
+use std::{future::Future, time::Duration};
+
+use tokio::time::sleep;
+
+use crate::{Chance, Faults, Trace, cloud::Cloud, node::Node, settled, steps::PODS, watcher::Watcher};
+
+/// Longer than anything waits before it tries again.
+const SETTLING: Duration = Duration::from_secs(120);
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A world.
+pub struct World {
+    pub(crate) seed: u64,
+    pub(crate) chance: Chance,
+    pub(crate) cloud: Cloud,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) watcher: Watcher,
+    pub(crate) faults: Faults,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Lines of the trace, and what they come to.
+    pub digest: (u64, u64),
+    /// What broke a rule, with the newest lines of the trace; `None`: nothing did.
+    pub broken: Option<String>,
+}
+
+/// Runs `story` on virtual time, which goes on as soon as nothing is left to do at one instant.
+pub fn run<T>(story: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(story)
+}
+
+impl World {
+    /// A world of this seed, whose links have these faults; everything runs and nothing is connected.
+    pub async fn new(seed: u64, faults: Faults) -> Self {
+        let watcher = Watcher::new();
+        let mut cloud = Cloud::new(seed, &watcher).await;
+        cloud.start();
+        let node = |name: &str| Node::new(name, seed, &watcher);
+        let mut nodes = vec![node("edge-1"), node("edge-2")];
+        nodes.iter_mut().for_each(Node::start);
+        Self { seed, chance: Chance::of(seed, &["steps"], 0), cloud, nodes, watcher, faults }
+    }
+
+    /// One seed: so many steps, then the end of all faults. `show` keeps the whole trace.
+    pub async fn live(seed: u64, steps: usize, show: bool) -> (Run, Trace) {
+        let faults = Faults { delay: 20, twice: 20, last: 10 };
+        let mut world = Self::new(seed, faults).await;
+        if show {
+            world.watcher.trace(Trace::keep_all);
+        }
+        for _ in 0..steps {
+            world.step().await;
+            if !world.watcher.broken().is_empty() {
+                break;
+            }
+        }
+        if world.watcher.broken().is_empty() {
+            world.heal().await;
+        }
+        world.end()
+    }
+
+    /// A world of this seed with pods that run, settled.
+    pub async fn with_pods(seed: u64) -> Self {
+        let mut world = Self::new(seed, Faults::NONE).await;
+        for (number, name) in PODS.iter().enumerate() {
+            let node = number % world.nodes.len();
+            world.create_pod_on(name, node).await;
+        }
+        world.heal().await;
+        world
+    }
+
+    /// Connects all nodes, lets something happen, and ends all connections in the middle of it.
+    pub async fn disconnect(&mut self, faults: Faults) {
+        self.faults = faults;
+        self.connect_all();
+        self.small_step().await;
+        (0..self.nodes.len()).for_each(|node| self.cut(node));
+    }
+
+    /// Ends all faults and waits until everything has arrived.
+    pub async fn heal(&mut self) {
+        self.watcher.note(format_args!("all faults end"));
+        if !self.cloud.runs() {
+            self.cloud.start();
+        }
+        for node in &mut self.nodes {
+            if !node.runs() {
+                node.start();
+            }
+        }
+        self.faults = Faults::NONE;
+        // what stands may swallow
+        (0..self.nodes.len()).for_each(|node| self.cut(node));
+        let mut waited = Duration::ZERO;
+        loop {
+            self.connect_all();
+            sleep(LOOK).await;
+            waited += LOOK;
+            let missing = settled::missing(self.cloud.store.inner(), &self.nodes);
+            if missing.is_empty() || !self.watcher.broken().is_empty() {
+                return;
+            }
+            if waited >= SETTLING {
+                missing.into_iter().for_each(|what| self.watcher.broke(format!("lost: {what}")));
+                return;
+            }
+        }
+    }
+
+    /// Connects every node that is not.
+    pub fn connect_all(&mut self) {
+        (0..self.nodes.len()).for_each(|node| self.connect(node));
+    }
+
+    /// Connects a node, unless it is, or nobody is there.
+    pub fn connect(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        if node.is_connected() || !self.cloud.runs() {
+            return;
+        }
+        if let Some(end) = node.connect(self.faults) {
+            self.watcher.note(format_args!("{} connects", node.name));
+            self.cloud.accept(&node.name, end);
+        }
+    }
+
+    /// Ends a node's connection.
+    pub fn cut(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        if node.connection.take().is_some() {
+            self.watcher.note(format_args!("{} is cut off", node.name));
+        }
+    }
+
+    /// Everything that passed.
+    pub fn watcher(&self) -> &Watcher {
+        &self.watcher
+    }
+
+    fn end(self) -> (Run, Trace) {
+        let broken = self.watcher.broken();
+        let trace = self.watcher.trace(|trace| std::mem::replace(trace, Trace::new()));
+        let broken = (!broken.is_empty())
+            .then(|| format!("seed {}:\n{trace}\nbroken:\n{}", self.seed, broken.join("\n")));
+        (Run { digest: trace.digest(), broken }, trace)
+    }
+}
