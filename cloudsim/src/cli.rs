@@ -5,7 +5,10 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::controllers::manager::Switches;
+pub use self::faults::{Bad, FaultsCommand};
+use crate::{controllers::manager::Switches, faults::Period};
+
+mod faults;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,13 +28,20 @@ Examples:
 
   What devices report, and another value for one of them:
     cloudsim devices
-    cloudsim devices set default/thermometer target=25";
+    cloudsim devices set default/thermometer target=25
+
+  A node behind a satellite, and one behind a cut link:
+    cloudsim faults set edge-1 --profile Satellite
+    cloudsim faults cut edge-2
+
+  A scenario from a file, with its outcome for a CI:
+    cloudsim run examples/scenarios/cut.yaml --junit outcome.xml";
 
 /// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cloudsim", version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas. Default: warn; nothing for the demo
+    /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas. Default: warn; nothing for demo and run
     #[arg(long, global = true, value_name = "FILTER", env = "CLOUDSIM_LOG", hide_env_values = true)]
     pub log_filter: Option<String>,
 
@@ -43,7 +53,7 @@ pub struct Cli {
 impl Cli {
     /// The filter for the log: what was asked for, else what suits the command.
     pub fn log_filter(&self) -> &str {
-        let quiet = matches!(self.command, Command::Demo { .. });
+        let quiet = matches!(self.command, Command::Demo { .. } | Command::Run(_));
         self.log_filter.as_deref().unwrap_or(if quiet { "off" } else { "warn" })
     }
 }
@@ -68,6 +78,23 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<DeviceCommand>,
     },
+    /// List the nodes of a running cloud: who is connected, since when, how, and what waits for them
+    Nodes {
+        /// The kubeconfig that `up` wrote
+        #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
+        kubeconfig: PathBuf,
+    },
+    /// Break links, certificates and messages of a running cloud on purpose, and mend them
+    Faults {
+        /// The kubeconfig that `up` wrote
+        #[arg(long, global = true, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
+        kubeconfig: PathBuf,
+        /// What to break or mend
+        #[command(subcommand)]
+        command: FaultsCommand,
+    },
+    /// Run scenarios from files: clouds, nodes, faults and expectations. Exit code: 0 all came true, 1 not, 2 a file is no scenario
+    Run(Run),
     /// Run a simulated container runtime (CRI v1) on a unix socket until Ctrl-C
     Runtime {
         /// The socket
@@ -108,6 +135,22 @@ pub enum DeviceCommand {
         #[arg(value_name = "PROPERTY=VALUE", required = true, value_parser = property)]
         values: Vec<(String, String)>,
     },
+}
+
+/// Scenarios.
+#[derive(Args, Clone, Debug)]
+pub struct Run {
+    /// The files; directories stand for the *.yaml in them
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Write the outcome as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+
+    /// Draw chance from this number instead of the files' own
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
 }
 
 /// A cloud.
@@ -166,6 +209,18 @@ pub struct Up {
     /// Largest message that a node may send, bytes
     #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT)]
     pub max_message: usize,
+
+    /// Replicas of CloudHub behind its address: each connection goes to the next one
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub hubs: u8,
+
+    /// How long after its end a node may still renew its certificate with itself, as 12h or 30d; without, it needs a token then
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub renewal_grace: Period,
+
+    /// What chance is drawn from where `faults` makes links bad
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub fault_seed: u64,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -194,6 +249,8 @@ mod tests {
         assert_eq!((up.api_port, up.https_port, up.ws_port), (6443, 10002, 10000));
         assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--renewal-grace", "30"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
         assert!(

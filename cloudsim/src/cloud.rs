@@ -15,18 +15,19 @@ use kubeapi::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::replicas::{bind_hub, replicas, run_hub};
 use crate::{
+    admin::{Admin, Doors},
     admission,
-    controllers::{
-        binder, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager,
-        namespaces, node_lifecycle, sync::SyncRecords,
-    },
+    controllers::{binder, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle},
     enrolment::Enrolment,
-    hub::{self, Hub, Limits},
+    faults::Faults,
+    hub::{self, Limits, NodeSession, Sessions},
     kubeconfig,
-    mailbox::Mailboxes,
-    pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens},
+    pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
 };
+
+mod replicas;
 
 /// The file of the store in a data directory.
 const DATABASE: &str = "cloudsim.db";
@@ -59,6 +60,12 @@ pub struct Options {
     pub rbac: bool,
     /// What the hub allows.
     pub limits: Limits,
+    /// How many replicas of the hub stand behind its address; connections go to one after the other.
+    pub hubs: usize,
+    /// How long after its end a node's certificate is good for its own renewal.
+    pub renewal_grace: Duration,
+    /// What chance is drawn from where links are bad on purpose.
+    pub seed: u64,
 }
 
 impl Default for Options {
@@ -77,6 +84,9 @@ impl Default for Options {
             controllers: manager::Switches::default(),
             rbac: false,
             limits: Limits::default(),
+            hubs: 1,
+            renewal_grace: Duration::ZERO,
+            seed: 1,
         }
     }
 }
@@ -152,6 +162,9 @@ pub struct Cloud {
     addresses: Addresses,
     kubeconfig: String,
     token: String,
+    faults: Faults,
+    sessions: Sessions,
+    trust: Trust,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -173,31 +186,27 @@ impl Cloud {
         pki::publish_client_ca(&client, &pki.ca_pem()).await?;
         let token = JoinToken::renew(&client, pki.ca()).await?;
 
-        let at = |port| SocketAddr::new(options.address, port);
-        let bound = |server, option| move |source| StartError::Bind { server, option, source };
-        let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), api.service())
-            .await
-            .map_err(bound("API", "--api-port"))?;
-        let enrolment = Enrolment::new(Arc::clone(pki.ca()), client.clone());
-        let https = Server::bind(at(options.https_port), Some(pki::enrolment_tls(pki.server())?), enrolment)
-            .await
-            .map_err(bound("enrolment server", "--https-port"))?;
-        let mailboxes = Mailboxes::default();
-        let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
-        let records = SyncRecords::new(client.clone());
-        let tls = pki::hub_tls(pki.server())?;
+        let faults = Faults::new(options.seed);
+        let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults)?;
         let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
-        let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
-        let controllers = (edge.clone(), Dynamic::new(client.clone(), edge.clone()), devices.clone());
-        let mut hub =
-            Hub::bind(at(options.ws_port), tls, controllers, records, mailboxes, options.limits.clone())
-                .await?;
-        let quic = match options.quic_port {
-            Some(port) => Some(hub.bind_quic(at(port), pki::hub_tls(pki.server())?)?),
-            None => None,
-        };
+        let replicas = replicas(&options, &client, &events, &pki);
+        let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
+        let sessions = hub.sessions();
+        let admin = Admin { faults: faults.clone(), sessions: sessions.clone(), trust: trust.clone() };
+
+        let at = |port| SocketAddr::new(options.address, port);
+        let bound = |server, option| move |source| StartError::Bind { server, option, source };
+        let doors = Doors { api: api.service(), admin };
+        let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), doors)
+            .await
+            .map_err(bound("API", "--api-port"))?;
+        let enrolment = Enrolment::new(trust.clone(), client.clone());
+        let keys = trust.clone();
+        let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
+            .await
+            .map_err(bound("enrolment server", "--https-port"))?;
         let addresses = Addresses {
             api: api_server.local_addr(),
             https: https.local_addr(),
@@ -209,7 +218,7 @@ impl Cloud {
         kubernetes_service::ensure(&client, addresses.api.port(), advertised).await?;
 
         let (certificate, key) = pki.sign_admin()?;
-        let server = format!("https://{}:{}", in_url(&primary), addresses.api.port());
+        let server = format!("https://{}:{}", kubeconfig::in_url(&primary), addresses.api.port());
         let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
         if let Some(path) = &options.kubeconfig {
             kubeconfig::write(path, &kubeconfig)?;
@@ -217,19 +226,11 @@ impl Cloud {
 
         tasks.spawn(api_server.run(stop()));
         tasks.spawn(https.run(stop()));
-        tasks.spawn(edge.run(stop()));
-        tasks.spawn(devices.clone().run(stop()));
-        let stopping = stop();
-        tasks.spawn(async move {
-            // what a node lacks cannot be told before it is known which devices are whose
-            if stopping.run_until_cancelled(devices.complete()).await.is_some() {
-                hub.run(stopping).await;
-            }
-        });
+        run_hub(hub, replicas, &tasks, &shutdown);
         spawn_controllers(&options, &client, &events, &pki, &tasks, &shutdown);
         tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.close();
-        Ok(Self { client, store, addresses, kubeconfig, token, shutdown, tasks })
+        Ok(Self { client, store, addresses, kubeconfig, token, faults, sessions, trust, shutdown, tasks })
     }
 
     /// A client of its API, in the same process.
@@ -255,6 +256,21 @@ impl Cloud {
     /// A join token that is good for a day.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// What is wrong on purpose: to be looked at and changed.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The sessions of its nodes.
+    pub fn sessions(&self) -> Vec<NodeSession> {
+        self.sessions.list()
+    }
+
+    /// A join token of the authority that counts now, which a fault may have put in the place of the cloud's own.
+    pub fn token_now(&self) -> Result<String, PkiError> {
+        self.trust.token()
     }
 
     /// Ends sessions, servers and controllers.
@@ -312,9 +328,4 @@ async fn open_store(options: &Options) -> Result<Arc<dyn Store>, StartError> {
     let failed = |source| StartError::Directory { path: directory.clone(), source };
     tokio::fs::create_dir_all(directory).await.map_err(failed)?;
     Ok(SqliteStore::open(&directory.join(DATABASE)).await?)
-}
-
-/// An IPv6 address stands in brackets.
-fn in_url(name: &str) -> String {
-    if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
 }

@@ -8,7 +8,6 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
     time::{Duration, SystemTime},
 };
@@ -23,9 +22,11 @@ use kubeapi::{Body, Identity};
 use tower::Service;
 use tracing::{info, warn};
 use wire::enroll::{
-    CA_PATH, Ca, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_NAME_HEADER, Usage, identity_of, is_node_name,
+    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_NAME_HEADER, Usage, identity_of, is_node_name,
     verify_bearer,
 };
+
+use crate::pki::Trust;
 
 /// CloudCore's limit of a certificate request, bytes.
 const CSR_LIMIT: usize = 1024 * 1024;
@@ -38,7 +39,7 @@ const NODES: &str = "system:nodes";
 /// The endpoints as a service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Enrolment {
-    ca: Arc<Ca>,
+    trust: Trust,
     client: Client,
 }
 
@@ -46,9 +47,9 @@ pub(crate) struct Enrolment {
 type Refusal = (StatusCode, String);
 
 impl Enrolment {
-    /// Certificates of `ca`; nodes are looked up through `client`.
-    pub(crate) fn new(ca: Arc<Ca>, client: Client) -> Self {
-        Self { ca, client }
+    /// Certificates of the authority that counts; nodes are looked up through `client`.
+    pub(crate) fn new(trust: Trust, client: Client) -> Self {
+        Self { trust, client }
     }
 
     async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
@@ -57,7 +58,7 @@ impl Enrolment {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET is served here".to_owned()));
         }
         match path {
-            CA_PATH => Ok(self.ca.cert_der().to_vec()),
+            CA_PATH => Ok(self.trust.authority().cert_der().to_vec()),
             EDGE_CERT_PATH => self.sign(parts, body).await,
             _ => match path.strip_prefix("/node/") {
                 Some(name) if is_node_name(name) => self.node(name).await,
@@ -80,7 +81,7 @@ impl Enrolment {
         let csr = csr
             .map_err(|error| refused(format!("the certificate request could not be read: {error}")))?
             .to_bytes();
-        let signed = self.ca.sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
+        let signed = self.trust.authority().sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
         let signed = signed.map_err(|error| refused(error.to_string()))?;
         match identity_of(&signed) {
             Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
@@ -111,7 +112,7 @@ impl Enrolment {
         if token.is_empty() {
             return Err(unauthorized("token validation failure, token is empty".to_owned()));
         }
-        verify_bearer(token, &self.ca, SystemTime::now())
+        verify_bearer(token, self.trust.authority(), SystemTime::now())
             .map_err(|error| unauthorized(format!("token validation failure: {error}")))
     }
 

@@ -41,6 +41,11 @@ pub(crate) fn text(server: &str, ca: &[u8], certificate: &[u8], key: &[u8]) -> S
     )
 }
 
+/// An IPv6 address stands in brackets.
+pub(crate) fn in_url(name: &str) -> String {
+    if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
+}
+
 /// Writes `text` for its owner only, atomically: kubectl never sees half of it.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
     let failed = |source| WriteError { path: path.to_owned(), source };

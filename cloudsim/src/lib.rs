@@ -4,6 +4,7 @@
 //! endpoints by which machines become nodes. Every part below `controllers` is written against a `kube::Client` and cannot
 //! tell whose API it is.
 
+mod admin;
 mod admission;
 pub mod cli;
 mod cloud;
@@ -11,12 +12,14 @@ mod commands;
 pub mod controllers;
 mod demo;
 mod enrolment;
+pub mod faults;
 pub mod fleet;
 pub mod hub;
 mod kubeconfig;
 pub mod mailbox;
 pub mod pki;
 pub mod runtime;
+pub mod scenario;
 
 pub use cloud::{Addresses, Cloud, Options, StartError};
 pub use commands::run as main;

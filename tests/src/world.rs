@@ -42,6 +42,10 @@ pub struct Setup {
     pub meta_server: bool,
     /// Whether the cloud serves QUIC, too.
     pub quic: bool,
+    /// Replicas of the cloud's hub.
+    pub hubs: usize,
+    /// How long after its end a node's certificate is good for its renewal.
+    pub renewal_grace: Duration,
     /// What nodes join with; the cloud's own token unless it is given.
     pub token: Option<String>,
     /// Settings of `modules.edged` laid over the node's own.
@@ -63,6 +67,8 @@ impl Default for Setup {
             server: None,
             meta_server: false,
             quic: false,
+            hubs: 1,
+            renewal_grace: Duration::ZERO,
             token: None,
             edged: Value::Null,
             readings: None,
@@ -94,6 +100,8 @@ impl World {
             lease_grace: setup.lease_grace,
             limits: setup.limits.clone(),
             quic_port: setup.quic.then_some(0),
+            hubs: setup.hubs,
+            renewal_grace: setup.renewal_grace,
             ..Options::default().any_ports()
         };
         if setup.durable {

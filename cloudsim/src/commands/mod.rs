@@ -3,7 +3,12 @@
 mod connect;
 mod demo;
 mod devices;
+mod faults;
+mod nodes;
+mod remote;
+mod run;
 mod runtime;
+mod table;
 mod token;
 mod up;
 
@@ -57,6 +62,11 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Devices { kubeconfig, command } => {
                 devices::run(&kubeconfig, command).await.map(|()| ExitCode::SUCCESS)
             }
+            Command::Nodes { kubeconfig } => nodes::run(&kubeconfig).await.map(|()| ExitCode::SUCCESS),
+            Command::Faults { kubeconfig, command } => {
+                faults::run(&kubeconfig, command).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Run(options) => run::run(options).await,
             Command::Runtime { socket, root } => {
                 runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS)
             }

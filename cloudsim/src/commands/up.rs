@@ -56,6 +56,9 @@ fn options(up: &Up) -> Options {
         controllers: up.controllers.clone(),
         rbac: up.rbac,
         limits: Limits { max_message: up.max_message, ..Limits::default() },
+        hubs: usize::from(up.hubs),
+        renewal_grace: up.renewal_grace.get(),
+        seed: up.fault_seed,
     }
 }
 

@@ -8,13 +8,16 @@ use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Limits, Sessions, Shared,
+    Carrier, Limits, Sessions, Shared,
+    link::Connected,
     listener::attend,
+    sessions::Arrival,
     transport,
     upgrade::{Stream, websocket_limits},
 };
 use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
+    faults::{Certificate, Faults},
     mailbox::Mailboxes,
 };
 
@@ -33,7 +36,8 @@ impl Door {
         mailboxes: Mailboxes,
         limits: Limits,
     ) -> Self {
-        Self(Shared { edge, dynamic, devices, records, mailboxes, limits, sessions: Sessions::default() })
+        let (sessions, faults) = (Sessions::default(), Faults::new(0));
+        Self(Shared { number: 0, edge, dynamic, devices, records, mailboxes, limits, faults, sessions })
     }
 
     /// Runs the session of `node` over a connection on which both ends speak WebSocket already; returns when it has ended.
@@ -42,7 +46,11 @@ impl Door {
         let stream: Box<dyn Stream> = Box::new(connection);
         let socket =
             WebSocketStream::from_raw_socket(stream, Role::Server, Some(websocket_limits(limits))).await;
-        let ends = transport::websocket(socket, limits.max_message);
-        attend(node, NOWHERE, ends, &self.0, shutdown).await;
+        let (incoming, outgoing) = transport::websocket(socket, limits.max_message);
+        let (node, ticket) = (node.to_owned(), self.0.sessions.ticket());
+        let arrival =
+            Arrival { node, ticket, address: NOWHERE, transport: Carrier::WebSocket, replica: self.0.number };
+        let connected = Connected { incoming, outgoing, mute: None };
+        attend(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;
     }
 }

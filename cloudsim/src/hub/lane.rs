@@ -50,6 +50,8 @@ struct Flight {
     parcel: Parcel,
     sent: Instant,
     attempts: u32,
+    /// It was sent in vain before.
+    tired: bool,
 }
 
 /// What the owner of the lane does next.
@@ -69,6 +71,8 @@ pub struct AckLane {
     /// How long an acknowledgement is waited for before the same message is sent again.
     patience: Duration,
     order: VecDeque<LaneKey>,
+    /// What was sent in vain: when nothing else waits, or between the others.
+    tired: VecDeque<LaneKey>,
     pending: HashMap<LaneKey, Parcel>,
     flight: Option<Flight>,
 }
@@ -76,7 +80,8 @@ pub struct AckLane {
 impl AckLane {
     /// An empty lane that sends a message again when it is not acknowledged within `patience`.
     pub fn new(patience: Duration) -> Self {
-        Self { patience, order: VecDeque::new(), pending: HashMap::new(), flight: None }
+        let (order, tired) = (VecDeque::new(), VecDeque::new());
+        Self { patience, order, tired, pending: HashMap::new(), flight: None }
     }
 
     /// Takes a message. An older revision of the same object is dropped; a pending delete is never displaced.
@@ -100,14 +105,16 @@ impl AckLane {
         })
     }
 
-    /// What to do now. A message that exhausted its attempts goes to the end of the queue.
+    /// What to do now. A message that exhausted its attempts goes behind the others, and then gets one attempt at a time while
+    /// others wait.
     pub fn step(&mut self, now: Instant) -> Step {
         if let Some(flight) = &mut self.flight {
             let again = flight.sent + self.patience;
             if now < again {
                 return Step::Wait(again);
             }
-            if flight.attempts < ATTEMPTS {
+            let attempts = if flight.tired && !self.order.is_empty() { 1 } else { ATTEMPTS };
+            if flight.attempts < attempts {
                 flight.attempts += 1;
                 flight.sent = now;
                 return Step::Send(Box::new(flight.parcel.message.clone()));
@@ -116,19 +123,29 @@ impl AckLane {
                 self.requeue(flight.parcel);
             }
         }
-        while let Some(key) = self.order.pop_front() {
+        while let Some((key, tired)) = self.next() {
             if let Some(parcel) = self.pending.remove(&key) {
                 let message = parcel.message.clone();
-                self.flight = Some(Flight { parcel, sent: now, attempts: 1 });
+                self.flight = Some(Flight { parcel, sent: now, attempts: 1, tired });
                 return Step::Send(Box::new(message));
             }
         }
         Step::Idle
     }
 
+    fn next(&mut self) -> Option<(LaneKey, bool)> {
+        let fresh = self.order.pop_front().map(|key| (key, false));
+        fresh.or_else(|| self.tired.pop_front().map(|key| (key, true)))
+    }
+
+    /// Whether what is on the wire is being repeated: others may be offered, to have their turn.
+    pub fn is_repeating(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.tired || flight.attempts > 1)
+    }
+
     fn requeue(&mut self, parcel: Parcel) {
         if !self.pending.contains_key(&parcel.key) {
-            self.order.push_back(parcel.key.clone());
+            self.tired.push_back(parcel.key.clone());
             self.pending.insert(parcel.key.clone(), parcel);
         }
     }
@@ -140,8 +157,8 @@ impl AckLane {
             .map(|flight| flight.parcel)
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    /// How much waits or flies.
+    pub fn len(&self) -> usize {
         self.pending.len() + usize::from(self.flight.is_some())
     }
 

@@ -1,22 +1,32 @@
 //! Accepting nodes: the socket, TLS, the upgrade; then the session runs on its own.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    Limits, Sessions, Shared,
+    Limits, Replica, Replicas, Sessions, Shared,
+    link::Connected,
     quic::{QuicBindError, QuicHub},
-    session, transport, upgrade,
+    session,
+    sessions::{Arrival, Refused},
+    transport, upgrade,
 };
 use crate::{
-    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
-    mailbox::Mailboxes,
+    faults::{Certificate, Faults},
+    pki::Trust,
 };
+
+/// A node that has a session already shows within this time that somebody is behind the new connection; a connection that
+/// the node has given up ends in it.
+const PROOF: Duration = Duration::from_secs(1);
 
 /// Why the hub cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -37,45 +47,32 @@ pub enum BindError {
 pub struct Hub {
     listener: TcpListener,
     address: SocketAddr,
-    tls: TlsAcceptor,
+    trust: Trust,
     quic: Option<QuicHub>,
-    shared: Shared,
+    replicas: Replicas,
+    sessions: Sessions,
 }
 
 impl Hub {
-    /// Listens on `address`; nodes are served from [`Hub::run`] on. `tls` must demand client certificates.
+    /// Listens on `address` for as many replicas as there are; nodes are served from [`Hub::run`] on. `trust`: the keys.
     pub async fn bind(
         address: SocketAddr,
-        tls: ServerConfig,
-        (edge, dynamic, devices): (Edge, Dynamic, Devices),
-        records: SyncRecords,
-        mailboxes: Mailboxes,
+        trust: Trust,
+        replicas: Vec<Replica>,
         limits: Limits,
+        faults: &Faults,
     ) -> Result<Self, BindError> {
         let failed = |source| BindError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let tls = TlsAcceptor::from(Arc::new(tls));
-        Ok(Self {
-            listener,
-            address,
-            tls,
-            quic: None,
-            shared: Shared {
-                edge,
-                dynamic,
-                devices,
-                records,
-                mailboxes,
-                limits,
-                sessions: Sessions::default(),
-            },
-        })
+        let sessions = Sessions::default();
+        let replicas = Replicas::new(replicas, &limits, faults, &sessions);
+        Ok(Self { listener, address, trust, quic: None, replicas, sessions })
     }
 
-    /// Listens for QUIC, too; where. `tls` must demand client certificates.
-    pub fn bind_quic(&mut self, address: SocketAddr, tls: ServerConfig) -> Result<SocketAddr, QuicBindError> {
-        let quic = QuicHub::bind(address, tls)?;
+    /// Listens for QUIC, too; where.
+    pub fn bind_quic(&mut self, address: SocketAddr) -> Result<SocketAddr, QuicBindError> {
+        let quic = QuicHub::bind(address, self.trust.clone())?;
         let address = quic.local_addr();
         self.quic = Some(quic);
         Ok(address)
@@ -86,38 +83,48 @@ impl Hub {
         self.address
     }
 
+    /// The sessions of its nodes.
+    pub fn sessions(&self) -> Sessions {
+        self.sessions.clone()
+    }
+
     /// Serves until `shutdown`; sessions are told and waited for.
-    pub async fn run(self, shutdown: CancellationToken) {
-        let sessions = TaskTracker::new();
-        if let Some(quic) = self.quic {
-            sessions.spawn(quic.run(self.shared.clone(), sessions.clone(), shutdown.clone()));
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        let tasks = TaskTracker::new();
+        if let Some(quic) = self.quic.take() {
+            tasks.spawn(quic.run(self.replicas.clone(), tasks.clone(), shutdown.clone()));
         }
         loop {
             let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
+                // cancel-safe: a change that is not seen stays
+                () = self.trust.changed() => {
+                    self.sessions.end_all();
+                    continue;
+                }
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let serving =
-                        serve(stream, peer, self.tls.clone(), self.shared.clone(), shutdown.clone());
-                    sessions.spawn(serving);
+                    let Some(shared) = self.replicas.next() else { continue };
+                    let keys = (shared.faults.shown(), self.trust.hub());
+                    tasks.spawn(serve(stream, peer, keys, shared, shutdown.clone()));
                 }
                 Err(error) => {
                     warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted")
                 }
             }
         }
-        sessions.close();
-        sessions.wait().await;
+        tasks.close();
+        tasks.wait().await;
     }
 }
 
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
-    tls: TlsAcceptor,
+    (shown, tls): (Certificate, Arc<ServerConfig>),
     shared: Shared,
     shutdown: CancellationToken,
 ) {
@@ -125,33 +132,56 @@ async fn serve(
     let upgraded = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        upgraded = tokio::time::timeout(limit, upgrade::upgrade(stream, tls, &shared.limits)) => upgraded,
+        upgraded = timeout(limit, upgrade::upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let (node, socket) = match upgraded {
+    let (node, ticket, socket) = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
             return warn!(%peer, error = &error as &dyn std::error::Error, "a connection was refused");
         }
         Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
     };
-    let ends = transport::websocket(socket, shared.limits.max_message);
-    attend(&node, peer, ends, &shared, &shutdown).await;
+    let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message);
+    let transport = super::Carrier::WebSocket;
+    let arrival = Arrival { node, ticket, address: peer, transport, replica: shared.number };
+    attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
 }
 
-/// Runs the session of a node that has shown who it is.
+/// Runs the session of a node that has shown who it is, and was shown this certificate.
 pub(super) async fn attend(
-    node: &str,
-    peer: SocketAddr,
-    ends: (transport::Reader, transport::Writer),
+    arrival: Arrival,
+    mut connected: Connected,
+    shown: Certificate,
     shared: &Shared,
     shutdown: &CancellationToken,
 ) {
-    let Some(token) = shared.sessions.begin(node, shared.limits.nodes, shutdown) else {
-        return warn!(node, limit = shared.limits.nodes, "too many nodes: the connection was refused");
+    let (node, peer) = (arrival.node.clone(), arrival.address);
+    let mut first = None;
+    if shared.sessions.has(&node) {
+        // a connection that the node gave up before it was answered must not end the one that it uses
+        match timeout(PROOF, connected.incoming.next()).await {
+            Ok(Err(error)) => {
+                return debug!(node, %peer, %error, "a connection ended before its session began");
+            }
+            Ok(Ok(read)) => first = read.map(|(message, _)| message),
+            // open and silent: EdgeCore may be like that
+            Err(_) => {}
+        }
+    }
+    let registered = match shared.sessions.begin(arrival, shared.limits.nodes, shutdown) {
+        Ok(registered) => registered,
+        Err(Refused::TooMany) => {
+            let limit = shared.limits.nodes;
+            return warn!(node, limit, "too many nodes: the connection was refused");
+        }
+        Err(Refused::Overtaken) => return debug!(node, %peer, "the node has connected anew meanwhile"),
     };
+    // registered first: a change from now on ends it as all others
+    if shared.faults.shown() != shown {
+        return debug!(node, %peer, "the certificate that the node was shown is another one by now");
+    }
     info!(node, %peer, "connected");
-    let ended = session::run(node, ends, shared, token.clone()).await;
-    // marks the registration as over, for whoever counts sessions
-    token.cancel();
+    let ends = connected.with(&shared.faults, &node, first, shared.limits.write, &registered.traffic);
+    let ended = session::run(&node, ends, shared, &registered).await;
     info!(node, reason = %ended, "disconnected");
 }

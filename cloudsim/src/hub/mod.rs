@@ -4,25 +4,35 @@
 
 mod clerks;
 mod door;
+mod ended;
+mod gate;
 pub mod lane;
+mod link;
 mod listener;
+mod mute;
 mod quic;
 mod session;
+mod sessions;
 mod transport;
 mod upgrade;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
-
-use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 pub use self::{
     door::Door,
     listener::{BindError, Hub},
     quic::QuicBindError,
+    sessions::{Carrier, Count, NodeSession, Sessions},
 };
 use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
+    faults::Faults,
     mailbox::Mailboxes,
 };
 
@@ -57,34 +67,57 @@ impl Default for Limits {
     }
 }
 
-/// What every session shares.
+/// One of the hub's replicas: what it knows and how it learns it. Replicas share the API and nothing else.
+#[derive(Clone)]
+pub struct Replica {
+    /// What goes down and comes up.
+    pub edge: Edge,
+    /// Calls of the API.
+    pub dynamic: Dynamic,
+    /// Devices.
+    pub devices: Devices,
+    /// What nodes have acknowledged.
+    pub records: SyncRecords,
+    /// What nodes should look at.
+    pub mailboxes: Mailboxes,
+}
+
+/// What every session of a replica shares.
 #[derive(Clone)]
 struct Shared {
+    number: usize,
     edge: Edge,
     dynamic: Dynamic,
     devices: Devices,
     records: SyncRecords,
     mailboxes: Mailboxes,
     limits: Limits,
+    faults: Faults,
     sessions: Sessions,
 }
 
-/// The running sessions: a newer one of the same node ends the older, and never the other way round.
-#[derive(Clone, Default)]
-struct Sessions(Arc<Mutex<HashMap<String, CancellationToken>>>);
+/// The replicas behind one address, in turn.
+#[derive(Clone)]
+struct Replicas(Arc<Round>);
 
-impl Sessions {
-    /// Registers a session and ends the node's older one. `None`: there are too many.
-    fn begin(&self, node: &str, limit: usize, parent: &CancellationToken) -> Option<CancellationToken> {
-        let mut sessions = self.0.lock();
-        sessions.retain(|_, token| !token.is_cancelled());
-        if sessions.len() >= limit && !sessions.contains_key(node) {
-            return None;
-        }
-        let token = parent.child_token();
-        if let Some(older) = sessions.insert(node.to_owned(), token.clone()) {
-            older.cancel();
-        }
-        Some(token)
+struct Round {
+    all: Vec<Shared>,
+    next: AtomicUsize,
+}
+
+impl Replicas {
+    fn new(replicas: Vec<Replica>, limits: &Limits, faults: &Faults, sessions: &Sessions) -> Self {
+        let all = replicas.into_iter().enumerate().map(|(number, replica)| {
+            let Replica { edge, dynamic, devices, records, mailboxes } = replica;
+            let (limits, faults, sessions) = (limits.clone(), faults.clone(), sessions.clone());
+            Shared { number, edge, dynamic, devices, records, mailboxes, limits, faults, sessions }
+        });
+        Self(Arc::new(Round { all: all.collect(), next: AtomicUsize::new(0) }))
+    }
+
+    /// Whose turn it is; `None` where there is no replica at all.
+    fn next(&self) -> Option<Shared> {
+        let turn = self.0.next.fetch_add(1, Ordering::Relaxed);
+        self.0.all.get(turn % self.0.all.len().max(1)).cloned()
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Source: viaduct's QUIC lane, on today's QUIC; see [`wire::frame`].
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{SocketAddr, UdpSocket},
+    sync::Arc,
+};
 
 use quinn::{
-    Connection, Endpoint, IdleTimeout, Incoming, ServerConfig, TransportConfig, VarInt,
-    crypto::rustls::QuicServerConfig,
+    Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig, TokioRuntime,
+    TransportConfig, VarInt, crypto::rustls::QuicServerConfig,
 };
 use rustls::pki_types::CertificateDer;
 use serde_json::Value;
@@ -20,10 +23,14 @@ use wire::{
 };
 
 use super::{
-    Shared,
+    Carrier, Replicas, Shared, gate,
+    link::Connected,
     listener::attend,
-    transport::{Reader, Writer},
+    mute::{Mute, MuteSocket},
+    sessions::{Arrival, Ticket},
+    transport,
 };
+use crate::{faults::Certificate, pki::Trust};
 
 /// As KubeEdge's: a connection on which nothing was heard for so long is dead.
 const SILENCE: VarInt = VarInt::from_u32(30_000);
@@ -58,58 +65,98 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) struct QuicHub {
     endpoint: Endpoint,
     address: SocketAddr,
+    trust: Trust,
+    mute: Mute,
 }
 
 impl QuicHub {
-    pub(super) fn bind(address: SocketAddr, mut tls: rustls::ServerConfig) -> Result<Self, QuicBindError> {
-        tls.alpn_protocols = vec![frame::ALPN.to_vec()];
-        let mut transport = TransportConfig::default();
-        transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
-        transport.max_concurrent_bidi_streams(STREAMS).max_concurrent_uni_streams(VarInt::from_u32(0));
-        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-        config.transport_config(Arc::new(transport));
+    pub(super) fn bind(address: SocketAddr, trust: Trust) -> Result<Self, QuicBindError> {
+        let config = server_config(&trust.hub())?;
         let failed = |source| QuicBindError::Listen { address, source };
-        let endpoint = Endpoint::server(config, address).map_err(failed)?;
+        let runtime = Arc::new(TokioRuntime);
+        let socket = UdpSocket::bind(address).and_then(|socket| runtime.wrap_udp_socket(socket));
+        let mute = Mute::default();
+        let socket = MuteSocket { inner: socket.map_err(failed)?, mute: mute.clone() };
+        let endpoint = Endpoint::new_with_abstract_socket(
+            EndpointConfig::default(),
+            Some(config),
+            Arc::new(socket),
+            runtime,
+        );
+        let endpoint = endpoint.map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
-        Ok(Self { endpoint, address })
+        Ok(Self { endpoint, address, trust, mute })
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown`; sessions run in `sessions`.
-    pub(super) async fn run(self, shared: Shared, sessions: TaskTracker, shutdown: CancellationToken) {
+    /// Serves until `shutdown`; sessions run in `tasks`.
+    pub(super) async fn run(mut self, replicas: Replicas, tasks: TaskTracker, shutdown: CancellationToken) {
+        let mut shown = self.trust.shown();
         loop {
             let incoming = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
+                // cancel-safe: a change that is not seen stays
+                () = self.trust.changed() => {
+                    shown = self.trust.shown();
+                    match server_config(&self.trust.hub()) {
+                        Ok(config) => self.endpoint.set_server_config(Some(config)),
+                        Err(error) => warn!(error = &error as &dyn std::error::Error, "QUIC keeps its keys"),
+                    }
+                    continue;
+                }
                 incoming = self.endpoint.accept() => incoming,
             };
-            let Some(incoming) = incoming else { break };
-            sessions.spawn(serve(incoming, shared.clone(), shutdown.clone()));
+            let (Some(incoming), Some(shared)) = (incoming, replicas.next()) else { break };
+            tasks.spawn(serve(incoming, shown, self.mute.clone(), shared, shutdown.clone()));
         }
         self.endpoint.wait_idle().await;
     }
 }
 
-async fn serve(incoming: Incoming, shared: Shared, shutdown: CancellationToken) {
+fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, QuicBindError> {
+    let mut tls = tls.clone();
+    tls.alpn_protocols = vec![frame::ALPN.to_vec()];
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
+    transport.max_concurrent_bidi_streams(STREAMS).max_concurrent_uni_streams(VarInt::from_u32(0));
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    config.transport_config(Arc::new(transport));
+    Ok(config)
+}
+
+async fn serve(
+    incoming: Incoming,
+    shown: Certificate,
+    mute: Mute,
+    shared: Shared,
+    shutdown: CancellationToken,
+) {
     let peer = incoming.remote_address();
-    let limits = &shared.limits;
     let welcomed = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        welcomed = timeout(limits.handshake, welcome(incoming, limits.max_message)) => welcomed,
+        welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
     };
     match welcomed {
-        Ok(Ok((node, ends))) => attend(&node, peer, ends, &shared, &shutdown).await,
+        Ok(Ok((node, ticket, (incoming, outgoing)))) => {
+            let mute = Some((mute, peer));
+            let arrival =
+                Arrival { node, ticket, address: peer, transport: Carrier::Quic, replica: shared.number };
+            attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
+        }
         Ok(Err(error)) => warn!(%peer, %error, "a QUIC connection was refused"),
         Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),
     }
 }
 
-/// The node's name and its stream of messages.
-async fn welcome(incoming: Incoming, limit: usize) -> Result<(String, (Reader, Writer)), Failure> {
+type Welcome = (String, Ticket, (transport::Incoming, transport::Outgoing));
+
+/// The node's name, when it asked for its session, and its stream of messages.
+async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure> {
     let connection = incoming.await?;
     let (mut answer, mut greeting) = connection.accept_bi().await?;
     let mut decoder = Decoder::new(GREETING);
@@ -132,6 +179,8 @@ async fn welcome(incoming: Incoming, limit: usize) -> Result<(String, (Reader, W
             return Err(why.into());
         }
     };
+    gate::pass(&shared.faults, &node).await?;
+    let ticket = shared.sessions.ticket();
     answer.write_all(&frame::encode(&reply(&hello, "ack"))).await?;
     let (send, mut receive) = connection.accept_bi().await?;
     let mut usage = [0; frame::MESSAGES.len()];
@@ -140,7 +189,8 @@ async fn welcome(incoming: Incoming, limit: usize) -> Result<(String, (Reader, W
         return Err("its stream is not one of messages; this hub serves no other use".into());
     }
     info!(node, "came by QUIC");
-    Ok((node, (Reader::Quic(receive, Decoder::new(limit)), Writer::Quic(send, connection))))
+    let incoming = transport::Incoming::Quic(receive, Decoder::new(shared.limits.max_message));
+    Ok((node, ticket, (incoming, transport::Outgoing::Quic(send, connection))))
 }
 
 /// A node is who its certificate says, and its greeting must say the same.

@@ -13,7 +13,7 @@ use tokio::{
     },
     time::sleep_until,
 };
-use tokio_tungstenite::tungstenite::{self, protocol::frame::coding::CloseCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use wire::{Message, Up, Upstream};
@@ -21,14 +21,17 @@ use wire::{Message, Up, Upstream};
 use super::{
     Shared,
     clerks::{Entry, carry_out, write_down},
+    ended::Ended,
     lane::{AckLane, Parcel, Step},
-    transport::{Reader, Writer},
+    link::{Reader, Writer},
+    sessions::{Session as Registered, Traffic},
 };
 use crate::{
     controllers::{
         edge::Reply,
         sync::{Record, Synced},
     },
+    faults::now,
     mailbox::{Mailbox, ObjectKind, ObjectPath},
 };
 
@@ -36,45 +39,22 @@ use crate::{
 const REQUESTS: usize = 32;
 /// Answers and acknowledgements on their way to the next step.
 const QUEUE: usize = 32;
+/// Messages in the lane, at most, while one of them is repeated in vain; else an object's state is read when its turn comes.
+const STUCK: usize = 256;
 /// After the API failed; it is in this process or near it.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Why a session ended.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
-    #[error("this cloud stops, or the node has connected anew")]
-    Replaced,
-    #[error("the node closed the connection")]
-    Closed,
-    #[error("no message within {0:?}; the link is dead")]
-    Silent(Duration),
-    #[error("the socket failed: {0}")]
-    Socket(#[source] Box<tungstenite::Error>),
-    #[error("a message could not be written within {0:?}; the link is stalled")]
-    Stalled(Duration),
-    #[error("the node sent a malformed message: {0}")]
-    Malformed(#[source] wire::json::DecodeError),
-    #[error("the node sent a malformed frame: {0}")]
-    Frame(#[source] wire::frame::FrameError),
-    #[error("the QUIC connection failed: {0}")]
-    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("the bookkeeping could not be read: {0}")]
-    Records(#[source] kube::Error),
-    #[error("the node was deleted")]
-    Deleted,
-}
-
-/// Runs until the connection ends or `token` is cancelled.
+/// Runs until the connection ends or the session's token is cancelled.
 pub(super) async fn run(
     node: &str,
     ends: (Reader, Writer),
     shared: &Shared,
-    token: CancellationToken,
+    registered: &Registered,
 ) -> Ended {
     // opened before anything is read from the API: no change falls between
     let mailbox = shared.mailboxes.open(node);
     let ended = match shared.records.load(node).await {
-        Ok(synced) => serve(node, ends, shared, &mailbox, synced, token).await,
+        Ok(synced) => serve(node, ends, shared, &mailbox, synced, registered).await,
         Err(error) => Ended::Records(error),
     };
     shared.mailboxes.close(node, &mailbox);
@@ -87,7 +67,7 @@ async fn serve(
     shared: &Shared,
     mailbox: &Arc<Mailbox>,
     synced: Synced,
-    token: CancellationToken,
+    registered: &Registered,
 ) -> Ended {
     let (requests, waiting) = mpsc::channel(REQUESTS);
     let (answers, replies) = mpsc::channel(QUEUE);
@@ -112,8 +92,9 @@ async fn serve(
         retry: None,
         heard: now(),
         records,
+        traffic: registered.traffic.clone(),
     };
-    let ended = session.run(reader, mailbox, &requests, replies, token).await;
+    let ended = session.run(reader, mailbox, &requests, replies, &registered.token).await;
     // requests that arrived are still carried out, acknowledgements still written down
     drop(requests);
     for task in [clerk, recorder] {
@@ -139,6 +120,7 @@ struct Session<'a> {
     retry: Option<Instant>,
     heard: Instant,
     records: mpsc::Sender<Entry>,
+    traffic: Arc<Traffic>,
 }
 
 impl Session<'_> {
@@ -148,9 +130,10 @@ impl Session<'_> {
         mailbox: &Mailbox,
         requests: &mpsc::Sender<Message>,
         mut replies: mpsc::Receiver<Reply>,
-        token: CancellationToken,
+        token: &CancellationToken,
     ) -> Ended {
         let keepalive = self.shared.limits.keepalive;
+        let mut faults = self.shared.faults.changes();
         let mut place: Option<Permit<'_, Message>> = None;
         loop {
             let next = match self.advance().await {
@@ -185,6 +168,8 @@ impl Session<'_> {
                 }
                 // cancel-safe: frames stay in the socket until they are whole
                 message = reader.next(), if place.is_some() => self.received(message, &mut place).await,
+                // cancel-safe: a change that is not seen stays; the sender lives in the faults
+                _ = faults.changed() => Ok(()),
                 // cancel-safe: an unseen wake-up stays
                 () = mailbox.changed() => {
                     self.todo.extend(mailbox.take());
@@ -206,22 +191,34 @@ impl Session<'_> {
 
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
+        let next = self.work().await?;
+        self.traffic.queue(self.lane.len() + self.todo.len());
+        let arrives = self.writer.flush().await?;
+        Ok(next.into_iter().chain(arrives).min())
+    }
+
+    async fn work(&mut self) -> Result<Option<Instant>, Ended> {
         loop {
-            match self.lane.step(now()) {
-                Step::Send(message) => self.send(&message).await?,
-                Step::Wait(until) => return Ok(Some(until)),
-                Step::Idle => {}
-            }
-            if !self.lane.is_empty() {
-                continue;
+            let until = match self.lane.step(now()) {
+                Step::Send(message) => {
+                    self.send(&message).await?;
+                    continue;
+                }
+                Step::Wait(until) => Some(until),
+                Step::Idle => None,
+            };
+            // what a node does not acknowledge keeps nothing else from it
+            let is_stuck = self.lane.is_repeating() && self.lane.len() < STUCK;
+            if until.is_some() && !is_stuck {
+                return Ok(until);
             }
             if let Some(retry) = self.retry.filter(|retry| now() < *retry) {
-                return Ok(Some(retry));
+                return Ok(until.into_iter().chain([retry]).min());
             }
             self.retry = None;
             let Some(path) = self.todo.pop_first() else {
                 self.looked = true;
-                return Ok(None);
+                return Ok(until);
             };
             match self.look(&path).await {
                 Ok(replies) => {
@@ -356,17 +353,12 @@ impl Session<'_> {
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {
-        self.writer.send(message, self.shared.limits.write).await
+        self.writer.send(message).await
     }
 
     async fn farewell(&mut self, code: CloseCode, reason: &str) {
-        self.writer.farewell(code, reason, self.shared.limits.write).await;
+        self.writer.farewell(code, reason).await;
     }
-}
-
-/// Now, by the clock that timers go by, which is virtual in a simulation.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 /// Whether this tells a node that it is deleted; no node hears of another.

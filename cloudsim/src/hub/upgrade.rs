@@ -16,7 +16,10 @@ use tokio_tungstenite::{
 };
 use wire::enroll::{Identity, identity_of};
 
-use super::Limits;
+use super::{
+    Limits, Shared, gate,
+    sessions::{Sessions, Ticket},
+};
 
 /// Bytes to and fro.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -35,16 +38,18 @@ pub(super) enum UpgradeError {
     Tls(#[source] std::io::Error),
     #[error("{0}")]
     Refused(String),
+    #[error(transparent)]
+    Dead(#[from] gate::Dead),
     #[error("no WebSocket upgrade")]
     WebSocket(#[source] Box<tungstenite::Error>),
 }
 
-/// The node's name and its socket.
+/// The node's name, when it asked for its session, and its socket.
 pub(super) async fn upgrade(
     stream: TcpStream,
     tls: TlsAcceptor,
-    limits: &Limits,
-) -> Result<(String, Socket), UpgradeError> {
+    shared: &Shared,
+) -> Result<(String, Ticket, Socket), UpgradeError> {
     stream.set_nodelay(true).map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -54,17 +59,22 @@ pub(super) async fn upgrade(
         Some(Err(error)) => Err(format!("the certificate names no node: {error}")),
         None => Err("no certificate was shown".to_owned()),
     };
-    let mut refused = None;
-    let check = Check { identity: &identity, refused: &mut refused };
-    let config = websocket_limits(limits);
+    if let Ok(node) = &identity {
+        gate::pass(&shared.faults, node).await?;
+    }
+    let (mut refused, mut ticket) = (None, None);
+    let check =
+        Check { identity: &identity, refused: &mut refused, sessions: &shared.sessions, ticket: &mut ticket };
+    let config = websocket_limits(&shared.limits);
     let stream: Box<dyn Stream> = Box::new(stream);
     let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
-    match (socket, identity, refused) {
-        (_, _, Some(reason)) => Err(UpgradeError::Refused(reason)),
-        (_, Err(reason), None) => Err(UpgradeError::Refused(reason)),
-        (Err(error), _, None) => Err(UpgradeError::WebSocket(Box::new(error))),
-        (Ok(socket), Ok(node), None) => Ok((node, socket)),
+    if let Some(reason) = refused {
+        return Err(UpgradeError::Refused(reason));
     }
+    let node = identity.map_err(UpgradeError::Refused)?;
+    let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
+    let ticket = ticket.unwrap_or_else(|| shared.sessions.ticket());
+    Ok((node, ticket, socket))
 }
 
 /// What one message may cost.
@@ -79,6 +89,9 @@ pub(super) fn websocket_limits(limits: &Limits) -> WebSocketConfig {
 struct Check<'a> {
     identity: &'a Result<String, String>,
     refused: &'a mut Option<String>,
+    sessions: &'a Sessions,
+    /// Drawn before the answer is written: a node asks for one session at a time.
+    ticket: &'a mut Option<Ticket>,
 }
 
 impl Callback for Check<'_> {
@@ -97,7 +110,10 @@ impl Callback for Check<'_> {
             Ok(_) if !header("connectionuse").eq_ignore_ascii_case("msg") => {
                 "the header ConnectionUse must be msg; this hub serves no other use".to_owned()
             }
-            Ok(_) => return Ok(response),
+            Ok(_) => {
+                *self.ticket = Some(self.sessions.ticket());
+                return Ok(response);
+            }
         };
         *self.refused = Some(reason.clone());
         let mut refusal = ErrorResponse::new(Some(reason));

@@ -4,10 +4,12 @@
 //! Source: KubeEdge's CloudHub (preparation of CA, server certificate and token).
 
 mod client_ca;
+mod grace;
 mod join_token;
 mod secrets;
 mod service_accounts;
 mod tls;
+mod trust;
 
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
@@ -21,6 +23,7 @@ pub use self::{
     join_token::JoinToken,
     service_accounts::ServiceAccountTokens,
     tls::{api_tls, enrolment_tls, hub_tls},
+    trust::Trust,
 };
 
 const CA: (&str, &str, &str) = ("casecret", "cadata", "cakeydata");
@@ -69,6 +72,12 @@ pub struct ServerIdentity {
     pub cert: CertificateDer<'static>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
+}
+
+impl ServerIdentity {
+    fn clone_key(&self) -> Self {
+        Self { ca: self.ca.clone(), cert: self.cert.clone(), key: self.key.clone_key() }
+    }
 }
 
 /// The cloud's keys.

@@ -1,33 +1,44 @@
 //! What the cloud's three servers demand of TLS.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls::{
+    RootCertStore, ServerConfig,
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::{PkiError, ServerIdentity};
+use super::{PkiError, ServerIdentity, grace::Lenient};
 
 /// The hub: a node without certificate of this CA gets no connection.
 pub fn hub_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
-    config(identity, false)
+    config(identity, verifier(identity, false)?)
 }
 
 /// The API: a client certificate says who calls; without one only the public paths answer.
 pub fn api_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
-    config(identity, true)
+    config(identity, verifier(identity, true)?)
 }
 
-/// Enrolment: a node that renews its certificate shows the old one, a new node has none.
-pub fn enrolment_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
-    config(identity, true)
+/// Enrolment: a node that renews its certificate shows the old one, a new node has none. A certificate that expired not longer
+/// than `grace` ago is still good for that.
+pub fn enrolment_tls(identity: &ServerIdentity, grace: Duration) -> Result<ServerConfig, PkiError> {
+    let verifier = verifier(identity, true)?;
+    config(identity, if grace.is_zero() { verifier } else { Arc::new(Lenient::new(verifier, grace)) })
 }
 
-fn config(identity: &ServerIdentity, anonymous: bool) -> Result<ServerConfig, PkiError> {
+fn verifier(identity: &ServerIdentity, anonymous: bool) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
     let mut roots = RootCertStore::empty();
     roots.add(identity.ca.clone()).map_err(|error| PkiError::Tls(Box::new(error)))?;
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots));
     let verifier = if anonymous { verifier.allow_unauthenticated() } else { verifier };
-    let verifier = verifier.build().map_err(|error| PkiError::Tls(Box::new(error)))?;
+    verifier.build().map_err(|error| PkiError::Tls(Box::new(error)))
+}
+
+fn config(
+    identity: &ServerIdentity,
+    verifier: Arc<dyn ClientCertVerifier>,
+) -> Result<ServerConfig, PkiError> {
     ServerConfig::builder()
         .with_client_cert_verifier(verifier)
         .with_single_cert(vec![identity.cert.clone()], identity.key.clone_key())

@@ -66,10 +66,16 @@ pub enum BindError {
     },
 }
 
+/// What a server shows and demands of a connection that begins now.
+type Keys = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
+
+/// The protocols that a server speaks over TLS, for configurations of [`Server::bind_changing`].
+pub const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
 /// A service on a socket.
 pub struct Server<S> {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Keys>,
     address: SocketAddr,
     service: S,
 }
@@ -92,15 +98,30 @@ where
     /// Listens at `address`, port 0 for any. Clients whose certificate `tls` verified get their [`Identity`] into the
     /// extensions of their requests.
     pub async fn bind(address: SocketAddr, tls: Option<ServerConfig>, service: S) -> Result<Self, BindError> {
+        let tls = tls.map(|mut tls| -> Keys {
+            tls.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
+            let tls = Arc::new(tls);
+            Arc::new(move || tls.clone())
+        });
+        Self::listen(address, tls, service).await
+    }
+
+    /// The same over TLS, with keys that may change: `tls` is asked at the beginning of each connection. What it gives should
+    /// offer [`ALPN`].
+    pub async fn bind_changing(
+        address: SocketAddr,
+        tls: impl Fn() -> Arc<ServerConfig> + Send + Sync + 'static,
+        service: S,
+    ) -> Result<Self, BindError> {
+        Self::listen(address, Some(Arc::new(tls)), service).await
+    }
+
+    async fn listen(address: SocketAddr, tls: Option<Keys>, service: S) -> Result<Self, BindError> {
         let listener = TcpListener::bind(address).await.map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => BindError::InUse { address },
             _ => BindError::Refused { address, source },
         })?;
         let address = listener.local_addr().map_err(|source| BindError::Refused { address, source })?;
-        let tls = tls.map(|mut tls| {
-            tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-            TlsAcceptor::from(Arc::new(tls))
-        });
         Ok(Self { listener, tls, address, service })
     }
 
@@ -120,7 +141,8 @@ where
                 accepted = accept(&self.listener, &places) => accepted,
             };
             let Some((stream, place)) = accepted else { continue };
-            let (tls, service, shutdown) = (self.tls.clone(), self.service.clone(), shutdown.clone());
+            let tls = self.tls.as_ref().map(|tls| TlsAcceptor::from(tls()));
+            let (service, shutdown) = (self.service.clone(), shutdown.clone());
             tracker.spawn(async move {
                 connection(stream, tls, service, shutdown).await;
                 drop(place);

@@ -172,6 +172,23 @@ impl Session {
         within("an answer", answer).await
     }
 
+    /// Whether a request is answered before the session ends.
+    pub(crate) async fn answers(&mut self, request: Upstream) -> bool {
+        let request = request.into_message(0);
+        self.say(wire::json::encode(&request)).await;
+        let answer = async {
+            while let Some(Ok(frame)) = self.0.next().await {
+                let tungstenite::Message::Text(text) = frame else { continue };
+                let message = wire::json::decode(text.as_bytes(), wire::json::DEFAULT_LIMIT).unwrap();
+                if message.header.parent_msg_id == request.header.msg_id {
+                    return true;
+                }
+            }
+            false
+        };
+        within("an answer, or the end of the session", answer).await
+    }
+
     /// Waits until the cloud ends the session: what it said.
     pub(crate) async fn ended(&mut self) -> String {
         let end = async {

@@ -14,10 +14,10 @@ use wire::enroll::{Csr, Token, Usage, pem_certificate, pem_ec_private_key, valid
 
 use crate::raw::authority;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Gives a node a certificate that was issued so long ago, for a year.
-async fn issued(world: &World, directory: &Path, node: &str, ago: Duration) {
+pub(crate) async fn issued(world: &World, directory: &Path, node: &str, ago: Duration) {
     let ca = authority(world).await;
     let csr = Csr::for_node(node).unwrap();
     let usages = Usage::parse_header(None).unwrap();
@@ -28,7 +28,7 @@ async fn issued(world: &World, directory: &Path, node: &str, ago: Duration) {
 }
 
 /// When the certificate of the node's files ends.
-fn ends(directory: &Path) -> SystemTime {
+pub(crate) fn ends(directory: &Path) -> SystemTime {
     let pem = fs::read(directory.join("node.crt")).unwrap();
     validity_of(&CertificateDer::from_pem_slice(&pem).unwrap()).unwrap().1
 }

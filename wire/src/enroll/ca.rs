@@ -92,13 +92,26 @@ impl Ca {
         names: impl IntoIterator<Item = S>,
         now: SystemTime,
     ) -> Result<(Vec<u8>, Vec<u8>), CertError> {
+        self.sign_server_for(names, LIFETIME, now)
+    }
+
+    /// The same, good for `validity` from `now` on.
+    ///
+    /// # Errors
+    /// No name, or one that is neither.
+    pub fn sign_server_for<S: Into<String>>(
+        &self,
+        names: impl IntoIterator<Item = S>,
+        validity: Duration,
+        now: SystemTime,
+    ) -> Result<(Vec<u8>, Vec<u8>), CertError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         if names.is_empty() || names.iter().any(String::is_empty) {
             return Err(CertError::ServerName(names.join(" ")));
         }
         let alternatives =
             CertificateParams::new(names.clone()).map_err(|_| CertError::ServerName(names.join(" ")))?;
-        let mut params = params(now, LIFETIME)?;
+        let mut params = params(now, validity)?;
         params.subject_alt_names = alternatives.subject_alt_names;
         params.distinguished_name = subject(NAME, NAME);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -87,3 +87,29 @@ fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     assert!(lane.acknowledged("b@Some(2)").is_some());
     assert_eq!(sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
 }
+
+#[test]
+fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
+    let mut now = Instant::now();
+    let mut lane = AckLane::new(PATIENCE);
+    for uid in ["a", "b", "c"] {
+        lane.offer(parcel(uid, Some(1)));
+    }
+    assert!(!lane.is_repeating());
+    // everything has been tried in vain
+    let mut tried = Vec::new();
+    for _ in 0..4 * ATTEMPTS {
+        tried.extend(sent(&mut lane, now));
+        now += PATIENCE;
+    }
+    assert!(lane.is_repeating());
+    assert_eq!(tried.len(), 20);
+    assert!(tried[15..].iter().all(|id| id == "a@Some(1)"), "{tried:?}");
+    // a new one waits for one attempt of an old one at most
+    lane.offer(parcel("new", Some(1)));
+    assert_eq!(sent(&mut lane, now).as_deref(), Some("new@Some(1)"));
+    assert!(lane.acknowledged("new@Some(1)").is_some());
+    assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(1)"));
+    lane.offer(parcel("newer", Some(1)));
+    assert_eq!(sent(&mut lane, now + PATIENCE).as_deref(), Some("newer@Some(1)"));
+}

@@ -1,0 +1,160 @@
+//! What of a cloud is not Kubernetes': the sessions of its nodes, and what is wrong on purpose. Below `/cloudsim/v1/` on the
+//! API's port, for administrators only.
+//!
+//! | request | what |
+//! |---|---|
+//! | `GET nodes` | the sessions of nodes |
+//! | `GET faults` | everything that is wrong |
+//! | `PUT faults/NODE`, `PUT faults/all` | conditions of a link, or of all that have none of their own |
+//! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | the end of them; the last also of a false certificate |
+//! | `PUT certificate` | `{"certificate": NAME}`: what the servers for nodes show |
+//! | `POST hostile/NODE` | `{"shape": NAME}`: a message that no cloud should send |
+
+mod request;
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use kubeapi::{ApiService, Body, Identity};
+use serde_json::{Value, json};
+use tower::Service;
+use tracing::info;
+
+use self::request::{Order, Wanted, wanted};
+use crate::{
+    faults::{Certificate, Faults},
+    hub::Sessions,
+    pki::Trust,
+};
+
+/// Where it is.
+pub(crate) const PREFIX: &str = "/cloudsim/v1/";
+/// The largest body, bytes.
+const LIMIT: usize = 64 * 1024;
+
+/// The service; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) faults: Faults,
+    pub(crate) sessions: Sessions,
+    pub(crate) trust: Trust,
+}
+
+/// A refusal: a status and why.
+type Refusal = (StatusCode, String);
+
+impl Admin {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
+        let (parts, body) = request.into_parts();
+        admit(&parts)?;
+        let body = Limited::new(body, LIMIT).collect().await;
+        let body =
+            body.map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is unreadable: {error}")))?;
+        let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
+        match wanted(&parts.method, path, &body.to_bytes())? {
+            Wanted::Nodes => Ok(json!({"nodes": self.sessions.list()})),
+            Wanted::Faults => Ok(json!(self.faults.wrong())),
+            Wanted::Order(order) => {
+                info!(?order, "ordered");
+                self.carry_out(order).await
+            }
+        }
+    }
+
+    async fn carry_out(&self, order: Order) -> Result<Value, Refusal> {
+        match order {
+            Order::Set(whom, conditions) => {
+                let set = self.faults.set(&whom, *conditions);
+                set.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
+            }
+            Order::Clear(Some(whom)) => self.faults.clear(&whom),
+            Order::Clear(None) => self.faults.clear_everything(),
+            Order::Hostile(node, shape) => {
+                let sent = self.faults.send_hostile(&node, shape).await;
+                sent.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
+            }
+            Order::Certificate(certificate) => {
+                self.faults.set_certificate(certificate);
+                if certificate == Certificate::RotatedAuthority {
+                    let token = self.trust.token();
+                    let token =
+                        token.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+                    return Ok(json!({"certificate": certificate, "token": token}));
+                }
+            }
+        }
+        Ok(json!(self.faults.wrong()))
+    }
+}
+
+/// Lets in whoever is in `system:masters`, as himself.
+fn admit(parts: &http::request::Parts) -> Result<(), Refusal> {
+    let caller = parts.extensions.get::<Identity>();
+    let as_another = parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
+    match caller {
+        Some(caller) if caller.is_master() && !as_another => Ok(()),
+        Some(caller) => {
+            let user = &caller.user;
+            Err((StatusCode::FORBIDDEN, format!("{user} is no administrator of this cloud (system:masters)")))
+        }
+        None => {
+            let why = "show a client certificate of system:masters, as in the kubeconfig that cloudsim wrote";
+            Err((StatusCode::UNAUTHORIZED, why.to_owned()))
+        }
+    }
+}
+
+/// The API with the administrators' part beside it.
+#[derive(Clone)]
+pub(crate) struct Doors {
+    pub(crate) api: ApiService,
+    pub(crate) admin: Admin,
+}
+
+impl Service<Request<Incoming>> for Doors {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        if !request.uri().path().starts_with(PREFIX) {
+            return self.api.call(request);
+        }
+        let admin = self.admin.clone();
+        Box::pin(async move {
+            Ok(match admin.answer(request).await {
+                Ok(value) => response(StatusCode::OK, &value),
+                Err((code, why)) => response(code, &refusal(code, &why)),
+            })
+        })
+    }
+}
+
+/// As the API refuses, so that its clients can read it.
+fn refusal(code: StatusCode, why: &str) -> Value {
+    let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": why, "reason": reason, "code": code.as_u16(),
+    })
+}
+
+fn response(code: StatusCode, value: &Value) -> Response<Body> {
+    let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

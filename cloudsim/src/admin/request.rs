@@ -1,0 +1,128 @@
+//! What an administrator wants. Pure.
+
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use wire::enroll::is_node_name;
+
+use super::Refusal;
+use crate::faults::{Certificate, Conditions, Shape, Whom};
+
+/// What is wanted.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// The sessions.
+    Nodes,
+    /// Everything that is wrong.
+    Faults,
+    /// Something is to be changed.
+    Order(Order),
+}
+
+/// What is to be changed.
+#[derive(Debug, PartialEq)]
+pub(super) enum Order {
+    /// The conditions of links.
+    Set(Whom, Box<Conditions>),
+    /// As without; `None`: everything.
+    Clear(Option<Whom>),
+    /// A message to a node.
+    Hostile(String, Shape),
+    /// What servers show.
+    Certificate(Certificate),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shown {
+    certificate: Certificate,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hostile {
+    shape: Shape,
+}
+
+/// Reads a request; `path` is what follows the prefix.
+pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted, Refusal> {
+    let (place, name) = path.split_once('/').map_or((path, None), |(place, name)| (place, Some(name)));
+    let order = |order| Ok(Wanted::Order(order));
+    match (method.as_str(), place, name) {
+        ("GET", "nodes", None) => Ok(Wanted::Nodes),
+        ("GET", "faults", None) => Ok(Wanted::Faults),
+        ("DELETE", "faults", None) => order(Order::Clear(None)),
+        ("DELETE", "faults", Some(name)) => order(Order::Clear(Some(whom(name)?))),
+        ("PUT", "faults", Some(name)) => order(Order::Set(whom(name)?, Box::new(read(body)?))),
+        ("PUT", "certificate", None) => order(Order::Certificate(read::<Shown>(body)?.certificate)),
+        ("POST", "hostile", Some(name)) => match whom(name)? {
+            Whom::Node(node) => order(Order::Hostile(node, read::<Hostile>(body)?.shape)),
+            Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is sent its own".to_owned())),
+        },
+        (_, "nodes" | "faults" | "certificate" | "hostile", _) => {
+            Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}")))
+        }
+        _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
+    }
+}
+
+fn whom(name: &str) -> Result<Whom, Refusal> {
+    match name {
+        "all" => Ok(Whom::All),
+        name if is_node_name(name) => Ok(Whom::Node(name.to_owned())),
+        name => {
+            let name: String = name.chars().take(80).collect();
+            Err((StatusCode::BAD_REQUEST, format!("{name:?} is no name of a node")))
+        }
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is unusable: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(method: &str, path: &str, body: &str) -> Result<Wanted, u16> {
+        let method = method.parse().unwrap();
+        wanted(&method, path, body.as_bytes()).map_err(|(code, _)| code.as_u16())
+    }
+
+    #[test]
+    fn requests_say_what_is_wanted() {
+        let one = || Whom::Node("edge-1".to_owned());
+        let cut = Conditions::link(crate::faults::Link::Cut);
+        let order = |order| Ok(Wanted::Order(order));
+        assert_eq!(ask("GET", "nodes", ""), Ok(Wanted::Nodes));
+        assert_eq!(ask("GET", "faults", ""), Ok(Wanted::Faults));
+        assert_eq!(ask("DELETE", "faults", ""), order(Order::Clear(None)));
+        assert_eq!(ask("DELETE", "faults/edge-1", ""), order(Order::Clear(Some(one()))));
+        assert_eq!(ask("PUT", "faults/all", "{}"), order(Order::Set(Whom::All, Box::default())));
+        let set = ask("PUT", "faults/edge-1", r#"{"link": "cut"}"#);
+        assert_eq!(set, order(Order::Set(one(), Box::new(cut))));
+        let shown = ask("PUT", "certificate", r#"{"certificate": "expired"}"#);
+        assert_eq!(shown, order(Order::Certificate(Certificate::Expired)));
+        let hostile = ask("POST", "hostile/edge-1", r#"{"shape": "null"}"#);
+        assert_eq!(hostile, order(Order::Hostile("edge-1".to_owned(), Shape::Null)));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        for (method, path, body, code) in [
+            ("GET", "", "", 404),
+            ("GET", "faults/edge-1", "", 405),
+            ("POST", "nodes", "", 405),
+            ("PUT", "faults/UPPER", "{}", 400),
+            ("PUT", "faults/a/b", "{}", 400),
+            ("PUT", "faults/edge-1", "", 400),
+            ("PUT", "faults/edge-1", r#"{"dorp": 1}"#, 400),
+            ("PUT", "faults/edge-1", r#"{"delay": "soon"}"#, 400),
+            ("PUT", "certificate", r#"{"certificate": "golden"}"#, 400),
+            ("POST", "hostile/all", r#"{"shape": "null"}"#, 400),
+        ] {
+            assert_eq!(ask(method, path, body), Err(code), "{method} {path} {body}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The hub with its replicas: making, binding and running them.
+
+use std::net::SocketAddr;
+
+use kube::Client;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Options, StartError};
+use crate::{
+    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, sync::SyncRecords},
+    faults::Faults,
+    hub::{Hub, Replica},
+    mailbox::Mailboxes,
+    pki::{Pki, Trust},
+};
+
+/// The replicas of the hub; their controllers do not run yet.
+pub(super) fn replicas(options: &Options, client: &Client, events: &Recorder, pki: &Pki) -> Vec<Replica> {
+    let replica = |_| {
+        let mailboxes = Mailboxes::default();
+        let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
+        let dynamic = Dynamic::new(client.clone(), edge.clone());
+        let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
+        Replica { edge, dynamic, devices, records: SyncRecords::new(client.clone()), mailboxes }
+    };
+    (0..options.hubs.max(1)).map(replica).collect()
+}
+
+/// The hub and its QUIC address.
+pub(super) async fn bind_hub(
+    options: &Options,
+    trust: &Trust,
+    faults: &Faults,
+    replicas: Vec<Replica>,
+) -> Result<(Hub, Option<SocketAddr>), StartError> {
+    let at = |port| SocketAddr::new(options.address, port);
+    let limits = options.limits.clone();
+    let mut hub = Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, faults).await?;
+    let quic = options.quic_port.map(|port| hub.bind_quic(at(port))).transpose()?;
+    Ok((hub, quic))
+}
+
+/// Runs the hub and the controllers of its replicas.
+pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    for Replica { edge, devices, .. } in &replicas {
+        tasks.spawn(edge.clone().run(shutdown.child_token()));
+        tasks.spawn(devices.clone().run(shutdown.child_token()));
+    }
+    let stopping = shutdown.child_token();
+    tasks.spawn(async move {
+        // what a node lacks cannot be told before it is known which devices are whose
+        for Replica { devices, .. } in &replicas {
+            if stopping.run_until_cancelled(devices.complete()).await.is_none() {
+                return;
+            }
+        }
+        hub.run(stopping).await;
+    });
+}

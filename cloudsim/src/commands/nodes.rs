@@ -1,0 +1,109 @@
+//! `cloudsim nodes`: who is connected, and how.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Context;
+use http::Method;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, ResourceExt, api::ListParams};
+use serde::Deserialize;
+
+use super::{remote::Remote, say, table::Table};
+use crate::hub::{Carrier, Count, NodeSession};
+
+#[derive(Deserialize)]
+struct Sessions {
+    nodes: Vec<NodeSession>,
+}
+
+pub(super) async fn run(kubeconfig: &Path) -> anyhow::Result<()> {
+    let cloud = Remote::of(kubeconfig).await?;
+    let sessions: Sessions = cloud.ask(Method::GET, "nodes", &()).await?;
+    let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;
+    let nodes = nodes.with_context(|| format!("{} lists no nodes", cloud.server))?;
+    let ready = nodes.iter().map(|node| (node.name_any(), readiness(node))).collect();
+    say(table(&ready, &sessions.nodes, Timestamp::now()).to_string().trim_end());
+    Ok(())
+}
+
+/// Every node that is known or connected.
+fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: Timestamp) -> Table {
+    let columns =
+        ["NODE", "STATUS", "CONNECTED", "SINCE", "ADDRESS", "TRANSPORT", "HUB", "QUEUE", "SENT", "RECEIVED"];
+    let mut table = Table::new(&columns);
+    let mut rows: BTreeMap<&str, Option<&NodeSession>> =
+        ready.keys().map(|name| (name.as_str(), None)).collect();
+    rows.extend(sessions.iter().map(|session| (session.node.as_str(), Some(session))));
+    for (name, session) in rows {
+        let status = ready.get(name).copied().unwrap_or("Unregistered");
+        let mut row = vec![name.to_owned(), status.to_owned()];
+        match session {
+            None => row.extend(["no", "-", "-", "-", "-", "-", "-", "-"].map(str::to_owned)),
+            Some(session) => row.extend([
+                "yes".to_owned(),
+                ago(session.since, now),
+                session.address.to_string(),
+                match session.transport {
+                    Carrier::WebSocket => "WebSocket".to_owned(),
+                    Carrier::Quic => "QUIC".to_owned(),
+                },
+                session.replica.to_string(),
+                session.queue.to_string(),
+                count(session.sent),
+                count(session.received),
+            ]),
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn readiness(node: &Node) -> &'static str {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+    if ready.is_some_and(|condition| condition.status == "True") { "Ready" } else { "NotReady" }
+}
+
+fn count(count: Count) -> String {
+    let Count { messages, bytes } = count;
+    let size = match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{} kB", bytes / 1000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    };
+    format!("{messages} ({size})")
+}
+
+fn ago(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_a_line() {
+        let now: Timestamp = "2025-06-01T12:00:00Z".parse().unwrap();
+        let session = |node: &str, transport| NodeSession {
+            node: node.to_owned(),
+            since: "2025-06-01T11:57:00Z".parse().unwrap(),
+            address: ([192, 0, 2, 7], 4711).into(),
+            transport,
+            replica: 2,
+            queue: 3,
+            sent: Count { messages: 12, bytes: 34_567 },
+            received: Count { messages: 5, bytes: 678 },
+        };
+        let ready = [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is));
+        let sessions = [session("edge-1", Carrier::WebSocket), session("edge-2", Carrier::Quic)];
+        insta::assert_snapshot!(table(&ready.into(), &sessions, now).to_string());
+    }
+}

@@ -1,0 +1,46 @@
+//! What is asked of a running cloud beside the Kubernetes API.
+
+use std::path::Path;
+
+use http::{Method, Request, Uri};
+use kube::Client;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::connect::connect;
+use crate::admin::PREFIX;
+
+/// A running cloud.
+pub(super) struct Remote {
+    /// Its API.
+    pub(super) client: Client,
+    /// Where that is, for people.
+    pub(super) server: Uri,
+}
+
+impl Remote {
+    /// The cloud of a kubeconfig.
+    pub(super) async fn of(kubeconfig: &Path) -> anyhow::Result<Self> {
+        let (client, server) = connect(kubeconfig).await?;
+        Ok(Self { client, server })
+    }
+
+    /// One request of the administrators' part.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{PREFIX}{path}"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(serde_json::to_vec(body)?)?;
+        self.client.request(request).await.map_err(|error| match error {
+            // what the cloud says is for people; its wrapping is not
+            kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
+            error => anyhow::Error::new(error)
+                .context(format!("{} does not answer; check that the cloud runs", self.server)),
+        })
+    }
+}

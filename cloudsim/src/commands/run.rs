@@ -1,0 +1,91 @@
+//! `cloudsim run`: scenarios from files.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, bail};
+
+use super::say;
+use crate::{
+    cli::Run,
+    scenario::{self, Scenario, StepOutcome, Verdict},
+};
+
+/// A scenario's limit, bytes.
+const LIMIT: u64 = 1024 * 1024;
+/// The exit code where a file is no scenario.
+const NO_SCENARIO: u8 = 2;
+
+pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
+    let mut scenarios = Vec::new();
+    let mut wrong = false;
+    // all files first: nothing runs while one of them is none
+    for file in files(&options.files)? {
+        match read(&file) {
+            Ok(scenario) => scenarios.push((file, scenario)),
+            Err(error) => {
+                say(&format!("{}: {error:#}", file.display()));
+                wrong = true;
+            }
+        }
+    }
+    if wrong {
+        return Ok(ExitCode::from(NO_SCENARIO));
+    }
+    let mut outcomes = Vec::new();
+    for (file, scenario) in &scenarios {
+        say(&format!("{} ({})", scenario.name, file.display()));
+        let directory = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+        outcomes.push(scenario::run(scenario, file, directory.path(), options.seed, &tell).await);
+    }
+    if let Some(junit) = &options.junit {
+        std::fs::write(junit, scenario::junit(&outcomes)).with_context(|| {
+            format!("{} cannot be written; name another file with --junit", junit.display())
+        })?;
+    }
+    let passed = outcomes.iter().filter(|outcome| outcome.passed()).count();
+    say(&format!("{passed} of {} scenarios came true", outcomes.len()));
+    Ok(if passed == outcomes.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(step: &StepOutcome) {
+    let place = if step.line == 0 { String::new() } else { format!("line {}", step.line) };
+    let took = step.took.as_secs_f64();
+    let (mark, why) = match &step.verdict {
+        Verdict::Passed => ("ok  ", String::new()),
+        Verdict::Failed(why) => ("FAIL", format!(": {why}")),
+        Verdict::Skipped => ("-   ", String::new()),
+    };
+    say(&format!("  {mark} {took:>7.3} s  {place:<9} {}{why}", step.title));
+}
+
+/// The files, and those in directories, by name.
+fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let entries =
+            std::fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        inside.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+        if inside.is_empty() {
+            bail!("{} holds no *.yaml; name the files of scenarios", path.display());
+        }
+        inside.sort();
+        all.append(&mut inside);
+    }
+    Ok(all)
+}
+
+fn read(file: &Path) -> anyhow::Result<Scenario> {
+    let metadata = std::fs::metadata(file).context("the file cannot be read; check its name")?;
+    if metadata.len() > LIMIT {
+        bail!("the file is larger than {LIMIT} bytes");
+    }
+    Ok(Scenario::read(&std::fs::read_to_string(file).context("the file is no text")?)?)
+}

@@ -1,0 +1,43 @@
+//! Columns for people, as kubectl prints them.
+
+use std::fmt;
+
+/// A table whose columns are as wide as their widest cell.
+pub(super) struct Table(Vec<Vec<String>>);
+
+/// What stands between two columns.
+const GAP: usize = 3;
+
+impl Table {
+    /// With these headings.
+    pub(super) fn new(columns: &[&str]) -> Self {
+        Self(vec![columns.iter().map(|&column| column.to_owned()).collect()])
+    }
+
+    /// Adds a row.
+    pub(super) fn row(&mut self, cells: Vec<String>) {
+        self.0.push(cells);
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |column: usize| {
+            self.0
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        for row in &self.0 {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let pad = width(column) + GAP;
+                line.push_str(&format!("{cell:<pad$}"));
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Outcomes as JUnit XML, which CI systems show. Pure.
+
+use std::fmt::Write;
+
+use super::{Outcome, StepOutcome, Verdict};
+
+/// One test suite for each scenario, one test case for each step.
+pub fn junit(outcomes: &[Outcome]) -> String {
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    for outcome in outcomes {
+        let count =
+            |wanted: fn(&Verdict) -> bool| outcome.steps.iter().filter(|step| wanted(&step.verdict)).count();
+        let failures = count(|verdict| matches!(verdict, Verdict::Failed(_)));
+        let skipped = count(|verdict| *verdict == Verdict::Skipped);
+        let time: f64 = outcome.steps.iter().map(|step| step.took.as_secs_f64()).sum();
+        // writing to a String does not fail
+        let _ = writeln!(
+            text,
+            "  <testsuite name=\"{}\" file=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"{time:.3}\">",
+            escaped(&outcome.name),
+            escaped(&outcome.file),
+            outcome.steps.len(),
+        );
+        outcome.steps.iter().for_each(|step| case(&mut text, outcome, step));
+        text.push_str("  </testsuite>\n");
+    }
+    text.push_str("</testsuites>\n");
+    text
+}
+
+fn case(text: &mut String, outcome: &Outcome, step: &StepOutcome) {
+    let _ = write!(
+        text,
+        "    <testcase classname=\"{}\" name=\"{}\" file=\"{}\" line=\"{}\" time=\"{:.3}\"",
+        escaped(&outcome.name),
+        escaped(&step.title),
+        escaped(&outcome.file),
+        step.line,
+        step.took.as_secs_f64(),
+    );
+    let _ = match &step.verdict {
+        Verdict::Passed => writeln!(text, "/>"),
+        Verdict::Skipped => writeln!(text, "><skipped/></testcase>"),
+        Verdict::Failed(why) => {
+            writeln!(text, "><failure message=\"{}\"/></testcase>", escaped(why))
+        }
+    };
+}
+
+/// As XML has it; characters that XML cannot hold are shown as a question mark.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            '\t' => escaped.push_str("&#9;"),
+            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('?'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn outcomes_are_suites_and_steps_are_cases() {
+        let step = |title: &str, line, verdict| StepOutcome {
+            title: title.to_owned(),
+            line,
+            took: Duration::from_millis(1500),
+            verdict,
+        };
+        let outcome = Outcome {
+            name: "a <cut> & more".to_owned(),
+            file: "cut.yaml".to_owned(),
+            steps: vec![
+                step("cut edge-1", 7, Verdict::Passed),
+                step("expect \"x\"", 8, Verdict::Failed("it's\u{1b} <gone>\nby now".to_owned())),
+                step("restore edge-1", 9, Verdict::Skipped),
+            ],
+        };
+        insta::assert_snapshot!(junit(&[outcome]));
+    }
+}

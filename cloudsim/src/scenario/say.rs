@@ -1,0 +1,112 @@
+//! What a step does in a line, and what is wrong with it. Pure.
+
+use serde_json::Value;
+
+use super::file::{Expect, Step};
+
+impl Step {
+    /// What it does, in a line.
+    pub(super) fn title(&self) -> String {
+        match self {
+            Self::Apply(objects) => format!("apply {}", names(objects)),
+            Self::ApplyFile(file) => format!("apply {}", file.display()),
+            Self::Delete(target) => format!("delete {} {}", target.kind, target.name),
+            Self::Faults(faults) => format!("faults on the link of {}", faults.node),
+            Self::Cut(node) => format!("cut {node}"),
+            Self::HalfOpen(node) => format!("half-open {node}"),
+            Self::Restore(node) => format!("restore {node}"),
+            Self::Certificate(certificate) => format!("certificate {}", certificate.name()),
+            Self::Hostile(hostile) => format!("hostile {} to {}", hostile.shape.name(), hostile.node),
+            Self::Kill(node) => format!("kill {node}"),
+            Self::Stop(node) => format!("stop {node}"),
+            Self::Start(node) => format!("start {node}"),
+            Self::Pause(time) => format!("pause {time}"),
+            Self::Remember(node) => format!("remember the containers of {node}"),
+            Self::Expect(expect) => expect.title(),
+        }
+    }
+
+    /// What cannot be, given the names of the nodes.
+    pub(super) fn check(&self, nodes: &[&str]) -> Result<(), String> {
+        let known = |name: &String| match nodes.contains(&name.as_str()) {
+            true => Ok(()),
+            false => Err(format!("there is no node {name:?}; below `nodes:` stand: {}", nodes.join(", "))),
+        };
+        match self {
+            Self::Cut(node)
+            | Self::HalfOpen(node)
+            | Self::Restore(node)
+            | Self::Kill(node)
+            | Self::Stop(node)
+            | Self::Start(node)
+            | Self::Remember(node) => known(node),
+            Self::Hostile(hostile) => known(&hostile.node),
+            Self::Faults(faults) => {
+                if faults.node != "all" {
+                    known(&faults.node)?;
+                }
+                faults.conditions.check().map_err(|error| error.to_string())
+            }
+            Self::Expect(expect) => {
+                expect.node.iter().try_for_each(known)?;
+                expect.check()
+            }
+            Self::Apply(_) | Self::ApplyFile(_) | Self::Delete(_) | Self::Certificate(_) | Self::Pause(_) => {
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Expect {
+    fn title(&self) -> String {
+        let mut what = match (&self.object, &self.node) {
+            (Some(target), _) => format!("{} {}", target.kind, target.name),
+            (None, Some(node)) => format!("node {node}"),
+            (None, None) => String::new(),
+        };
+        let mut add = |text: String| what = format!("{what} {text}");
+        self.has.iter().for_each(|(path, value)| add(format!("{path}={value}")));
+        if self.gone {
+            add("gone".to_owned());
+        }
+        self.connected.iter().for_each(|is| add(format!("connected={is}")));
+        self.ready.iter().for_each(|is| add(format!("ready={is}")));
+        if self.same_containers {
+            add("runs the same containers".to_owned());
+        }
+        if !self.lasting.is_zero() {
+            add(format!("for {}", self.lasting));
+        }
+        format!("expect {what} within {}", self.within)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let of_node = self.connected.is_some() || self.ready.is_some() || self.same_containers;
+        let why = match (&self.object, &self.node) {
+            (Some(_), Some(_)) | (None, None) => "say of what: either `object:` or `node:`",
+            (Some(_), None) if of_node => "connected, ready and sameContainers are said of a `node:`",
+            (Some(_), None) if self.gone && !self.has.is_empty() => {
+                "what is gone has no fields; leave `has:` or `gone:` out"
+            }
+            (None, Some(_)) if self.gone || !self.has.is_empty() => {
+                "has and gone are said of an `object:`; a node's is {kind: Node, name: …}"
+            }
+            (None, Some(_)) if !of_node => "say what of the node: connected, ready or sameContainers",
+            _ => return Ok(()),
+        };
+        Err(why.to_owned())
+    }
+}
+
+/// The objects of a manifest, by kind and name.
+fn names(objects: &Value) -> String {
+    let name = |object: &Value| {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?").to_owned();
+        format!("{} {}", text("/kind"), text("/metadata/name"))
+    };
+    match objects {
+        Value::Array(all) => all.iter().map(name).collect::<Vec<_>>().join(", "),
+        one => name(one),
+    }
+}

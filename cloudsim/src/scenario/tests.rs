@@ -1,0 +1,71 @@
+//! Files that are scenarios, and files that are none.
+
+use super::*;
+
+const GOOD: &str = "\
+name: a cut
+seed: 7
+cloud: {hubs: 2, nodeGrace: 4s}
+nodes:
+- name: edge-1
+- name: edge-2
+  transport: quic
+steps:
+- apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {k: v}}
+- remember: edge-1
+- faults: {node: all, conditions: {profile: Satellite, drop: 0.1}}
+- cut: edge-1
+- expect: {node: edge-1, connected: false, within: 3s}
+- restore: edge-1
+- hostile: {node: edge-2, shape: null-content}
+- certificate: expired
+- pause: 10ms
+- expect:
+    object: {kind: Pod, name: web}
+    has: {status.phase: Running, 'status.containerStatuses[0].restartCount': 0}
+    for: 2s
+- delete: {kind: Pod, name: web}
+- expect: {object: {kind: Pod, name: web}, gone: true}
+";
+
+#[test]
+fn a_file_says_what_happens_in_which_line() {
+    let scenario = Scenario::read(GOOD).unwrap();
+    let steps: Vec<String> = scenario
+        .steps
+        .iter()
+        .map(|step| format!("{} {}", step.referenced.line(), step.value.title()))
+        .collect();
+    insta::assert_snapshot!(steps.join("\n"));
+    assert_eq!((scenario.cloud().hubs, scenario.seed, scenario.nodes().count()), (2, Some(7), 2));
+}
+
+/// What is said of the good file with one line changed.
+fn said(old: &str, new: &str) -> String {
+    assert!(GOOD.contains(old), "{old}");
+    Scenario::read(&GOOD.replace(old, new)).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line_and_the_cure() {
+    let rows = [
+        ("- cut: edge-1", "- cut: edge-9"),
+        ("- cut: edge-1", "- cutt: edge-1"),
+        ("drop: 0.1", "drop: 1.1"),
+        ("drop: 0.1", "dorp: 0.1"),
+        ("profile: Satellite", "profile: Pigeon"),
+        ("within: 3s", "within: soon"),
+        ("connected: false, ", ""),
+        ("gone: true", "gone: true, has: {a: 1}"),
+        ("shape: null-content", "shape: kind-words"),
+        ("name: edge-2", "name: edge-1"),
+        ("hubs: 2", "hubs: 0"),
+        ("name: a cut\n", ""),
+        ("- restore: edge-1", "  - restore: edge-1"),
+    ];
+    let all: Vec<String> = rows
+        .iter()
+        .map(|(old, new)| format!("{} → {}\n  {}", old.trim(), new.trim(), said(old, new)))
+        .collect();
+    insta::assert_snapshot!(all.join("\n"));
+}

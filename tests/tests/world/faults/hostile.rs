@@ -1,0 +1,87 @@
+//! Messages that no cloud should send: the agent refuses them, and stands.
+
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use cloudsim::faults::{NotSent, Shape};
+use tests::{World, eventually, manifests::pod};
+
+use super::{NODES, both};
+
+/// What a hostile message would leave behind.
+const TRACE: &str = "/tmp/outrigger-was-here";
+/// Memory that a process may keep of what came and went: pages that its allocator holds.
+const KEPT: u64 = 24 * 1024 * 1024;
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of memory that this process has.
+fn resident() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Sends a message, if need be over the next connection: an earlier one may have ended the last.
+async fn send(world: &World, number: usize, shape: Shape) {
+    let (node, what) = (NODES[number], shape.name());
+    eventually(&format!("{what} is sent to {node}"), async || {
+        match world.cloud().faults().send_hostile(node, shape).await {
+            // the session may end while it is written: an agent does not wait for the end of what it refuses
+            Err(NotSent::NotWritten(_)) if shape.may_end_session() => Ok(()),
+            sent => sent,
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_hostile_message_makes_an_agent_fall_or_grow() {
+    std::panic::set_hook(Box::new(|info| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        eprintln!("{info}");
+    }));
+    let _ = fs::remove_file(TRACE);
+    let world = both().await;
+    for node in NODES {
+        world.run(&pod(&format!("on-{node}"), Some(node))).await;
+    }
+    let ran = [world.running(0), world.running(1)];
+    let mut memory = Vec::new();
+    for round in 0..4 {
+        for shape in Shape::ALL.iter().copied() {
+            for number in 0..2 {
+                send(&world, number, shape).await;
+            }
+        }
+        // behind all of it
+        for (number, node) in NODES.iter().enumerate() {
+            world.run(&pod(&format!("r{round}-{node}"), Some(node))).await;
+            let now = world.running(number);
+            assert!(ran[number].iter().all(|(place, id)| now.get(place) == Some(id)), "the same containers");
+            assert_eq!(now.len(), round + 2, "nothing runs that nobody wanted: {now:?}");
+        }
+        memory.push(resident());
+    }
+    println!("resident: {memory:?}");
+    assert!(memory[3] <= memory[1] + KEPT, "the agents or their cloud grow: {memory:?}");
+    assert!(!Path::new(TRACE).exists(), "a message wrote where it should not");
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn each_message_that_can_be_passed_over_leaves_the_session_alone() {
+    let world = both().await;
+    for shape in Shape::ALL.iter().copied().filter(|shape| !shape.may_end_session()) {
+        for (number, node) in NODES.iter().enumerate() {
+            let before = super::link(&world, number);
+            world.cloud().faults().send_hostile(node, shape).await.unwrap();
+            let name = format!("{}-{node}", shape.name());
+            world.run(&pod(&name, Some(node))).await;
+            assert_eq!(super::link(&world, number), before, "{}", shape.name());
+            world.pod(&name).delete(Some(0)).await;
+        }
+    }
+}

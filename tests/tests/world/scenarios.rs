@@ -1,0 +1,72 @@
+//! The scenarios of `examples/scenarios`: each comes true, and their outcomes are told.
+
+use std::{fs, path::PathBuf};
+
+use cloudsim::scenario::{Outcome, Scenario, Verdict, junit, run};
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/scenarios"))
+}
+
+async fn play(name: &str) -> Outcome {
+    let file = folder().join(name);
+    play_text(&fs::read_to_string(file).unwrap()).await
+}
+
+async fn play_text(text: &str) -> Outcome {
+    let scenario = Scenario::read(text).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    run(&scenario, &folder().join("scenario.yaml"), directory.path(), None, &|_| {}).await
+}
+
+fn came_true(outcome: &Outcome) {
+    assert!(outcome.passed(), "{:#?}", outcome.steps);
+}
+
+macro_rules! scenarios {
+    ($($test:ident: $file:literal,)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            came_true(&play($file).await);
+        })*
+
+        #[test]
+        fn every_example_is_played() {
+            let mut files: Vec<String> = fs::read_dir(folder()).unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            files.sort();
+            let mut played = vec![$($file),*];
+            played.sort();
+            assert_eq!(files, played);
+        }
+    };
+}
+
+scenarios! {
+    a_pod_survives_a_cut_link: "cut.yaml",
+    a_half_open_link_is_noticed: "half-open.yaml",
+    an_agent_that_is_killed_goes_on: "power.yaml",
+    nothing_is_lost_on_a_bad_link: "bad-link.yaml",
+    no_bad_certificate_is_taken: "certificates.yaml",
+    hostile_messages_do_no_harm: "hostile.yaml",
+}
+
+#[tokio::test]
+async fn what_does_not_come_true_is_told_and_ends_the_scenario() {
+    let outcome = play_text(
+        "name: wrong\nnodes: [{name: edge-1}]\nsteps:\n\
+         - expect: {node: edge-1, ready: true}\n\
+         - expect: {node: edge-1, ready: true, for: 50ms}\n\
+         - expect: {object: {kind: Node, name: edge-1}, has: {metadata.name: edge-2}, within: 100ms}\n\
+         - cut: edge-1\n",
+    )
+    .await;
+    assert!(!outcome.passed());
+    let verdicts: Vec<&Verdict> = outcome.steps.iter().map(|step| &step.verdict).collect();
+    let why = "not within 100ms; last seen: metadata.name is \"edge-1\"".to_owned();
+    use Verdict::{Failed, Passed, Skipped};
+    assert_eq!(verdicts, [&Passed, &Passed, &Passed, &Failed(why), &Skipped]);
+    let text = junit(&[outcome]);
+    assert!(text.contains("tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
+    assert!(text.contains("line=\"6\""), "{text}");
+}
