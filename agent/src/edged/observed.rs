@@ -173,6 +173,11 @@ impl Container {
         matches!(self.state, State::Running { .. } | State::Unknown)
     }
 
+    /// Whether it has ended without having begun: its start failed.
+    pub(crate) fn never_ran(&self) -> bool {
+        matches!(self.state, State::Exited { started_at: None, .. })
+    }
+
     /// Whether it has ended, with the code.
     pub(crate) fn exit_code(&self) -> Option<i32> {
         if let State::Exited { exit_code, .. } = self.state { Some(exit_code) } else { None }

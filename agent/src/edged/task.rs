@@ -57,6 +57,8 @@ impl Task {
     async fn drive(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { config, dirs, progress } = self;
         let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
+        // Dropped at the end, or where this program is given up.
+        let _cut = runtime.cut_when_dropped();
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let (progress, background) = (Arc::new(progress), TaskTracker::new());
         let machine = node::Machine::read(&dirs.root);
@@ -86,7 +88,6 @@ impl Task {
             memory: machine.memory(),
             door: Door::new(place(&config, &machine, &allocatable)),
             pods: reader.clone(),
-            runtime_name: tokio::sync::OnceCell::new(),
             book: pods::Book::default(),
             probes: Probes::new(probes::Parts {
                 runtime: runtime.clone(),
@@ -112,6 +113,7 @@ impl Task {
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
         let lost = lost::run(context.clone(), reader.clone(), progress.subscribe());
         let upkeep = upkeep(&config, context.clone(), reader.clone(), signals, progress.subscribe());
+        let finishing = runtime.clone();
         let node = node::run(&config, addresses, machine, runtime, pressure, &progress);
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
@@ -123,7 +125,7 @@ impl Task {
             () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(lost), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep)); } => {}
         }
         background.close();
-        background.wait().await;
+        tokio::join!(background.wait(), finishing.finish());
         Ok(())
     }
 }

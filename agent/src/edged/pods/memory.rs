@@ -11,7 +11,11 @@ use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
 
 use super::{admission::Decision, hooks::PostStart};
-use crate::edged::{moment, observed::Item, status::Waiting};
+use crate::edged::{
+    moment,
+    observed::{Item, Observed},
+    status::Waiting,
+};
 
 /// What failed is tried again after this, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -63,6 +67,8 @@ pub(crate) struct Memory {
     pub(super) stops: HashMap<String, Timestamp>,
     /// Images being pulled, or that could not be.
     pub(super) pulls: HashMap<String, Pull>,
+    /// Containers whose start failed and of which nothing runs.
+    settled: BTreeSet<String>,
 }
 
 /// A pod that has to end although nobody deleted it, or that may not start.
@@ -158,6 +164,16 @@ impl Book {
 }
 
 impl Memory {
+    /// Containers that have ended without having begun, and were not here at the last look. A runtime may have lost sight of
+    /// what it started for them.
+    pub(super) fn unsettled(&mut self, observed: &Observed) -> Vec<String> {
+        let failed = observed.containers.iter().filter(|container| container.never_ran());
+        let failed: BTreeSet<String> = failed.map(|container| container.id.clone()).collect();
+        let new = failed.difference(&self.settled).cloned().collect();
+        self.settled = failed;
+        new
+    }
+
     /// Something that the pod uses has changed: what failed may work now, and files may be out of date.
     pub(super) fn reconsider(&mut self) {
         self.changes = self.changes.wrapping_add(1);

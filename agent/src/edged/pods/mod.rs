@@ -39,7 +39,7 @@ use kube::{
         reflector::{ObjectRef, Store, store::Writer},
     },
 };
-use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::cri;
 
@@ -103,8 +103,6 @@ pub(crate) struct Context {
     pub(crate) door: Door,
     /// This node's pods.
     pub(crate) pods: Store<Pod>,
-    /// What the runtime calls itself, once it has said so.
-    pub(crate) runtime_name: OnceCell<String>,
     /// What is remembered of pods between two looks.
     pub(crate) book: Book,
     /// Told what happens.
@@ -174,6 +172,9 @@ impl Context {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let mut observed = self.runtime.observe(uid).await?;
         self.book.saw(uid, observed.items());
+        for id in self.book.with(uid, |memory| memory.unsettled(&observed)) {
+            self.runtime.end_lost(&id).await;
+        }
         words::add(&mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
         self.book.with(uid, |memory| hooks::judge(&mut memory.hooks, &mut observed));
@@ -214,15 +215,6 @@ impl Context {
     /// The first of them; empty when it has none.
     fn pod_ip(&self, pod: &Pod, observed: &Observed) -> String {
         self.pod_ips(pod, observed).first().cloned().unwrap_or_default()
-    }
-
-    /// What the runtime calls itself.
-    pub(crate) async fn runtime_name(&self) -> Result<&str, CallError> {
-        let name = self.runtime_name.get_or_try_init(|| async {
-            let version = self.runtime.version().await?;
-            Ok(version.runtime_name)
-        });
-        Ok(name.await?)
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn report(
         waiting: &waiting,
         held_up: held_up.as_ref(),
         host_ips: &context.host_ips,
-        runtime_name: context.runtime_name().await?,
+        runtime_name: context.runtime.name().await?,
         ended: situation.ended,
         failed: failed.as_ref(),
         disrupted: disrupted.flatten().as_deref(),
