@@ -5,6 +5,7 @@ mod case;
 mod churn;
 mod claims;
 mod confinement;
+mod cut_off;
 mod environment;
 mod faults;
 mod groups;

@@ -69,7 +69,9 @@ impl Runtime {
             let wait = WaitRequest { container_id: container_id.clone(), exec_id: String::new() };
             found(limited("Tasks.Wait", LIMIT, tasks.wait(request(wait))).await)?;
         }
-        found(limited("Tasks.Delete", LIMIT, tasks.delete(request(DeleteTaskRequest { container_id }))).await)?;
+        found(
+            limited("Tasks.Delete", LIMIT, tasks.delete(request(DeleteTaskRequest { container_id }))).await,
+        )?;
         Ok(true)
     }
 

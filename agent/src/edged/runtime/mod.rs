@@ -26,6 +26,8 @@ use crate::config::CgroupDriver;
 const CALL: Duration = Duration::from_secs(120);
 /// A pull that takes longer has stalled.
 const PULL: Duration = Duration::from_secs(30 * 60);
+/// Another one each time the machine starts.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Largest answer that is read: the list of a node full of containers and their annotations.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
@@ -65,6 +67,8 @@ pub(crate) struct Runtime {
     tasks: TasksClient<Channel>,
     operations: Operations,
     calls: Calls,
+    /// The machine's boot.
+    boot: Arc<str>,
     /// What it calls itself, once it has said so.
     name: Arc<OnceCell<String>>,
 }
@@ -111,6 +115,7 @@ impl Runtime {
             operations,
             tasks,
             calls: Calls::default(),
+            boot: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
             name: Arc::default(),
             runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
             images: ImageServiceClient::new(images).max_decoding_message_size(MAX_ANSWER),
@@ -120,6 +125,11 @@ impl Runtime {
     /// What has been counted of all calls.
     pub(crate) fn operations(&self) -> &Operations {
         &self.operations
+    }
+
+    /// The machine's boot; empty where the kernel does not tell.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
     }
 
     /// Waits until what is being made and started is there: whoever calls has been asked to end.
@@ -194,7 +204,7 @@ impl Runtime {
             &sandboxes,
             network.as_ref(),
             &containers,
-            statuses.into_iter().flatten().collect(),
+            (statuses.into_iter().flatten().collect(), &self.boot),
         ))
     }
 

@@ -33,7 +33,12 @@ impl Fake {
         fake
     }
 
-    fn status<T>(&self, call: &str, request: &Request<T>, id: &str) -> std::result::Result<TaskStatus, Status> {
+    fn status<T>(
+        &self,
+        call: &str,
+        request: &Request<T>,
+        id: &str,
+    ) -> std::result::Result<TaskStatus, Status> {
         let namespace = request.metadata().get(NAMESPACE).and_then(|value| value.to_str().ok());
         assert_eq!(namespace, Some("k8s.io"));
         self.asked.lock().push(format!("{call} {id}"));
@@ -46,7 +51,8 @@ impl Fake {
         let connector = service_fn(move |_| {
             let (near, far) = tokio::io::duplex(64 * 1024);
             let service = TowerToHyperService::new(TasksServer::new(fake.clone()));
-            let server = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(far), service);
+            let server =
+                http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(far), service);
             tokio::spawn(server);
             std::future::ready(Ok::<_, std::io::Error>(TokioIo::new(near)))
         });
