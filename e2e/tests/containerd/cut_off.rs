@@ -1,15 +1,22 @@
-//! Calls that are cut off at random moments, as those of an agent that is killed: what containerd has lost sight of since then
-//! ends all the same, and nothing of it is left.
+//! Calls that are cut off at random moments, as those of an agent that is killed, or because containerd itself is: what it has lost
+//! sight of since then ends all the same, and nothing of it is left.
 //!
 //! `OUTRIGGER_CUT_OFF_SEED` repeats a run at other moments.
 
-use std::{collections::BTreeMap, env, fs, future::Future, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    future::Future,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Random,
-    containerd::{Bare, RealRig, Traces},
-    group_root,
+    Random, at,
+    containerd::{Bare, Containerd, RealRig, Traces},
+    group_root, until,
 };
 use tokio::{task::JoinSet, time::timeout};
 use tonic::{Response, Status, transport::Channel};
@@ -22,6 +29,9 @@ const PODS: u64 = 24;
 /// Milliseconds until a call is cut off, at most: as long as it takes when so many are made.
 const SANDBOX: u64 = 1500;
 const START: u64 = 400;
+/// How often the runtime is killed, each time so many milliseconds after the first call, and a part of [`SANDBOX`].
+const ROUNDS: u64 = 2;
+const SETTING_OUT: u64 = 300;
 /// How long it may take until all is gone.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -44,7 +54,8 @@ impl Begun {
         let group = format!("{}/kubepods/besteffort/pod{uid}", group_root(rig.directory.path()));
         sandbox.linux.get_or_insert_default().cgroup_parent = group;
         // of every third pod the sandbox
-        let sandbox_for = if number % 3 == 0 { random.below(SANDBOX) } else { PATIENCE.as_millis() as u64 };
+        let sandbox_for =
+            if number.is_multiple_of(3) { random.below(SANDBOX) } else { PATIENCE.as_millis() as u64 };
         let start_for = Duration::from_millis(random.below(START));
         Ok(Self { sandbox, sandbox_for: Duration::from_millis(sandbox_for), start_for })
     }
@@ -98,15 +109,15 @@ fn tell_ended(log: &str) {
     eprintln!("--- cut off: {tasks} lost tasks and {processes} processes were ended");
 }
 
-#[test]
-fn calls_that_are_cut_off_leave_nothing() -> anyhow::Result<()> {
-    let mut rig = RealRig::start()?;
-    rig.node.process.kill()?;
+/// Chance, from a seed that may be given.
+fn chance() -> (u64, Random) {
     let seed = env::var("OUTRIGGER_CUT_OFF_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let mut random = Random::new(seed);
-    let pods =
-        (0..PODS).map(|number| Begun::new(&rig, number, &mut random)).collect::<Result<Vec<_>, _>>()?;
-    let finished = rig.containerd.bare.runtime(async |client| {
+    (seed, Random::new(seed))
+}
+
+/// Begins all pods at the same time; how many are there as they should be.
+fn begin(bare: &Bare, pods: Vec<Begun>) -> anyhow::Result<usize> {
+    let finished = bare.runtime(async |client| {
         let mut begun = JoinSet::new();
         for pod in pods {
             begun.spawn(pod.run(client.clone()));
@@ -114,12 +125,53 @@ fn calls_that_are_cut_off_leave_nothing() -> anyhow::Result<()> {
         let ended = begun.join_all().await;
         Ok(Response::new(ended.into_iter().filter(Result::is_ok).count()))
     });
-    let finished = finished.context("the pods are begun")?;
-    ensure!(finished < PODS as usize, "no call was cut off");
+    finished.context("the pods are begun")
+}
+
+#[test]
+fn calls_that_are_cut_off_leave_nothing() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    rig.node.process.kill()?;
+    let (seed, mut random) = chance();
+    let pods =
+        (0..PODS).map(|number| Begun::new(&rig, number, &mut random)).collect::<Result<Vec<_>, _>>()?;
+    ensure!(begin(&rig.containerd.bare, pods)? < PODS as usize, "no call was cut off");
     tell(&rig, seed)?;
     rig.node.process.start_again()?;
     leaves_nothing_of(&rig, PATIENCE, Traces::of_tasks)?;
     tell_ended(&rig.node.process.log());
+    let groups = rig.containerd.traces()?.pod_groups;
+    ensure!(groups.is_empty(), "control groups of pods: {groups:?}");
+    Ok(())
+}
+
+#[test]
+fn what_a_runtime_that_is_killed_was_starting_leaves_nothing_that_runs() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    rig.node.process.kill()?;
+    let (seed, mut random) = chance();
+    for round in 0..ROUNDS {
+        let pods = (0..PODS)
+            .map(|number| Begun::new(&rig, round * PODS + number, &mut random))
+            .collect::<Result<Vec<_>, _>>()?;
+        let kill_at = Instant::now() + Duration::from_millis(SETTING_OUT + random.below(SANDBOX));
+        let Containerd { bare, process, .. } = &mut rig.containerd;
+        thread::scope(|scope| {
+            let beginning = scope.spawn(|| begin(bare, pods));
+            at(kill_at);
+            let killed = process.kill();
+            // whatever came of it
+            drop(beginning.join());
+            killed
+        })?;
+        rig.containerd.start_again()?;
+        until("the runtime", || rig.containerd.cri.running())?;
+    }
+    tell(&rig, seed)?;
+    rig.node.process.start_again()?;
+    leaves_nothing_of(&rig, PATIENCE, Traces::alive)?;
+    tell_ended(&rig.node.process.log());
+    // and so no process that has not become a container's
     let groups = rig.containerd.traces()?.pod_groups;
     ensure!(groups.is_empty(), "control groups of pods: {groups:?}");
     Ok(())

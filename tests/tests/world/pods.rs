@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tests::{
-    World,
+    World, eventually,
     manifests::{pod, pod_that},
     uid,
 };
@@ -132,14 +132,19 @@ async fn a_changed_image_restarts_just_that_container() {
 #[tokio::test]
 async fn a_hook_of_a_container_that_has_ended_holds_up_nothing() {
     let world = World::new(1).await;
-    let mut manifest = pod("hooked", Some("edge-1"));
+    let mut manifest = pod_that("hooked", "edge-1", &[("exec", r#"{"wait": {"delay": "1h"}}"#)]);
     manifest["spec"]["terminationGracePeriodSeconds"] = json!(600);
-    manifest["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 300}}});
+    manifest["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"exec": {"command": ["wait"]}}});
     let pod = world.run(&manifest).await;
-    world.pod("hooked").delete(None).await;
-    world.pod("hooked").until("being deleted", |pod| pod["metadata"]["deletionTimestamp"].is_string()).await;
     let id = world.running(0).into_values().next().unwrap();
-    assert!(world.nodes[0].runtime.crash_container(&id, 1));
+    world.pod("hooked").delete(None).await;
+    let runtime = &world.nodes[0].runtime;
+    eventually("the hook runs", async || match runtime.calls("ExecSync") {
+        0 => Err("not called"),
+        _ => Ok(()),
+    })
+    .await;
+    assert!(runtime.crash_container(&id, 1));
     world.pod("hooked").until_gone().await;
     world.until_nothing_is_left(0, &pod).await;
 }
