@@ -29,13 +29,15 @@ const PODS: u64 = 24;
 /// Milliseconds until a call is cut off, at most: as long as it takes when so many are made.
 const SANDBOX: u64 = 1500;
 const START: u64 = 400;
-/// How often the runtime is killed, each time so many milliseconds after the first call, and a part of [`SANDBOX`].
+/// How often the runtime is killed …
 const ROUNDS: u64 = 2;
-const SETTING_OUT: u64 = 300;
+/// … while so many containers are started.
+const STARTS: u64 = 12;
 /// How long it may take until all is gone.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One pod, and when its calls are cut off.
+#[derive(Clone)]
 struct Begun {
     sandbox: cri::PodSandboxConfig,
     sandbox_for: Duration,
@@ -60,8 +62,23 @@ impl Begun {
         Ok(Self { sandbox, sandbox_for: Duration::from_millis(sandbox_for), start_for })
     }
 
+    /// The same with a sandbox that is made to its end.
+    fn uncut(self) -> Self {
+        Self { sandbox_for: PATIENCE, ..self }
+    }
+
     /// As far as it comes.
-    async fn run(self, mut client: RuntimeServiceClient<Channel>) -> Result<(), Status> {
+    async fn run(self, client: RuntimeServiceClient<Channel>) -> Result<(), Status> {
+        let start_for = self.start_for;
+        let (mut client, container_id) = Box::pin(self.made(client)).await?;
+        cut(start_for, client.start_container(cri::StartContainerRequest { container_id })).await.map(drop)
+    }
+
+    /// A container that is not started yet, and the client.
+    async fn made(
+        self,
+        mut client: RuntimeServiceClient<Channel>,
+    ) -> Result<(RuntimeServiceClient<Channel>, String), Status> {
         let config = Some(self.sandbox.clone());
         let request = cri::RunPodSandboxRequest { config, ..Default::default() };
         let pod_sandbox_id = cut(self.sandbox_for, client.run_pod_sandbox(request)).await?.pod_sandbox_id;
@@ -71,10 +88,12 @@ impl Begun {
         let (config, sandbox_config) = (Some(config), Some(self.sandbox));
         let request = cri::CreateContainerRequest { pod_sandbox_id, config, sandbox_config };
         let container_id = client.create_container(request).await?.into_inner().container_id;
-        cut(self.start_for, client.start_container(cri::StartContainerRequest { container_id }))
-            .await
-            .map(drop)
+        Ok((client, container_id))
     }
+}
+
+async fn started(mut client: RuntimeServiceClient<Channel>, container_id: String) -> Result<(), Status> {
+    client.start_container(cri::StartContainerRequest { container_id }).await.map(drop)
 }
 
 /// Given up after so long; the runtime is told that nobody waits for the answer.
@@ -115,17 +134,19 @@ fn chance() -> (u64, Random) {
     (seed, Random::new(seed))
 }
 
-/// Begins all pods at the same time; how many are there as they should be.
-fn begin(bare: &Bare, pods: Vec<Begun>) -> anyhow::Result<usize> {
+/// Does all of it at the same time; what came to its end.
+fn all<T: Send + 'static, W: Future<Output = Result<T, Status>> + Send + 'static>(
+    bare: &Bare,
+    work: impl Fn(RuntimeServiceClient<Channel>) -> Vec<W>,
+) -> anyhow::Result<Vec<T>> {
     let finished = bare.runtime(async |client| {
         let mut begun = JoinSet::new();
-        for pod in pods {
-            begun.spawn(pod.run(client.clone()));
+        for one in work(client) {
+            begun.spawn(one);
         }
-        let ended = begun.join_all().await;
-        Ok(Response::new(ended.into_iter().filter(Result::is_ok).count()))
+        Ok(Response::new(begun.join_all().await.into_iter().flatten().collect()))
     });
-    finished.context("the pods are begun")
+    finished.context("the calls are made")
 }
 
 #[test]
@@ -135,7 +156,9 @@ fn calls_that_are_cut_off_leave_nothing() -> anyhow::Result<()> {
     let (seed, mut random) = chance();
     let pods =
         (0..PODS).map(|number| Begun::new(&rig, number, &mut random)).collect::<Result<Vec<_>, _>>()?;
-    ensure!(begin(&rig.containerd.bare, pods)? < PODS as usize, "no call was cut off");
+    let finished =
+        all(&rig.containerd.bare, |client| pods.iter().map(|pod| pod.clone().run(client.clone())).collect());
+    ensure!(finished?.len() < PODS as usize, "no call was cut off");
     tell(&rig, seed)?;
     rig.node.process.start_again()?;
     leaves_nothing_of(&rig, PATIENCE, Traces::of_tasks)?;
@@ -151,17 +174,22 @@ fn what_a_runtime_that_is_killed_was_starting_leaves_nothing_that_runs() -> anyh
     rig.node.process.kill()?;
     let (seed, mut random) = chance();
     for round in 0..ROUNDS {
-        let pods = (0..PODS)
-            .map(|number| Begun::new(&rig, round * PODS + number, &mut random))
-            .collect::<Result<Vec<_>, _>>()?;
-        let kill_at = Instant::now() + Duration::from_millis(SETTING_OUT + random.below(SANDBOX));
+        let numbers = round * STARTS..(round + 1) * STARTS;
+        let pods = numbers.map(|number| Ok(Begun::new(&rig, number, &mut random)?.uncut()));
+        let pods = pods.collect::<anyhow::Result<Vec<_>>>()?;
+        let made = all(&rig.containerd.bare, |client| {
+            pods.iter().map(|pod| pod.clone().made(client.clone())).collect()
+        })?;
+        let kill_at = Instant::now() + Duration::from_millis(random.below(START));
         let Containerd { bare, process, .. } = &mut rig.containerd;
         thread::scope(|scope| {
-            let beginning = scope.spawn(|| begin(bare, pods));
+            let starting = scope.spawn(|| {
+                all(bare, |_| made.iter().map(|(client, id)| started(client.clone(), id.clone())).collect())
+            });
             at(kill_at);
             let killed = process.kill();
             // whatever came of it
-            drop(beginning.join());
+            drop(starting.join());
             killed
         })?;
         rig.containerd.start_again()?;
