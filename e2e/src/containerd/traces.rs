@@ -69,7 +69,7 @@ impl Traces {
     }
 
     /// Without what a call that was cut off leaves in containerd 1.6, and neither CRI nor the service of tasks knows of: a bundle in
-    /// which nothing runs, with its mount, and the empty shim of a task that was never made.
+    /// which nothing runs, with its mount and its control group, and the empty shim of a task that was never made.
     #[must_use]
     pub fn of_tasks(mut self) -> Self {
         let running = self.running();
@@ -80,6 +80,8 @@ impl Traces {
             id.is_some_and(|id| left.contains(&id) && !running.contains_key(&id))
         };
         self.mounts.retain(|mount| !dead(mount));
+        self.groups
+            .retain(|group| group.file_name().is_some_and(|id| running.contains_key(&*id.to_string_lossy())));
         self.bundles.retain(|id| running.contains_key(id));
         self.shims.retain(|pid| !children(&[Pid::from_raw(*pid)]).is_empty());
         self

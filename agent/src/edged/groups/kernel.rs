@@ -76,6 +76,17 @@ impl Kernel {
         Ok(())
     }
 
+    /// Kills what is in the groups below `group` that are the container's of this id, whatever form their names have.
+    pub(super) fn kill(&self, group: &Path, id: &str) {
+        for hierarchy in self.hierarchies() {
+            for entry in fs::read_dir(hierarchy.join(group)).into_iter().flatten().flatten() {
+                if entry.file_name().to_string_lossy().contains(id) {
+                    kill_all(&entry.path(), DEPTH);
+                }
+            }
+        }
+    }
+
     /// Where a group is, in any one of the hierarchies.
     pub(super) fn place(&self, group: &Path) -> Option<PathBuf> {
         self.hierarchies().into_iter().map(|hierarchy| hierarchy.join(group)).find(|place| place.is_dir())
@@ -142,6 +153,8 @@ fn victims(listed: &str) -> impl Iterator<Item = Pid> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     #[test]
@@ -187,8 +200,24 @@ mod tests {
         fs::create_dir(place.path().join("below")).unwrap();
         fs::write(place.path().join("below/cgroup.procs"), sleeper.id().to_string()).unwrap();
         kill_all(place.path(), DEPTH);
-        use std::os::unix::process::ExitStatusExt;
         assert_eq!(sleeper.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+    }
+
+    #[test]
+    fn what_is_in_the_group_of_one_container_ends_and_others_do_not() {
+        let place = tempfile::tempdir().unwrap();
+        let mut sleepers = ["cri-containerd-aaaa.scope", "bbbb"].map(|name| {
+            let sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+            let group = place.path().join("pids/kubepods/podu").join(name);
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
+            sleeper
+        });
+        Kernel::at(place.path().to_owned()).kill(Path::new("kubepods/podu"), "aaaa");
+        assert_eq!(sleepers[0].wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+        assert!(sleepers[1].try_wait().unwrap().is_none());
+        sleepers[1].kill().unwrap();
+        sleepers[1].wait().unwrap();
     }
 
     #[test]

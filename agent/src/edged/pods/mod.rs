@@ -175,6 +175,7 @@ impl Context {
         self.book.saw(uid, observed.items());
         for id in self.book.with(uid, |memory| memory.unsettled(&observed)) {
             self.runtime.end_lost(&id).await;
+            self.groups.end_container(uid, &id).await;
         }
         last_words::add(self, pod, &mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
