@@ -29,7 +29,7 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::{NodeAddress, Taint};
+use k8s_openapi::api::core::v1::Taint;
 use kubeapi::store::{Seal, SealError, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,7 @@ use tracing::warn;
 use crate::{
     config::{Config, Host},
     devicetwin::DeviceTwin,
-    edged::{self, NodeConfig, Signals, StaticPods, SyncConfig},
+    edged::{self, AddressSource, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     eventbus::{self, Bus},
     metamanager::{self, Guard, Listening, MetaManager, MetaServer, MetaServerConfig, TokenRules},
@@ -322,12 +322,13 @@ fn edged_config(
     traffic: Traffic,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
-    let ip = match &node.interface {
-        Some(name) => Host::address_of(name).ok_or_else(|| Error::Interface(name.clone()))?,
-        None => node.ip.unwrap_or_else(|| Host::detect().address),
+    let address = match (&node.interface, node.ip) {
+        (Some(name), _) if Host::address_of(name).is_none() => return Err(Error::Interface(name.clone())),
+        (Some(name), _) => AddressSource::Interface(name.clone()),
+        (None, Some(ip)) => AddressSource::Fixed(ip),
+        (None, None) => AddressSource::Route,
     };
     let images = (pods.image_endpoint != pods.runtime_endpoint).then(|| connect(&pods.image_endpoint));
-    let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
     let taint = |taint: &crate::config::Taint| Taint {
         key: taint.key.clone(),
         value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
@@ -353,7 +354,7 @@ fn edged_config(
         node: NodeConfig {
             labels: node.labels.clone(),
             taints: node.taints.iter().map(taint).collect(),
-            addresses: vec![address("InternalIP", ip.to_string()), address("Hostname", node.name.clone())],
+            address,
             max_pods: node.max_pods,
             pods_per_core: node.pods_per_core,
             max_images: node.max_images,

@@ -13,6 +13,7 @@ mod desired;
 mod kubectl;
 mod ports;
 mod process;
+mod random;
 mod rig;
 mod run;
 pub mod scrape;
@@ -25,7 +26,8 @@ pub use self::{
     kubectl::Kubectl,
     ports::Ports,
     process::Process,
-    rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime},
+    random::Random,
+    rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},
     run::{Output, run, run_with_input},
     until::{PATIENCE, at, until, until_within},
 };

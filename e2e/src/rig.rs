@@ -185,7 +185,7 @@ impl Node {
 }
 
 /// The control group that holds those of the pods of the one node below `directory`.
-pub(crate) fn group_root(directory: &Path) -> String {
+pub fn group_root(directory: &Path) -> String {
     let name = directory.file_name().map(|name| name.to_string_lossy().replace('.', "")).unwrap_or_default();
     format!("/outrigger-{name}")
 }

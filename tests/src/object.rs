@@ -66,6 +66,17 @@ impl Object {
         json(self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.expect("patch"))
     }
 
+    /// Merges a patch into its status.
+    pub async fn merge_status(&self, status: Value) -> Value {
+        let patch = Patch::Merge(serde_json::json!({"status": status}));
+        json(
+            self.api
+                .patch_status(&self.name, &PatchParams::default(), &patch)
+                .await
+                .expect("patch of the status"),
+        )
+    }
+
     /// Deletes it, with its own grace period or the one given.
     pub async fn delete(&self, grace: Option<u32>) {
         let parameters = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };

@@ -6,6 +6,8 @@
 
 mod answer;
 pub mod application;
+#[cfg(feature = "containerd")]
+pub mod containerd;
 #[cfg(feature = "cri")]
 pub mod cri;
 #[cfg(feature = "dmi")]

@@ -24,7 +24,7 @@ impl Host {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = name.trim().to_ascii_lowercase();
         let name = if is_node_name(&name) { name } else { FALLBACK_NAME.to_owned() };
-        Self { name, address: outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)) }
+        Self { name, address: Self::outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)) }
     }
 }
 
@@ -39,11 +39,12 @@ impl Host {
         });
         addresses.min_by_key(IpAddr::is_ipv6)
     }
-}
 
-/// Connecting a UDP socket sends nothing: it only asks the kernel for the route.
-fn outgoing_address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.connect(ELSEWHERE).ok()?;
-    Some(socket.local_addr().ok()?.ip())
+    /// The address that the default route sends from, if there is such a route. Connecting a UDP socket sends nothing: it only
+    /// asks the kernel for the route.
+    pub fn outgoing_address() -> Option<IpAddr> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+        socket.connect(ELSEWHERE).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    }
 }

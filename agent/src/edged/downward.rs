@@ -5,7 +5,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use super::quantity;
+use super::{quantity, specs};
 
 /// What the downward API can tell.
 #[derive(Clone, Copy, Debug)]
@@ -115,11 +115,7 @@ pub(crate) fn resource(
 ) -> Result<String, Error> {
     let named = selector.container_name.as_deref().filter(|name| !name.is_empty());
     let container = match (named, own) {
-        (Some(name), _) => downward
-            .pod
-            .spec
-            .iter()
-            .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()))
+        (Some(name), _) => specs::containers_of(downward.pod)
             .find(|container| container.name == name)
             .ok_or_else(|| Error::Container(name.into()))?,
         (None, Some(own)) => own,

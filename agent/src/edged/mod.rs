@@ -6,7 +6,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity`, `fields` | decisions, pure |
+//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity`, `specs`, `fields` | decisions, pure |
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
@@ -48,6 +48,7 @@ mod references;
 mod runtime;
 mod server;
 mod services;
+mod specs;
 mod static_pods;
 mod stats;
 mod status;
@@ -58,13 +59,14 @@ mod words;
 
 use std::{collections::BTreeMap, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{NodeAddress, Taint};
+use k8s_openapi::api::core::v1::Taint;
 use kubeapi::serve::BindError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
 pub(crate) use self::names::is_component;
 pub use self::{
+    node::AddressSource,
     pressure::{Observation, Reading, Signals},
     static_pods::StaticPods,
     task::Task,
@@ -156,8 +158,8 @@ pub struct NodeConfig {
     pub annotations: BTreeMap<String, String>,
     /// Taints at registration.
     pub taints: Vec<Taint>,
-    /// Addresses; a host name is added when there is none.
-    pub addresses: Vec<NodeAddress>,
+    /// Where its address is taken from.
+    pub address: AddressSource,
     /// How many pods fit.
     pub max_pods: u32,
     /// How many pods fit for each core; 0 for no such limit.
@@ -197,7 +199,7 @@ impl Default for NodeConfig {
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             taints: Vec::new(),
-            addresses: Vec::new(),
+            address: AddressSource::Route,
             max_pods: 110,
             pods_per_core: 0,
             kube_reserved: BTreeMap::new(),

@@ -25,6 +25,9 @@ pub(crate) const TERMINATION_POLICY: &str = "io.kubernetes.container.termination
 /// container because an agent that restarts must neither forget the back-off nor make one up.
 pub(crate) const RESTART_STEP: &str = "outrigger.kubeedge.io/restart-step";
 
+/// Annotation: the boot of the machine in which the container was made. What ended with the machine has not failed by itself.
+pub(crate) const BOOT: &str = "outrigger.kubeedge.io/boot-id";
+
 /// Where pods live on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Dirs {

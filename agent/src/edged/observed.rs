@@ -149,6 +149,11 @@ impl Item {
         Self { id, state: state.as_str_name() }
     }
 
+    /// Whether it has this id.
+    pub(crate) fn is(&self, id: &str) -> bool {
+        self.id == id
+    }
+
     /// Whether it is a container that has exited, and ran when there was `before`.
     pub(crate) fn ran(&self, before: &BTreeSet<Self>) -> bool {
         let running = || Self::container(self.id.clone(), cri::ContainerState::ContainerRunning);
@@ -171,6 +176,11 @@ impl Container {
     /// Whether it may still use resources.
     pub(crate) fn is_alive(&self) -> bool {
         matches!(self.state, State::Running { .. } | State::Unknown)
+    }
+
+    /// Whether it has ended without having begun: its start failed.
+    pub(crate) fn never_ran(&self) -> bool {
+        matches!(self.state, State::Exited { started_at: None, .. })
     }
 
     /// Whether it has ended, with the code.
@@ -229,6 +239,28 @@ impl Observed {
 }
 
 #[cfg(test)]
+impl Container {
+    /// One of this name that was made and did nothing yet.
+    pub(crate) fn test(name: &str) -> Self {
+        Self {
+            id: String::new(),
+            sandbox_id: String::new(),
+            name: name.to_owned(),
+            attempt: 0,
+            hash: None,
+            step: 0,
+            image: String::new(),
+            image_id: String::new(),
+            recursive_read_only: Vec::new(),
+            created_at: Timestamp::UNIX_EPOCH,
+            state: State::Created,
+            words: None,
+            health: Health::default(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -236,15 +268,6 @@ mod tests {
     fn what_was_killed_is_looked_at_once_more() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let container = |exit_code, reason: &str| Container {
-            id: "1".into(),
-            sandbox_id: "2".into(),
-            name: "web".into(),
-            attempt: 0,
-            hash: None,
-            step: 0,
-            image: String::new(),
-            image_id: String::new(),
-            created_at: at(0),
             state: State::Exited {
                 started_at: Some(at(1)),
                 finished_at: at(10),
@@ -252,9 +275,7 @@ mod tests {
                 reason: reason.into(),
                 message: String::new(),
             },
-            recursive_read_only: Default::default(),
-            words: None,
-            health: Health::default(),
+            ..Container::test("web")
         };
         let settles = |exit_code, reason, now| {
             Observed::new(vec![], vec![container(exit_code, reason)])

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use parking_lot::Mutex;
@@ -24,6 +25,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Seconds that a container without a pod has, when it does not say how long it needs.
 const GRACE: Duration = Duration::from_secs(30);
+/// Directories are removed in a fraction of this, where the disk answers.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Looks for ever.
 pub(super) async fn run(
@@ -38,12 +41,14 @@ pub(super) async fn run(
     let ending = Ending::default();
     let mut kept = None;
     let mut backoff = Backoff::new(FIRST_WAIT, every);
+    // A runtime may still be giving up what the last agent had asked for when it was killed: it is looked at more often at first.
+    let mut settling = Backoff::new(FIRST_WAIT, every);
     loop {
         let was_whole = context.pods_whole.now();
         let wait = match sweep(&context, &pods, &ending, &mut kept).await {
             Ok(Left::Nothing) => {
                 backoff.reset();
-                every
+                settling.next(1.0)
             }
             Ok(Left::Files) => backoff.next(1.0),
             Err(error) => {
@@ -68,7 +73,7 @@ enum Left {
     Files,
 }
 
-/// Pods whose containers are being stopped.
+/// Pods whose containers are being stopped, and directories that are being removed.
 type Ending = Arc<Mutex<BTreeSet<String>>>;
 
 /// The uids that are no orphans.
@@ -145,24 +150,46 @@ async fn sweep(
         }));
     }
     // Files go after those who may have them open.
-    let (dirs, groups) = (context.dirs.clone(), context.groups.clone());
-    let cleaned = tokio::task::spawn_blocking(move || {
-        let is_gone = |uid: &str| !running.contains(uid) && !wanted.has(uid);
-        let gone = pod_dirs.iter().filter(|uid| is_gone(uid)).map(|uid| (uid.as_str(), None));
-        // Other programs may keep other things here: only what has our form.
-        let logs = log_dirs.iter().filter_map(|name| Some((uid_of_log(name)?, Some(dirs.logs.join(name)))));
-        let logs = logs.filter(|(uid, _)| is_gone(uid));
-        let mut left = Left::Nothing;
-        for (uid, logs) in gone.chain(logs) {
-            if let Err(error) = clear(&dirs, &groups, uid, logs) {
-                left = Left::Files;
-                tracing::warn!(error = &*error, "a pod that is gone leaves something behind");
-            }
+    let is_gone = |uid: &str| !running.contains(uid) && !wanted.has(uid);
+    let gone = pod_dirs.into_iter().filter(|uid| is_gone(uid)).map(|uid| (uid, None));
+    // Other programs may keep other things here: only what has our form.
+    let logs = log_dirs.iter().filter_map(|name| Some((uid_of_log(name)?, context.dirs.logs.join(name))));
+    let logs = logs.filter(|(uid, _)| is_gone(uid)).map(|(uid, logs)| (uid.to_owned(), Some(logs)));
+    Ok(clear_all(context, ending, gone.chain(logs).collect()).await)
+}
+
+/// Removes what pods have left on disk, each for itself: where a disk does not answer, the others go all the same.
+async fn clear_all(context: &Context, ending: &Ending, gone: Vec<(String, Option<PathBuf>)>) -> Left {
+    let mut left = Left::Nothing;
+    let mut clearing = Vec::new();
+    for (uid, logs) in gone {
+        let place = logs.clone().unwrap_or_else(|| context.dirs.pod(&uid)).display().to_string();
+        if !ending.lock().insert(place.clone()) {
+            left = Left::Files;
+            continue;
         }
-        left
-    });
-    // A task that cannot be waited for is one of a program that ends.
-    Ok(cleaned.await.unwrap_or(Left::Nothing))
+        let (dirs, groups, ending) = (context.dirs.clone(), context.groups.clone(), ending.clone());
+        clearing.push(tokio::task::spawn_blocking(move || {
+            let done = clear(&dirs, &groups, &uid, logs);
+            ending.lock().remove(&place);
+            match done {
+                Ok(()) => Left::Nothing,
+                Err(error) => {
+                    tracing::warn!(uid, error = &*error, "a pod that is gone leaves something behind");
+                    Left::Files
+                }
+            }
+        }));
+    }
+    match tokio::time::timeout(PATIENCE, join_all(clearing)).await {
+        // A task that cannot be waited for is one of a program that ends.
+        Ok(all) if all.iter().all(|one| matches!(one, Ok(Left::Nothing) | Err(_))) => left,
+        Ok(_) => Left::Files,
+        Err(_) => {
+            tracing::warn!("a disk does not answer: what pods that are gone left behind is removed later");
+            Left::Files
+        }
+    }
 }
 
 /// The group first: without files, nobody would look for it.
@@ -174,7 +201,7 @@ fn clear(
 ) -> Result<(), Box<dyn std::error::Error>> {
     groups.remove(uid)?;
     match logs {
-        Some(logs) => volumes::remove_all(logs)?,
+        Some(logs) => volumes::remove_all(&logs)?,
         None => volumes::tear_down(dirs, uid)?,
     }
     Ok(())

@@ -10,7 +10,6 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::ObjectRef;
-use tokio::sync::mpsc;
 use wire::cri;
 
 use self::pace::{Found, Pace};
@@ -32,7 +31,6 @@ const RESUBSCRIBE: Duration = Duration::from_secs(5);
 pub(super) async fn run(context: Arc<Context>, relist: Duration) {
     let (groups, pace) = (context.groups.watch(), Pace::new(relist));
     let mut lists = Lists { last: Snapshot::default(), context: &context, groups, pace, watched: false };
-    let triggers = &context.triggers;
     loop {
         let events = context.runtime.events();
         let stream = tokio::select! {
@@ -41,7 +39,7 @@ pub(super) async fn run(context: Arc<Context>, relist: Duration) {
             () = lists.compare_for_ever() => return,
         };
         let ended = match stream {
-            Ok(stream) => follow(stream, triggers).await,
+            Ok(stream) => follow(stream, &context).await,
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
                 Ended::Stream
@@ -62,22 +60,37 @@ enum Ended {
     Receiver,
 }
 
-async fn follow(
-    mut stream: tonic::Streaming<cri::ContainerEventResponse>,
-    triggers: &mpsc::Sender<Trigger>,
-) -> Ended {
+async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, context: &Context) -> Ended {
+    let triggers = &context.triggers;
     // What happened before the stream began is not in it.
     if triggers.send(Trigger::All).await.is_err() {
         return Ended::Receiver;
     }
     while let Ok(Some(event)) = stream.message().await {
-        let Some(metadata) = event.pod_sandbox_status.and_then(|status| status.metadata) else { continue };
-        let pod = ObjectRef::<Pod>::new(&metadata.name).within(&metadata.namespace);
+        let Some(pod) = owner(event, &context.book, &context.pods.state()) else { continue };
         if triggers.send(Trigger::Pod(pod)).await.is_err() {
             return Ended::Receiver;
         }
     }
     Ended::Stream
+}
+
+/// The pod that an event is about. One that comes when the sandbox is gone does not say, but for the container's own labels; else
+/// it is the pod that had something of this id at the last look.
+fn owner(event: cri::ContainerEventResponse, book: &Book, pods: &[Arc<Pod>]) -> Option<ObjectRef<Pod>> {
+    if let Some(metadata) = event.pod_sandbox_status.and_then(|status| status.metadata) {
+        return Some(ObjectRef::new(&metadata.name).within(&metadata.namespace));
+    }
+    let labels = event.containers_statuses.into_iter().map(|status| status.labels);
+    let mut named = labels.filter_map(|labels| {
+        Some((labels.get(names::POD_NAME)?.clone(), labels.get(names::POD_NAMESPACE)?.clone()))
+    });
+    if let Some((name, namespace)) = named.next() {
+        return Some(ObjectRef::new(&name).within(&namespace));
+    }
+    let uid = book.owner(&event.container_id)?;
+    let pod = pods.iter().find(|pod| pod.metadata.uid.as_ref() == Some(&uid))?;
+    Some(ObjectRef::from_obj(pod.as_ref()))
 }
 
 /// Whose a sandbox or container is.
@@ -219,6 +232,29 @@ mod tests {
             ("new", "6", ContainerCreated),
         ]);
         assert_eq!(names(&last, &now, &Book::default()), ["ended", "gone", "more", "new"]);
+    }
+
+    #[test]
+    fn an_event_without_a_sandbox_is_some_pods_too() {
+        let pod = |name: &str| -> Arc<Pod> {
+            let metadata =
+                serde_json::json!({"name": name, "namespace": "ns", "uid": format!("uid of {name}")});
+            Arc::new(serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap())
+        };
+        let book = Book::default();
+        for (owner, items) in snapshot(&[("web", "1", cri::ContainerState::ContainerRunning)]) {
+            book.saw(&owner.uid, items);
+        }
+        let pods = [pod("db"), pod("web")];
+        let name = |event: cri::ContainerEventResponse| owner(event, &book, &pods).map(|pod| pod.name);
+        let bare = |id: &str| cri::ContainerEventResponse { container_id: id.into(), ..Default::default() };
+        assert_eq!(name(bare("1")).as_deref(), Some("web"));
+        assert_eq!(name(bare("2")), None, "nobody's");
+        let labels = [(names::POD_NAME, "job"), (names::POD_NAMESPACE, "ns")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let status = cri::ContainerStatus { labels, ..Default::default() };
+        let event = cri::ContainerEventResponse { containers_statuses: vec![status], ..bare("2") };
+        assert_eq!(name(event).as_deref(), Some("job"));
     }
 
     #[test]

@@ -12,6 +12,11 @@ pub fn whole(quantity: &Quantity) -> Option<i64> {
     scaled(quantity, NANOS)
 }
 
+/// Whole units, where there are any.
+pub(crate) fn positive(quantity: &Quantity) -> Option<i64> {
+    whole(quantity).filter(|amount| *amount > 0)
+}
+
 /// Thousandths, rounded up.
 pub(crate) fn milli(quantity: &Quantity) -> Option<i64> {
     scaled(quantity, NANOS / 1000)
@@ -135,6 +140,7 @@ mod tests {
         for bad in ["", "x", "1.2.3", "1Kib", "--1", "1e99", "99999999999999999999999999999Ei", ".", "1 "] {
             assert_eq!(whole(&q(bad)), None, "{bad}");
         }
+        assert_eq!((positive(&q("1Ki")), positive(&q("0")), positive(&q("-1"))), (Some(1024), None, None));
         assert_eq!(divided(&q("250m"), &q("1m")), Some(250));
         assert_eq!(divided(&q("1Gi"), &q("1Mi")), Some(1024));
         assert_eq!(divided(&q("1500m"), &q("0")), Some(2));

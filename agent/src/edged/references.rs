@@ -8,6 +8,8 @@ use std::{
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Volume};
 
+use super::specs;
+
 /// A ConfigMap or Secret in the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Reference {
@@ -162,10 +164,6 @@ pub(crate) fn of_pulls(pod: &Pod) -> BTreeSet<Reference> {
 pub(crate) fn uses(pod: &Pod, reference: &Reference) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.volumes.iter().flatten().any(|volume| of_volume(volume).contains(reference))
-        || spec
-            .containers
-            .iter()
-            .chain(spec.init_containers.iter().flatten())
-            .any(|container| of_env(container).contains(reference))
+        || specs::containers(spec).any(|container| of_env(container).contains(reference))
         || of_pulls(pod).contains(reference)
 }

@@ -57,16 +57,16 @@ impl Task {
     async fn drive(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { config, dirs, progress } = self;
         let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
+        // Dropped at the end, or where this program is given up.
+        let _cut = runtime.cut_when_dropped();
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let (progress, background) = (Arc::new(progress), TaskTracker::new());
         let machine = node::Machine::read(&dirs.root);
-        let addresses = node::addresses(&config.node.addresses, &config.node_name);
         let (recorder, occurrences) = events::recorder();
         let events = if config.report_events { recorder } else { Recorder::none() };
         let told = events::run(config.client.clone(), config.node_name.clone(), occurrences);
         let (reader, writer) = reflector::store::<Pod>();
         let allocatable = resources::allocatable(&machine, &config.node);
-        let pressure = Pressure::none();
         let root = dirs.root.clone();
         let signals = config.signals.clone();
         let signals = signals.unwrap_or_else(|| Arc::new(pressure::Machine::new(runtime.clone(), root)));
@@ -81,12 +81,11 @@ impl Task {
             resolv_conf: config.resolv_conf.clone(),
             pulls: config.sync.pulls.map(permits),
             sandbox_turns: Turns::of_machine(),
-            host_ips: node::internal_ips(&addresses),
+            addresses: node::Addresses::new(config.node.address.clone()),
             allocatable: limits,
             memory: machine.memory(),
             door: Door::new(place(&config, &machine, &allocatable)),
             pods: reader.clone(),
-            runtime_name: tokio::sync::OnceCell::new(),
             book: pods::Book::default(),
             probes: Probes::new(probes::Parts {
                 runtime: runtime.clone(),
@@ -97,7 +96,7 @@ impl Task {
             }),
             events,
             metrics: Metrics::default(),
-            pressure: pressure.clone(),
+            pressure: Pressure::none(),
             orphaned: Notify::new(),
             gone: Notify::new(),
             pods_whole: config.pods_whole.clone(),
@@ -112,7 +111,7 @@ impl Task {
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
         let lost = lost::run(context.clone(), reader.clone(), progress.subscribe());
         let upkeep = upkeep(&config, context.clone(), reader.clone(), signals, progress.subscribe());
-        let node = node::run(&config, addresses, machine, runtime, pressure, &progress);
+        let node = node::run(&config, context.clone(), machine, &progress);
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
         tokio::select! {
@@ -123,7 +122,7 @@ impl Task {
             () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(lost), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep)); } => {}
         }
         background.close();
-        background.wait().await;
+        tokio::join!(background.wait(), runtime.finish());
         Ok(())
     }
 }

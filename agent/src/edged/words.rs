@@ -1,12 +1,15 @@
 //! The last words of containers that have ended: what they wrote to their termination log, or the end of their log.
 
 use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::Path,
 };
 
-use super::observed::{LastWords, Observed, State};
+use nix::fcntl::OFlag;
+
+use super::observed::LastWords;
 
 /// Longest message of a container …
 const MAX_WORDS: usize = 4096;
@@ -19,28 +22,13 @@ const MAX_LINES: usize = 80;
 /// As much of the log's end is read; it has more than its text in it.
 const MAX_LOG: u64 = 16 * 1024;
 
-/// Adds the last words to what the runtime says of the containers that have ended, in a pod of so many `containers`.
-pub(crate) async fn add(observed: &mut Observed, containers: usize) {
-    let ended = |state: &State| matches!(state, State::Exited { .. });
-    if !observed.containers.iter().any(|container| ended(&container.state) && container.words.is_some()) {
-        return;
+/// Adds the last words to what the runtime says, in a pod of so many `containers`.
+pub(crate) fn join(message: &mut String, words: &str, containers: usize) {
+    if !words.is_empty() && !message.is_empty() {
+        message.push_str(": ");
     }
-    let most = share(containers);
-    let mut all = std::mem::take(&mut observed.containers);
-    let done = tokio::task::spawn_blocking(move || {
-        for container in &mut all {
-            let State::Exited { exit_code, message, .. } = &mut container.state else { continue };
-            let Some(words) = container.words.as_ref().map(|words| read(words, *exit_code)) else { continue };
-            if !words.is_empty() && !message.is_empty() {
-                message.push_str(": ");
-            }
-            message.push_str(&words);
-            message.truncate(message.floor_char_boundary(most));
-        }
-        all
-    });
-    // A task that cannot be waited for is one of a program that ends.
-    observed.containers = done.await.unwrap_or_default();
+    message.push_str(words);
+    message.truncate(message.floor_char_boundary(share(containers)));
 }
 
 /// The longest message of one of so many containers.
@@ -48,7 +36,8 @@ fn share(containers: usize) -> usize {
     MAX_WORDS.min(MAX_OF_POD / containers.max(1))
 }
 
-fn read(words: &LastWords, exit_code: i32) -> String {
+/// The last words of a container that has ended with this code; none where they cannot be read. Blocks on the disk.
+pub(crate) fn read(words: &LastWords, exit_code: i32) -> String {
     let own = head(&words.file).unwrap_or_default();
     match &words.log {
         Some(log) if own.is_empty() && exit_code != 0 => {
@@ -58,14 +47,26 @@ fn read(words: &LastWords, exit_code: i32) -> String {
     }
 }
 
-fn head(path: &Path) -> std::io::Result<String> {
+/// Opens a file, and nothing else: what is there may be the container's own work. A pipe would be waited for, a device may do
+/// something, and a link could lead to what is not the container's.
+fn open(path: &Path, follow: OFlag) -> io::Result<File> {
+    let itself = (OFlag::O_PATH | follow).bits();
+    let itself = OpenOptions::new().read(true).custom_flags(itself).open(path)?;
+    if !itself.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+    }
+    File::open(format!("/proc/self/fd/{}", itself.as_raw_fd()))
+}
+
+fn head(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_WORDS as u64).read_to_end(&mut bytes)?;
+    open(path, OFlag::O_NOFOLLOW)?.take(MAX_WORDS as u64).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn tail(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
+/// Logs are the runtime's, which may have linked to them.
+fn tail(path: &Path) -> io::Result<String> {
+    let mut file = open(path, OFlag::empty())?;
     let start = file.metadata()?.len().saturating_sub(MAX_LOG);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
@@ -110,6 +111,25 @@ mod tests {
     }
 
     #[test]
+    fn only_a_file_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |name: &str| dir.path().join(name);
+        nix::unistd::mkfifo(&place("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::fs::write(place("file"), "words").unwrap();
+        std::os::unix::fs::symlink(place("file"), place("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
+        let read = |file| read(&LastWords { file, log: None }, 1);
+        assert_eq!(read(place("file")), "words");
+        for other in
+            [place("fifo"), place("link"), place("socket"), "/dev/zero".into(), "/dev/tty".into(), place("")]
+        {
+            assert_eq!(read(other.clone()), "", "{}", other.display());
+        }
+        let (file, log) = (place("none"), Some(place("fifo")));
+        assert_eq!(super::read(&LastWords { file, log }, 1), "");
+    }
+
+    #[test]
     fn the_end_of_a_long_log_is_cut_between_characters() {
         let log = format!("t stdout F {}\n", "é".repeat(3000)).repeat(100);
         let text = last_lines(&log);
@@ -119,5 +139,13 @@ mod tests {
     #[test]
     fn the_containers_of_a_pod_share_the_room_for_words() {
         assert_eq!([0, 1, 3, 4, 12].map(share), [4096, 4096, 4096, 3072, 1024]);
+        let joined = |message: &str, words: &str| {
+            let mut message = message.to_owned();
+            join(&mut message, words, 12);
+            message
+        };
+        assert_eq!((joined("killed", ""), joined("", "bye")), ("killed".to_owned(), "bye".to_owned()));
+        assert_eq!(joined("killed", "bye"), "killed: bye");
+        assert_eq!(joined("killed", &"é".repeat(1000)).len(), 1024);
     }
 }

@@ -68,11 +68,21 @@ impl Traces {
         })
     }
 
-    /// Without what a call that was cut off leaves in containerd 1.6, and no call of CRI knows of: the bundle and the empty
-    /// shim of a task that was never made.
+    /// Without what a call that was cut off leaves in containerd 1.6, and neither CRI nor the service of tasks knows of: a bundle in
+    /// which nothing runs, with its mount and its control group, and the empty shim of a task that was never made.
     #[must_use]
     pub fn of_tasks(mut self) -> Self {
-        self.bundles.retain(|id| self.tasks.join(id).join("init.pid").exists());
+        let running = self.running();
+        let (left, tasks) = (self.bundles.clone(), self.tasks.clone());
+        let dead = |path: &Path| {
+            let id = path.strip_prefix(&tasks).ok().and_then(|below| below.components().next());
+            let id = id.map(|id| id.as_os_str().to_string_lossy().into_owned());
+            id.is_some_and(|id| left.contains(&id) && !running.contains_key(&id))
+        };
+        self.mounts.retain(|mount| !dead(mount));
+        self.groups
+            .retain(|group| group.file_name().is_some_and(|id| running.contains_key(&*id.to_string_lossy())));
+        self.bundles.retain(|id| running.contains_key(id));
         self.shims.retain(|pid| !children(&[Pid::from_raw(*pid)]).is_empty());
         self
     }
@@ -82,12 +92,7 @@ impl Traces {
     #[must_use]
     pub fn alive(mut self) -> Self {
         let containerd = self.tasks.ancestors().nth(3).unwrap_or(&self.tasks).to_path_buf();
-        let first = |id: &str| {
-            let pid = fs::read_to_string(self.tasks.join(id).join("init.pid")).ok()?.trim().parse().ok()?;
-            Path::new("/proc").join(i32::to_string(&pid)).join("exe").exists().then_some(pid)
-        };
-        let running: BTreeMap<String, i32> =
-            self.bundles.iter().filter_map(|id| Some((id.clone(), first(id)?))).collect();
+        let running = self.running();
         self.mounts.retain(|mount| !mount.starts_with(&containerd));
         self.groups
             .retain(|group| group.file_name().is_some_and(|id| running.contains_key(&*id.to_string_lossy())));
@@ -100,6 +105,15 @@ impl Traces {
         self.namespaces.clear();
         self.addresses.clear();
         self
+    }
+
+    /// The first process of each container of which it runs.
+    fn running(&self) -> BTreeMap<String, i32> {
+        let first = |id: &str| {
+            let pid = fs::read_to_string(self.tasks.join(id).join("init.pid")).ok()?.trim().parse().ok()?;
+            Path::new("/proc").join(i32::to_string(&pid)).join("exe").exists().then_some(pid)
+        };
+        self.bundles.iter().filter_map(|id| Some((id.clone(), first(id)?))).collect()
     }
 
     /// How much there is of each, for people.

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use e2e::{
-    RunningContainer, at,
+    Random, RunningContainer, at,
     containerd::{RealRig, Traces},
     until, until_within,
 };
@@ -87,7 +87,7 @@ struct Churn {
 impl Churn {
     fn new(seed: u64, victims: Victims) -> Self {
         Self {
-            random: Random(seed),
+            random: Random::new(seed),
             seed,
             victims,
             wanted: Vec::new(),
@@ -289,18 +289,5 @@ fn setting(name: &str, default: u64) -> anyhow::Result<u64> {
     match env::var(name) {
         Ok(text) => text.parse().with_context(|| format!("{name} is {text:?}, not a number")),
         Err(_) => Ok(default),
-    }
-}
-
-/// SplitMix64: the same numbers for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
     }
 }

@@ -6,6 +6,7 @@ mod churn;
 mod claims;
 mod cold_start;
 mod confinement;
+mod cut_off;
 mod environment;
 mod faults;
 mod groups;

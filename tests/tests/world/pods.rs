@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tests::{
-    World,
+    World, eventually,
     manifests::{pod, pod_that},
     uid,
 };
@@ -127,4 +127,40 @@ async fn a_changed_image_restarts_just_that_container() {
     assert_ne!(now[&place("main")], ids[&place("main")]);
     assert_eq!(now[&place("beside")], ids[&place("beside")]);
     assert_eq!(world.nodes[0].runtime.calls("RunPodSandbox"), 1);
+}
+
+#[tokio::test]
+async fn a_hook_of_a_container_that_has_ended_holds_up_nothing() {
+    let world = World::new(1).await;
+    let mut manifest = pod_that("hooked", "edge-1", &[("exec", r#"{"wait": {"delay": "1h"}}"#)]);
+    manifest["spec"]["terminationGracePeriodSeconds"] = json!(600);
+    manifest["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"exec": {"command": ["wait"]}}});
+    let pod = world.run(&manifest).await;
+    let id = world.running(0).into_values().next().unwrap();
+    world.pod("hooked").delete(None).await;
+    let runtime = &world.nodes[0].runtime;
+    eventually("the hook runs", async || match runtime.calls("ExecSync") {
+        0 => Err("not called"),
+        _ => Ok(()),
+    })
+    .await;
+    assert!(runtime.crash_container(&id, 1));
+    world.pod("hooked").until_gone().await;
+    world.until_nothing_is_left(0, &pod).await;
+}
+
+#[tokio::test]
+async fn a_gate_that_somebody_else_opens_makes_the_pod_ready() {
+    let world = World::new(1).await;
+    let mut manifest = pod("gated", Some("edge-1"));
+    manifest["spec"]["readinessGates"] = json!([{"conditionType": "example.com/gate"}]);
+    world.apply(&manifest).await;
+    let runs = |pod: &serde_json::Value| tests::condition(pod, "ContainersReady") == Some("True");
+    let pod = world.pod("gated").until("running", runs).await;
+    assert_eq!(tests::condition(&pod, "Ready"), Some("False"), "{pod:#}");
+    let mut conditions = pod["status"]["conditions"].as_array().unwrap().clone();
+    conditions.push(json!({"type": "example.com/gate", "status": "True"}));
+    world.pod("gated").merge_status(json!({"conditions": conditions})).await;
+    let ready = |pod: &serde_json::Value| tests::condition(pod, "Ready") == Some("True");
+    world.pod("gated").until("ready", ready).await;
 }

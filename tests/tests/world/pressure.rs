@@ -201,3 +201,30 @@ async fn containers_that_have_ended_are_forgotten_and_still_counted() {
     let now = world.pod("again").get().await;
     assert!(again(&now) && uid(&now) == uid(&before), "{now:#}");
 }
+
+#[tokio::test]
+async fn one_that_cannot_be_removed_keeps_no_other() {
+    let edged = json!({"maxPerPodContainerCount": 0});
+    let mut world = World::with(Setup { edged, ..Setup::default() }).await;
+    let mut pods = Vec::new();
+    for name in ["one", "two"] {
+        pods.push(world.run(&pod(name, Some("edge-1"))).await);
+    }
+    let dead = world.running(0);
+    for id in dead.values() {
+        assert!(world.nodes[0].runtime.crash_container(id, 1));
+    }
+    let again = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"] == 1 && runs(pod);
+    for name in ["one", "two"] {
+        world.pod(name).until("restarted", again).await;
+    }
+    world.nodes[0].kill().await;
+    world.nodes[0].runtime.fail_next("RemoveContainer", tonic::Status::internal("not now"));
+    world.nodes[0].start().await.unwrap();
+    eventually("one of the two is gone", async || {
+        let all = pods.iter().flat_map(|pod| world.nodes[0].runtime.container_ids_of(uid(pod)));
+        let left: Vec<_> = all.filter(|id| dead.values().any(|dead| dead == id)).collect();
+        if left.len() == 1 { Ok(()) } else { Err(left) }
+    })
+    .await;
+}

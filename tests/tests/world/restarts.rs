@@ -1,9 +1,11 @@
 //! Restarts of the agent, of the cloud, and of both restart no container.
 
+use cloudsim::runtime::{Options, SimRuntime};
 use serde_json::json;
 use tests::{
     Gate, Setup, World, condition, eventually,
-    manifests::{config_map, pod},
+    manifests::{config_map, pod, pod_that},
+    runs,
 };
 
 /// Three pods on one node of a cloud that can be started again; a ConfigMap among what they use.
@@ -137,4 +139,23 @@ async fn an_agent_that_has_lost_its_store_adopts_what_the_cloud_sends() {
     let one = world.pod("one").get().await;
     world.pod("one").delete(None).await;
     world.until_nothing_is_left(0, &one).await;
+}
+
+#[tokio::test]
+async fn a_machine_that_has_lost_its_containers_starts_them_at_once_and_counts_on() {
+    let mut world = World::new(1).await;
+    world.apply(&pod_that("web", "edge-1", &[("exit-code", "1"), ("exit-attempts", "3")])).await;
+    let waits = |pod: &serde_json::Value| {
+        let status = &pod["status"]["containerStatuses"][0];
+        status["restartCount"] == 1 && status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    };
+    world.pod("web").until("in a crash loop", waits).await;
+    world.nodes[0].stop().await;
+    let root = Some(world.directory().join("another-disk"));
+    world.nodes[0].runtime = SimRuntime::new(Options { root, ..Options::default() }).unwrap();
+    world.nodes[0].start().await.unwrap();
+    // two more fail; the fourth one runs
+    let counted =
+        |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"] == 3 && runs(pod);
+    world.pod("web").until("running, the third restart", counted).await;
 }

@@ -16,13 +16,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Node, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
 pub(crate) use self::{
     affinity::selects,
     requests::{Amounts, amounts, limits_of, requests_of},
 };
-use super::status::Waiting;
+use super::{specs, status::Waiting};
 use crate::metamanager::mirror::SOURCE;
 
 /// The priority from which a pod is critical.
@@ -189,17 +189,11 @@ fn wants_apparmor(pod: &Pod) -> bool {
         annotations.filter(|(name, _)| name.starts_with("container.apparmor.security.beta.kubernetes.io/"));
     let spec = pod.spec.as_ref();
     let own = spec.and_then(|spec| spec.security_context.as_ref()?.app_armor_profile.as_ref());
-    let mut of_containers = containers(pod)
+    let mut of_containers = specs::containers_of(pod)
         .filter_map(|container| container.security_context.as_ref()?.app_armor_profile.as_ref());
     confines(own.map(|profile| profile.type_.as_str()))
         || of_containers.any(|profile| confines(Some(&profile.type_)))
         || annotated.any(|(_, profile)| !matches!(profile.as_str(), "" | "unconfined"))
-}
-
-/// Init containers, then the others.
-fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    inits.chain(pod.spec.iter().flat_map(|spec| spec.containers.iter()))
 }
 
 /// Labels of a node, none where it has none.

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::containers;
+use crate::edged::specs;
 
 /// Protocol, port, address.
 type Taken<'a> = (&'a str, i32, &'a str);
 
 fn of_pod(pod: &Pod) -> impl Iterator<Item = Taken<'_>> {
-    let ports = containers(pod).flat_map(|container| container.ports.iter().flatten());
+    let ports = specs::containers_of(pod).flat_map(|container| container.ports.iter().flatten());
     ports.filter_map(|port| {
         let number = port.host_port.filter(|number| *number > 0)?;
         let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");

@@ -26,6 +26,8 @@ pub(crate) struct Made<'a> {
     pub(crate) target_id: Option<String>,
     /// Where the node's seccomp profiles are.
     pub(crate) profiles: &'a Path,
+    /// The machine's boot.
+    pub(crate) boot: &'a str,
 }
 
 /// The configuration of `container` in `pod`.
@@ -40,6 +42,7 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         (names::HASH, hash(container)),
         (names::RESTART_COUNT, made.attempt.to_string()),
         (names::RESTART_STEP, made.step.to_string()),
+        (names::BOOT, made.boot.to_owned()),
         (names::GRACE, grace_seconds(pod).to_string()),
         (names::TERMINATION_PATH, last_words_path(container).to_owned()),
         (names::TERMINATION_POLICY, policy.to_owned()),

@@ -38,7 +38,8 @@ pub(crate) fn host_names(pod: &Pod, node_name: &str, domain: &str) -> Vec<String
     fqdn(pod, domain).into_iter().chain([short(pod)]).collect()
 }
 
-fn is_host_network(pod: &Pod) -> bool {
+/// Whether the pod has no network of its own.
+pub(crate) fn is_host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
 }
 

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 pub(crate) use self::{
     container::{Made, container, last_words_path, log_path},
     dns::{NodeDns, parse_resolv_conf},
-    hosts::{check_hostname, etc_hosts, host_names},
+    hosts::{check_hostname, etc_hosts, host_names, is_host_network},
     resources::{PERIOD, quota, shares},
     sandbox::sandbox,
     security::refuse_root,

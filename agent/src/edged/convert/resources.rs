@@ -24,7 +24,7 @@ pub(super) fn of_container(pod: &Pod, container: &Container, memory: i64) -> cri
     let cpu_limit = millis(limit("cpu"));
     let cpu = millis(request("cpu")).or(cpu_limit).unwrap_or(0);
     let quota = cpu_limit.map(quota);
-    let bytes = |q: Option<&Quantity>| q.and_then(quantity::whole).filter(|bytes| *bytes > 0);
+    let bytes = |q: Option<&Quantity>| q.and_then(quantity::positive);
     let memory_request = bytes(request("memory")).or(bytes(limit("memory"))).unwrap_or(0);
     cri::LinuxContainerResources {
         cpu_period: quota.map_or(0, |_| PERIOD),

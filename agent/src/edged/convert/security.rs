@@ -8,6 +8,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use wire::cri::{self, security_profile::ProfileType};
 
+use crate::edged::specs;
+
 /// Hidden from containers, as the kubelet's default `procMount`.
 const MASKED: [&str; 10] = [
     "/proc/asound",
@@ -51,7 +53,6 @@ fn namespaces_seeing(spec: &PodSpec, target_id: Option<String>) -> cri::Namespac
 pub(super) fn of_sandbox(spec: &PodSpec, profiles: &Path) -> cri::LinuxSandboxSecurityContext {
     let default = PodSecurityContext::default();
     let pod = spec.security_context.as_ref().unwrap_or(&default);
-    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let privileged = |container: &Container| {
         container.security_context.as_ref().and_then(|context| context.privileged) == Some(true)
     };
@@ -63,7 +64,7 @@ pub(super) fn of_sandbox(spec: &PodSpec, profiles: &Path) -> cri::LinuxSandboxSe
         run_as_group: pod.run_as_user.and(pod.run_as_group).map(number),
         supplemental_groups: groups(pod),
         supplemental_groups_policy: groups_policy(pod),
-        privileged: containers.into_iter().any(privileged),
+        privileged: specs::containers(spec).any(privileged),
         seccomp: Some(match &pod.seccomp_profile {
             Some(wanted) => seccomp(wanted, profiles),
             None => profile(ProfileType::RuntimeDefault, ""),

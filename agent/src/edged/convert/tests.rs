@@ -53,6 +53,7 @@ fn a_container_says_what_it_was_made_from() {
         memory: 1 << 30,
         target_id: None,
         profiles: std::path::Path::new("/var/lib/kubelet/seccomp"),
+        boot: "b-1",
     };
     insta::assert_debug_snapshot!(container(&pod, spec, made));
 }

@@ -8,6 +8,11 @@ use std::{
     time::Duration,
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
 use super::limits::{Limits, Version};
 
 /// A group whose last process has just ended may be held for a moment; it is tried so often …
@@ -49,10 +54,12 @@ impl Kernel {
         Ok(found)
     }
 
-    /// Removes a group and all below it, from each hierarchy. One that is not there has been removed.
+    /// Removes a group and all below it, from each hierarchy. One that is not there has been removed. Processes that are in it
+    /// still are killed, as the kubelet does: no container is theirs any more, which is what a runtime that was cut off in
+    /// the middle of a start leaves behind.
     ///
     /// # Errors
-    /// There are processes in it, or this program may not.
+    /// There are processes in it that do not end, or this program may not.
     pub(super) fn remove(&self, group: &Path) -> io::Result<()> {
         for hierarchy in self.hierarchies() {
             let group = hierarchy.join(group);
@@ -62,10 +69,22 @@ impl Kernel {
                 if tries == 0 || error.kind() != ErrorKind::ResourceBusy {
                     return Err(error);
                 }
+                kill_all(&group, DEPTH);
                 thread::sleep(PAUSE);
             }
         }
         Ok(())
+    }
+
+    /// Kills what is in the groups below `group` that are the container's of this id, whatever form their names have.
+    pub(super) fn kill(&self, group: &Path, id: &str) {
+        for hierarchy in self.hierarchies() {
+            for entry in fs::read_dir(hierarchy.join(group)).into_iter().flatten().flatten() {
+                if entry.file_name().to_string_lossy().contains(id) {
+                    kill_all(&entry.path(), DEPTH);
+                }
+            }
+        }
     }
 
     /// Where a group is, in any one of the hierarchies.
@@ -110,9 +129,40 @@ fn remove(group: &Path, depth: u32) -> io::Result<()> {
     }
 }
 
+/// Kills what is in a group and below it. Whatever cannot be killed holds up the group's removal.
+fn kill_all(group: &Path, depth: u32) {
+    let inside = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    for pid in victims(&inside) {
+        tracing::info!(pid = pid.as_raw(), group = %group.display(), "a process without a container is killed");
+        // It may have ended meanwhile.
+        let _ = kill(pid, Signal::SIGKILL);
+    }
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            kill_all(&entry.path(), depth - 1);
+        }
+    }
+}
+
+/// The processes that a group lists. One in another namespace is listed as 0, which to a signal means everybody.
+fn victims(listed: &str) -> impl Iterator<Item = Pid> {
+    let own = Pid::this();
+    let all = listed.lines().filter_map(|line| line.trim().parse().ok()).filter(|pid| *pid > 1);
+    all.map(Pid::from_raw).filter(move |pid| *pid != own)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
+
+    #[test]
+    fn only_what_a_group_names_is_killed() {
+        let own = std::process::id();
+        let listed = format!("0\n1\n-1\n-7\nx\n\n{own}\n4000000\n");
+        assert_eq!(victims(&listed).collect::<Vec<_>>(), [Pid::from_raw(4_000_000)]);
+    }
 
     fn group(base: &Path, files: &[&str]) {
         for file in files {
@@ -140,6 +190,34 @@ mod tests {
         let kernel = Kernel::at(place.path().to_owned());
         assert!(kernel.limit(Path::new("k.slice"), &limits()).unwrap());
         assert_eq!((read("k.slice/cpu.weight"), read("k.slice/memory.max")), ("1".into(), "4096".into()));
+    }
+
+    /// A directory is no group: its file of processes is one that nobody else empties.
+    #[test]
+    fn what_is_in_a_group_ends_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        fs::create_dir(place.path().join("below")).unwrap();
+        fs::write(place.path().join("below/cgroup.procs"), sleeper.id().to_string()).unwrap();
+        kill_all(place.path(), DEPTH);
+        assert_eq!(sleeper.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+    }
+
+    #[test]
+    fn what_is_in_the_group_of_one_container_ends_and_others_do_not() {
+        let place = tempfile::tempdir().unwrap();
+        let mut sleepers = ["cri-containerd-aaaa.scope", "bbbb"].map(|name| {
+            let sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+            let group = place.path().join("pids/kubepods/podu").join(name);
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
+            sleeper
+        });
+        Kernel::at(place.path().to_owned()).kill(Path::new("kubepods/podu"), "aaaa");
+        assert_eq!(sleepers[0].wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+        assert!(sleepers[1].try_wait().unwrap().is_none());
+        sleepers[1].kill().unwrap();
+        sleepers[1].wait().unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::name::Class;
 use crate::edged::{
     admit,
     convert::{PERIOD, quota, shares},
-    quantity, status,
+    quantity, specs, status,
 };
 
 /// The highest `cpu.weight`, version 2.
@@ -103,9 +103,7 @@ fn all_limited(pod: &Pod, name: &str) -> bool {
         let limit = container.resources.as_ref().and_then(|all| all.limits.as_ref()?.get(name));
         limit.and_then(quantity::milli).is_some_and(|limit| limit > 0)
     };
-    let spec = pod.spec.iter();
-    let mut all = spec.flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
-    all.all(limited)
+    specs::containers_of(pod).all(limited)
 }
 
 /// The same part of the processors as in version 1; the range of shares is drawn onto that of weights, as runtimes do.

@@ -36,6 +36,9 @@ use crate::config::{CgroupDriver, ControlGroups};
 /// Where Linux shows them.
 const HIERARCHIES: &str = "/sys/fs/cgroup";
 
+/// The shortest that a runtime's id of a container is.
+const ID: usize = 32;
+
 /// A group cannot be removed.
 #[derive(Debug, thiserror::Error)]
 #[error("the control group {} cannot be removed; end the processes that are in it", group.display())]
@@ -131,6 +134,22 @@ impl Groups {
             }
         }
         Ok(())
+    }
+
+    /// Ends what runs in the group of a container of the pod that never ran, as far as the runtime knows.
+    pub(crate) async fn end_container(&self, uid: &str, id: &str) {
+        // what is shorter could be a part of another's name
+        if !self.0.config.per_pod || id.len() < ID {
+            return;
+        }
+        let (inner, uid, id) = (self.0.clone(), uid.to_owned(), id.to_owned());
+        let ended = tokio::task::spawn_blocking(move || {
+            for group in inner.possible(&uid) {
+                inner.kernel.kill(&group, &id);
+            }
+        });
+        // A task that cannot be waited for is one of a program that ends.
+        let _ = ended.await;
     }
 
     /// A watch on pods' groups.

@@ -59,7 +59,7 @@ pub(super) fn surplus(
     all: bool,
     now: Timestamp,
 ) -> Vec<String> {
-    let old_enough = |one: &Dead| moment::until(now, one.created_at) >= limits.container_min_age;
+    let old_enough = |one: &Dead| moment::since(one.created_at, now) >= limits.container_min_age;
     let mut units: BTreeMap<(String, String), Vec<Dead>> = BTreeMap::new();
     let mut gone = Vec::new();
     for one in dead {
@@ -128,7 +128,7 @@ pub(super) fn empty(
             && owner(uid) != Owner::Unknown
             && !held.contains(one.id.as_str())
             && newest.get(uid.as_str()).is_none_or(|last| last.id != one.id)
-            && moment::until(now, made) >= limits.container_min_age
+            && moment::since(made, now) >= limits.container_min_age
     };
     sandboxes.iter().filter(goes).map(|one| one.id.clone()).collect()
 }
@@ -193,6 +193,7 @@ mod tests {
         assert_eq!(gone(&limits(Some(2), None, 0), false), "a1");
         assert_eq!(gone(&limits(Some(0), None, 0), false), "over1 b1 a1 a2 a3 b2");
         assert_eq!(gone(&limits(None, None, 0), false), "");
+        assert_eq!(gone(&limits(Some(0), None, 995), false), "over1 b1", "young ones stay");
         assert_eq!(gone(&limits(Some(1), None, 100), false), "a1 a2", "b2 is young, and not counted");
         assert_eq!(gone(&limits(None, Some(3), 0), false), "b1 a1 a2");
         assert_eq!(gone(&limits(None, Some(1), 0), false), "over1 b1 a1 a2 a3");

@@ -44,9 +44,9 @@ impl Ledger {
                 size: 0,
                 kept: false,
             });
-            if is_used {
-                record.last_used = Some(now);
-            }
+            // What lies ahead was noted before the clock was set back.
+            record.first_seen = record.first_seen.min(now);
+            record.last_used = if is_used { Some(now) } else { record.last_used.map(|at| at.min(now)) };
             record.size = image.size;
             record.kept = is_used || image.pinned;
         }
@@ -158,6 +158,9 @@ mod tests {
         images.retain(|image| image.id != "b");
         ledger.note(&images, &set(&[]), at(700));
         assert_eq!(ids(ledger.candidates(&limits, at(700))), "d a c", "never used goes first");
+        ledger.note(&images, &set(&[]), at(-9000));
+        assert_eq!(ids(ledger.candidates(&limits, at(-9000))), "", "the clock was set back");
+        assert_eq!(ids(ledger.candidates(&limits, at(-8880))), "d a c");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::{
         pods::Context,
         pressure,
         runtime::CallError,
+        specs,
         status::is_over,
     },
 };
@@ -82,6 +83,13 @@ pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progr
     tokio::join!(containers, logs, images);
 }
 
+/// One that cannot be removed is tried again the next time, and keeps no other from being removed.
+fn told(id: &str, result: Result<(), CallError>) {
+    if let Err(error) = result {
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "it has ended and is not removed");
+    }
+}
+
 fn warn(result: Result<(), CallError>, what: &str) {
     if let Err(error) = result {
         tracing::warn!(error = &error as &dyn std::error::Error, "{what}");
@@ -129,11 +137,11 @@ impl Keeper {
         let (owner, now) = (|uid: &str| Self::owner(&pods, uid), Timestamp::now());
         let gone = containers::surplus(containers::dead(&listed), owner, &self.limits, all, now);
         for id in &gone {
-            self.context.remove_container(id).await?;
+            told(id, self.context.remove_container(id).await);
         }
         let (sandboxes, listed) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
         for id in containers::empty(&sandboxes, &listed, owner, &self.limits, now) {
-            runtime.remove_sandbox(&id).await?;
+            told(&id, runtime.remove_sandbox(&id).await);
         }
         let logs = self.context.dirs.logs.clone();
         let _ = tokio::task::spawn_blocking(move || links::remove_dead(&logs)).await;
@@ -212,11 +220,7 @@ impl Keeper {
         }
         let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !is_over(pod);
         for pod in self.pods.state().iter().filter(runs) {
-            let spec = pod.spec.as_ref();
-            let all = spec
-                .iter()
-                .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-            used.extend(all.filter_map(|container| container.image.clone()));
+            used.extend(specs::containers_of(pod).filter_map(|container| container.image.clone()));
         }
         used.remove("");
         ledger.note(&images, &used, Timestamp::now());

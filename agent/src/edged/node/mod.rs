@@ -1,5 +1,6 @@
 //! The node object and its lease: how the cloud knows that this node is there, and what it can do.
 
+mod address;
 mod images;
 mod lease;
 mod machine;
@@ -12,20 +13,23 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeStatus};
+use k8s_openapi::api::core::v1::{Node, NodeStatus};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
+pub use self::address::AddressSource;
 use self::status::RuntimeHealth;
-pub(super) use self::{
-    machine::Machine,
-    object::{Description, addresses, internal_ips},
+pub(super) use self::{address::Addresses, machine::Machine, object::Description};
+use super::{
+    Config, Progress, api_message,
+    pods::{Context, Trigger},
+    runtime::Runtime,
+    status::difference,
 };
-use super::{Config, Progress, api_message, pressure::Pressure, runtime::Runtime, status::difference};
 use crate::rt::Backoff;
 
 /// Waits between tries to register, as the kubelet's.
@@ -37,10 +41,8 @@ const NOT_READY: Duration = Duration::from_secs(1);
 /// Registers the node, then reports its status and renews its lease, through all errors, for ever.
 pub(super) async fn run(
     config: &Config,
-    addresses: Vec<NodeAddress>,
+    context: Arc<Context>,
     machine: Machine,
-    runtime: Runtime,
-    pressure: Pressure,
     progress: &watch::Sender<Progress>,
 ) {
     let back_online = Arc::new(Notify::new());
@@ -55,8 +57,16 @@ pub(super) async fn run(
     let lease = lease.run(config.online.clone(), &back_online);
     let reporter = Reporter {
         api: Api::all(config.client.clone()),
-        description: Description { name, config: &config.node, addresses, machine, pressure },
-        runtime,
+        description: Description {
+            name,
+            config: &config.node,
+            addresses: context.addresses.of_status(name),
+            machine,
+            pressure: context.pressure.clone(),
+        },
+        addresses: context.addresses.clone(),
+        triggers: context.triggers.clone(),
+        runtime: context.runtime.clone(),
         last: None,
         reported_at: None,
     };
@@ -67,6 +77,9 @@ pub(super) async fn run(
 struct Reporter<'a> {
     api: Api<Node>,
     description: Description<'a>,
+    addresses: Addresses,
+    /// To the pods, whose statuses have the node's addresses too.
+    triggers: mpsc::Sender<Trigger>,
     runtime: Runtime,
     /// The node as the API had it last; `None` while it is not registered.
     last: Option<Node>,
@@ -110,6 +123,13 @@ impl Reporter<'_> {
 
     /// Looks at everything once, reports what changed, and says whether the node is ready.
     async fn once(&mut self) -> Result<bool, kube::Error> {
+        if self.addresses.look() {
+            self.description.addresses = self.addresses.of_status(self.description.name);
+            let addresses = self.addresses.ips();
+            tracing::info!(node = self.description.name, ?addresses, "the node has other addresses");
+            // Full: each pod is looked at again anyway, a little later.
+            let _ = self.triggers.try_send(Trigger::All);
+        }
         let health = self.health().await;
         let now = Timestamp::now();
         let base = match self.base(&health, now).await? {
@@ -120,7 +140,7 @@ impl Reporter<'_> {
         let status = self.description.status(&old, &health, now);
         let due = self
             .reported_at
-            .is_none_or(|at| super::moment::until(now, at) >= self.description.config.report_frequency);
+            .is_none_or(|at| super::moment::since(at, now) >= self.description.config.report_frequency);
         if due || status::differs(&old, &status) {
             self.last = Some(self.patch_status(&old, &status).await?);
             self.reported_at = Some(now);

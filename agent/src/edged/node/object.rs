@@ -20,21 +20,6 @@ pub(crate) struct Description<'a> {
     pub(crate) pressure: Pressure,
 }
 
-/// The configured addresses, and the node's name as its host name.
-pub(crate) fn addresses(configured: &[NodeAddress], name: &str) -> Vec<NodeAddress> {
-    let mut all = configured.to_vec();
-    if !all.iter().any(|address| address.type_ == "Hostname") {
-        all.push(NodeAddress { type_: "Hostname".into(), address: name.to_owned() });
-    }
-    all
-}
-
-/// The addresses at which pods on the host's network can be reached.
-pub(crate) fn internal_ips(addresses: &[NodeAddress]) -> Vec<String> {
-    let internal = addresses.iter().filter(|address| address.type_ == "InternalIP");
-    internal.map(|address| address.address.clone()).collect()
-}
-
 impl Description<'_> {
     /// The labels that an edge node must have, and those of its configuration.
     fn labels(&self) -> BTreeMap<String, String> {

@@ -3,7 +3,7 @@
 use wire::cri;
 
 use super::*;
-use crate::edged::NodeConfig;
+use crate::edged::{NodeConfig, pressure::Pressure, runtime::Runtime};
 
 fn machine() -> Machine {
     Machine {
@@ -21,11 +21,11 @@ fn machine() -> Machine {
 }
 
 fn description(config: &NodeConfig) -> Description<'_> {
-    let internal = NodeAddress { type_: "InternalIP".into(), address: "192.168.1.5".into() };
+    let addresses = Addresses::new(AddressSource::Fixed([192, 168, 1, 5].into()));
     Description {
         name: "edge-1",
         config,
-        addresses: addresses(&[internal], "edge-1"),
+        addresses: addresses.of_status("edge-1"),
         machine: machine(),
         pressure: Pressure::none(),
     }
@@ -116,4 +116,32 @@ fn the_machine_is_read_from_the_kernels_text() {
     assert_eq!(machine::os_name("ID=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
     let here = Machine::read(std::path::Path::new("/"));
     assert!(here.memory > 0 && here.storage > 0 && here.cpus > 0);
+}
+
+#[tokio::test]
+async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
+    let store = kubeapi::store::MemoryStore::new();
+    let client = kubeapi::Api::builder(store).rules(kubeapi::Rules::Relay).build().client("default");
+    let config = NodeConfig::default();
+    let (triggers, mut triggered) = mpsc::channel(1);
+    let channel = tonic::transport::Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
+    let mut reporter = Reporter {
+        api: Api::all(client),
+        description: description(&config),
+        addresses: Addresses::new(AddressSource::Fixed([192, 168, 1, 5].into())),
+        triggers,
+        runtime: Runtime::new(channel, None),
+        last: None,
+        reported_at: None,
+    };
+    let mut told = Vec::new();
+    for address in [[192, 168, 1, 5], [192, 168, 1, 5], [10, 0, 0, 7]] {
+        reporter.addresses = reporter.addresses.now_from(AddressSource::Fixed(address.into()));
+        reporter.once().await.unwrap();
+        let node = reporter.api.get("edge-1").await.unwrap();
+        let address = node.status.unwrap().addresses.unwrap().remove(0).address;
+        told.push((address, triggered.try_recv().is_ok()));
+    }
+    let row = |address: &str, triggered| (address.to_owned(), triggered);
+    assert_eq!(told, [row("192.168.1.5", false), row("192.168.1.5", false), row("10.0.0.7", true)]);
 }

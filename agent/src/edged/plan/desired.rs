@@ -10,6 +10,7 @@ use crate::edged::{
     convert::hash,
     moment,
     observed::{Observed, State},
+    specs,
     status::is_over,
 };
 
@@ -35,6 +36,9 @@ pub(crate) struct Wanted {
     pub(crate) role: Role,
     /// When it is started again after it has ended: its own policy, or the pod's.
     pub(crate) restart: RestartPolicy,
+    /// How many there were before the first that the runtime does not know of: it may have lost them, as with the machine's
+    /// disk, but the pod's status counts on.
+    pub(crate) forgotten: u32,
 }
 
 /// When a container runs.
@@ -72,6 +76,7 @@ impl Desired {
             hash: hash(container),
             role,
             restart: RestartPolicy::of_container(container, policy),
+            forgotten: forgotten(pod, &container.name),
         };
         let inits = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
         let mains = spec.iter().flat_map(|spec| spec.containers.iter());
@@ -141,6 +146,16 @@ impl RestartPolicy {
     }
 }
 
+/// How many containers of a name the pod has had, as its status has it.
+fn forgotten(pod: &Pod, name: &str) -> u32 {
+    let all = pod.status.iter().flat_map(|status| {
+        let mains = status.container_statuses.iter().flatten();
+        mains.chain(status.init_container_statuses.iter().flatten())
+    });
+    let last = all.into_iter().find(|last| last.name == name && last.container_id.is_some());
+    last.map_or(0, |last| u32::try_from(last.restart_count).unwrap_or(0).saturating_add(1))
+}
+
 /// A restartable init container is a sidecar.
 pub(crate) fn role_of_init(container: &Spec) -> Role {
     if container.restart_policy.as_deref() == Some("Always") { Role::Sidecar } else { Role::Init }
@@ -154,7 +169,7 @@ pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Option<Spec> {
 /// The container of this name, of whatever kind.
 pub(crate) fn spec_of(pod: &Pod, name: &str) -> Option<Spec> {
     let spec = pod.spec.as_ref()?;
-    let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let mut all = specs::containers(spec);
     let ephemeral = || spec.ephemeral_containers.iter().flatten().find(|container| container.name == name);
     all.find(|container| container.name == name).cloned().or_else(|| ephemeral().and_then(as_container))
 }

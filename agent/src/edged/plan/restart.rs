@@ -60,7 +60,9 @@ pub(super) fn is_wanted(wanted: &Wanted, last: Option<&Container>) -> bool {
 
 /// When a container that is wanted may be started, given the last one of its name.
 pub(super) fn admit(wanted: &Wanted, last: Option<&Container>, now: Timestamp) -> Admission {
-    let Some(last) = last else { return Admission::Now { attempt: 0, step: 0, remove: None } };
+    let Some(last) = last else {
+        return Admission::Now { attempt: wanted.forgotten, step: 0, remove: None };
+    };
     let attempt = last.attempt.saturating_add(1);
     match last.state {
         State::Created => {
@@ -76,8 +78,7 @@ pub(super) fn admit(wanted: &Wanted, last: Option<&Container>, now: Timestamp) -
             }
             let delay = delay(last.step);
             let at = moment::after(finished_at, delay);
-            // A clock that was set back must not turn a wait of seconds into one of years.
-            if at <= now || at > moment::after(now, MAX_DELAY) {
+            if moment::is_over(at, now, MAX_DELAY) {
                 Admission::Now { attempt, step: last.step.saturating_add(1), remove: None }
             } else {
                 Admission::Later { at, delay }

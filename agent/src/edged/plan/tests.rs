@@ -287,3 +287,20 @@ fn an_ephemeral_container_is_started_once() {
     assert_eq!(actions(Some(running())), []);
     assert_eq!(actions(Some(exited(1, 1, 1))), []);
 }
+
+#[test]
+fn containers_that_the_runtime_has_lost_are_counted_on() {
+    let mut pod = pod("Always");
+    let status = json!({"phase": "Running", "containerStatuses": [
+        {"name": "web", "image": "", "imageID": "", "ready": false, "restartCount": 3, "containerID": "containerd://web3"},
+        {"name": "log", "image": "", "imageID": "", "ready": false, "restartCount": 0}]});
+    pod.status = serde_json::from_value(status).unwrap();
+    let mut so_far = vec![c("first", 0, exited(0, 1, 1)), c("proxy", 0, running())];
+    let starts = |containers: &[Container]| {
+        plan(&Desired::of(&pod, at(NOW)), &Observed::new(s(), containers.to_vec()), at(NOW)).actions
+    };
+    let start = |name: &str, attempt, step| Action::Start { name: name.into(), attempt, step };
+    assert_eq!(starts(&so_far), [start("web", 4, 0), start("log", 0, 0)]);
+    so_far.push(c("web", 7, exited(1, 500, 1)));
+    assert_eq!(starts(&so_far), [start("web", 8, 8), start("log", 0, 0)], "the runtime knows better");
+}

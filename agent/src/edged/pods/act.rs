@@ -1,6 +1,6 @@
 //! Carries out the steps of a plan.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -11,8 +11,12 @@ use crate::edged::{
     moment,
     observed::Observed,
     plan::{Action, Plan},
+    runtime::CallError,
     status::Waiting,
 };
+
+/// What could not be removed is tried again after this.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What came of the steps.
 #[derive(Debug, Default)]
@@ -56,18 +60,12 @@ pub(super) async fn all(
                 stop::container(context, pod, observed, id, *why);
                 Done::default()
             }
-            Action::RemoveContainer { id } => {
-                context.remove_container(id).await?;
-                Done::progress()
-            }
+            Action::RemoveContainer { id } => removed(context.remove_container(id).await, pod, id),
             Action::StopSandbox { id } => {
                 runtime.stop_sandbox(id).await?;
                 Done::progress()
             }
-            Action::RemoveSandbox { id } => {
-                runtime.remove_sandbox(id).await?;
-                Done::progress()
-            }
+            Action::RemoveSandbox { id } => removed(runtime.remove_sandbox(id).await, pod, id),
             Action::CreateSandbox { attempt } => create_sandbox(context, pod, identity, *attempt).await,
             // Its postStart hook goes before whatever is started after a container.
             Action::Start { .. } if is_starting(context, identity) => Done::default(),
@@ -81,6 +79,14 @@ pub(super) async fn all(
     Ok(done)
 }
 
+/// What cannot be removed is tried again, and holds up nothing that can be done without.
+fn removed(done: Result<(), CallError>, pod: &Pod, id: &str) -> Done {
+    let Err(error) = done else { return Done::progress() };
+    let (pod, error) = (&pod.metadata.name, &error as &dyn std::error::Error);
+    tracing::warn!(pod, id, error, "it is not removed");
+    Done::again_at(moment::after(Timestamp::now(), AGAIN))
+}
+
 fn is_starting(context: &Context, identity: &Identity<'_>) -> bool {
     context.book.with(identity.uid, |memory| memory.hooks.values().any(|hook| *hook == PostStart::Running))
 }
@@ -88,8 +94,9 @@ fn is_starting(context: &Context, identity: &Identity<'_>) -> bool {
 /// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
 pub(super) fn held_up_until(context: &Context, identity: &Identity<'_>, now: Timestamp) -> Option<Timestamp> {
     context.book.with(identity.uid, |memory| {
-        let retry_at = memory.held_up.as_ref().map(|held_up| held_up.retry_at);
-        retry_at.filter(|at| *at > now || memory.volumes_until.is_none())
+        let held_up = memory.held_up.as_ref();
+        let held_up = held_up.filter(|one| !one.is_over(now) || memory.volumes_until.is_none());
+        held_up.map(|held_up| held_up.retry_at)
     })
 }
 

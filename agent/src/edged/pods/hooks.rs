@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 use kube::runtime::reflector::ObjectRef;
+use tokio_util::sync::CancellationToken;
 
 use super::{Context, Trigger};
 use crate::edged::{
@@ -38,12 +39,17 @@ pub(super) async fn post_start(
     let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.clone());
     let Some(hook) = hook else { return };
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    context.book.with(&uid, |memory| memory.hooks.insert(id.to_owned(), PostStart::Running));
+    let alive = context.book.with(&uid, |memory| {
+        memory.hooks.insert(id.to_owned(), PostStart::Running);
+        memory.while_alive(id)
+    });
     let (task, pod, container, id) = (context.clone(), pod.clone(), container.clone(), id.to_owned());
     let (told, quick) = tokio::sync::oneshot::channel::<()>();
     let shutdown = context.shutdown.clone();
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
-        let done = probes::run_hook(&task.runtime, &hook, (&container, &id), &pod_ip, MAX_POST_START).await;
+        let running = probes::run_hook(&task.runtime, &hook, (&container, &id), &pod_ip, MAX_POST_START);
+        // With the container that it was for, its end matters to nobody.
+        let done = alive.run_until_cancelled(running).await.unwrap_or(Ok(()));
         if let Err(why) = &done {
             tracing::info!(pod = pod.metadata.name, container = container.name, why, "postStart hook failed");
             // The reason may be secret.
@@ -85,14 +91,16 @@ pub(super) struct PreStop {
     pub(super) container: Container,
     /// Where the pod is.
     pub(super) pod_ip: String,
+    /// Cancelled when the container has ended by itself.
+    pub(super) alive: CancellationToken,
 }
 
 impl PreStop {
     /// Runs it for at most `limit`. The container is stopped whatever comes of it.
     pub(super) async fn run(&self, context: &Context, pod: &Pod, id: &str, limit: Duration) {
-        let done =
-            probes::run_hook(&context.runtime, &self.hook, (&self.container, id), &self.pod_ip, limit).await;
-        if let Err(why) = done {
+        let running =
+            probes::run_hook(&context.runtime, &self.hook, (&self.container, id), &self.pod_ip, limit);
+        if let Some(Err(why)) = self.alive.run_until_cancelled(running).await {
             let name = self.container.name.as_str();
             tracing::info!(pod = pod.metadata.name, container = name, why, "preStop hook failed");
             let text = "PreStopHook failed".to_owned();

@@ -124,7 +124,7 @@ fn next(pull: Option<&mut Pull>, now: Timestamp, image: &str) -> Next {
         None => Next::Pull { failures: 0 },
         Some(Pull::Running) => Next::Pending,
         Some(Pull::Done) => Next::Use,
-        Some(Pull::Failed { failures, retry_at, .. }) if *retry_at <= now => {
+        Some(Pull::Failed { failures, retry_at, .. }) if moment::is_over(*retry_at, now, MAX_WAIT) => {
             Next::Pull { failures: *failures }
         }
         Some(Pull::Failed { message, told: told @ false, .. }) => {
@@ -224,6 +224,11 @@ mod tests {
         let message = "Back-off pulling image \"a\": ErrImagePull: no route".to_owned();
         assert_eq!(told(next(Some(&mut pull), now, "a")), ("ImagePullBackOff".into(), message, 10));
         assert!(matches!(next(Some(&mut pull), retry_at, "a"), Next::Pull { failures: 1 }));
+        let year_before = Timestamp::from_second(-31_536_000).unwrap();
+        assert!(
+            matches!(next(Some(&mut pull), year_before, "a"), Next::Pull { .. }),
+            "the clock was set back"
+        );
         assert!(matches!(next(Some(&mut Pull::Running), now, "a"), Next::Pending));
     }
 }

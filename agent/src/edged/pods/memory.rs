@@ -3,24 +3,30 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
-use super::{admission::Decision, hooks::PostStart};
-use crate::edged::{moment, observed::Item, status::Waiting};
+use super::{admission::Decision, hooks::PostStart, last_words::Words};
+use crate::edged::{
+    moment,
+    observed::{Item, Observed},
+    status::Waiting,
+};
 
 /// What failed is tried again after this, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// … up to this.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// All pods' memories, by uid.
-#[derive(Default)]
-pub(crate) struct Book(Mutex<HashMap<String, Memory>>);
+/// All pods' memories, by uid; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Book(Arc<Mutex<HashMap<String, Memory>>>);
 
 /// One pod's.
 #[derive(Default)]
@@ -63,6 +69,14 @@ pub(crate) struct Memory {
     pub(super) stops: HashMap<String, Timestamp>,
     /// Images being pulled, or that could not be.
     pub(super) pulls: HashMap<String, Pull>,
+    /// Containers whose start failed and of which nothing runs.
+    settled: BTreeSet<String>,
+    /// What containers that have ended said last, by container id.
+    pub(super) words: HashMap<String, Words>,
+    /// Cancelled when the container of this id has ended.
+    alive: HashMap<String, CancellationToken>,
+    /// When this agent fetched the tokens of the pod's volumes, by volume and path.
+    pub(super) tokens: HashMap<(String, String), Instant>,
 }
 
 /// A pod that has to end although nobody deleted it, or that may not start.
@@ -122,6 +136,13 @@ impl Book {
         self.with(uid, |memory| memory.items = items);
     }
 
+    /// The uid of the pod that had the sandbox or container of this id at the last look.
+    pub(crate) fn owner(&self, id: &str) -> Option<String> {
+        let book = self.0.lock();
+        let mut all = book.iter();
+        all.find(|(_, memory)| memory.items.iter().any(|item| item.is(id))).map(|(uid, _)| uid.clone())
+    }
+
     /// Whether the last look found just that.
     pub(crate) fn has_seen(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
         self.0.lock().get(uid).is_some_and(|memory| memory.items == *items)
@@ -158,6 +179,34 @@ impl Book {
 }
 
 impl Memory {
+    /// Containers that have ended without having begun, and were not here at the last look. A runtime may have lost sight of
+    /// what it started for them.
+    pub(super) fn unsettled(&mut self, observed: &Observed) -> Vec<String> {
+        let failed = observed.containers.iter().filter(|container| container.never_ran());
+        let failed: BTreeSet<String> = failed.map(|container| container.id.clone()).collect();
+        let new = failed.difference(&self.settled).cloned().collect();
+        self.settled = failed;
+        new
+    }
+
+    /// Cancelled when a look finds that the container has ended, or is gone.
+    pub(super) fn while_alive(&mut self, id: &str) -> CancellationToken {
+        self.alive.entry(id.to_owned()).or_default().clone()
+    }
+
+    /// What was to go on while containers are alive ends with them.
+    pub(super) fn note_ended(&mut self, observed: &Observed) {
+        let lives =
+            |id: &str| observed.containers.iter().any(|one| one.id == id && one.exit_code().is_none());
+        self.alive.retain(|id, token| {
+            let lives = lives(id);
+            if !lives {
+                token.cancel();
+            }
+            lives
+        });
+    }
+
     /// Something that the pod uses has changed: what failed may work now, and files may be out of date.
     pub(super) fn reconsider(&mut self) {
         self.changes = self.changes.wrapping_add(1);
@@ -169,6 +218,11 @@ impl Memory {
 }
 
 impl Blocked {
+    /// Whether it may be tried again.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        moment::is_over(self.retry_at, now, MAX_WAIT)
+    }
+
     /// One more failure after `last`.
     pub(super) fn after(last: Option<&Self>, waiting: Waiting, now: Timestamp) -> Self {
         let failures = last.map_or(0, |last| last.failures).saturating_add(1);
@@ -179,4 +233,51 @@ impl Blocked {
 /// `first`, doubled for each failure after the first one, up to `max`.
 pub(super) fn doubled(first: Duration, failures: u32, max: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edged::observed::{Container, State};
+
+    fn ended(id: &str, started_at: Option<Timestamp>) -> Container {
+        let state = State::Exited {
+            started_at,
+            finished_at: Timestamp::UNIX_EPOCH,
+            exit_code: 128,
+            reason: String::new(),
+            message: String::new(),
+        };
+        Container { id: id.into(), state, ..Container::test("web") }
+    }
+
+    #[test]
+    fn what_goes_on_with_a_container_ends_with_it() {
+        let mut memory = Memory::default();
+        let [lives, ends, gone] = ["lives", "ends", "gone"].map(|id| memory.while_alive(id));
+        let running = State::Running { started_at: Timestamp::UNIX_EPOCH };
+        let lives_on = Container { id: "lives".into(), state: running, ..Container::test("web") };
+        memory.note_ended(&Observed::new(vec![], vec![lives_on, ended("ends", Some(Timestamp::UNIX_EPOCH))]));
+        assert_eq!([lives, ends, gone].map(|token| token.is_cancelled()), [false, true, true]);
+        assert!(!memory.while_alive("lives").is_cancelled());
+    }
+
+    #[test]
+    fn a_start_that_failed_is_looked_after_once() {
+        let mut memory = Memory::default();
+        let (failed, ran) = (ended("1", None), ended("2", Some(Timestamp::UNIX_EPOCH)));
+        let observed = Observed::new(vec![], vec![failed, ran]);
+        assert_eq!(memory.unsettled(&observed), ["1"]);
+        assert!(memory.unsettled(&observed).is_empty());
+        memory.unsettled(&Observed::default());
+        assert!(memory.settled.is_empty(), "what is gone is forgotten");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_blocks_nothing() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let blocked = Blocked::after(None, Waiting::new("x", ""), at(1000));
+        let over = [999, 1000, 1001, 900].map(|now| blocked.is_over(at(now)));
+        assert_eq!(over, [false, false, true, true]);
+    }
 }

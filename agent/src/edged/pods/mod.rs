@@ -14,6 +14,7 @@ mod fetch;
 mod hooks;
 mod image_name;
 mod images;
+mod last_words;
 mod memory;
 mod reconcile;
 mod refuse;
@@ -39,7 +40,7 @@ use kube::{
         reflector::{ObjectRef, Store, store::Writer},
     },
 };
-use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::cri;
 
@@ -57,11 +58,11 @@ use super::{
     housekeeping,
     metrics::Metrics,
     names::Dirs,
+    node::Addresses,
     observed::Observed,
     pressure::Pressure,
     probes::Probes,
     runtime::{CallError, Runtime},
-    words,
 };
 use crate::metamanager::PodsWhole;
 
@@ -94,7 +95,7 @@ pub(crate) struct Context {
     /// In which sandboxes are made.
     pub(crate) sandbox_turns: Turns,
     /// This node's addresses.
-    pub(crate) host_ips: Vec<String>,
+    pub(crate) addresses: Addresses,
     /// What a container may use that sets no limit.
     pub(crate) allocatable: Allocatable,
     /// Bytes of memory that the node has.
@@ -103,8 +104,6 @@ pub(crate) struct Context {
     pub(crate) door: Door,
     /// This node's pods.
     pub(crate) pods: Store<Pod>,
-    /// What the runtime calls itself, once it has said so.
-    pub(crate) runtime_name: OnceCell<String>,
     /// What is remembered of pods between two looks.
     pub(crate) book: Book,
     /// Told what happens.
@@ -174,9 +173,16 @@ impl Context {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let mut observed = self.runtime.observe(uid).await?;
         self.book.saw(uid, observed.items());
-        words::add(&mut observed, containers(pod)).await;
+        for id in self.book.with(uid, |memory| memory.unsettled(&observed)) {
+            self.runtime.end_lost(&id).await;
+            self.groups.end_container(uid, &id).await;
+        }
+        last_words::add(self, pod, &mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
-        self.book.with(uid, |memory| hooks::judge(&mut memory.hooks, &mut observed));
+        self.book.with(uid, |memory| {
+            memory.note_ended(&observed);
+            hooks::judge(&mut memory.hooks, &mut observed);
+        });
         Ok(observed)
     }
 
@@ -206,23 +212,13 @@ impl Context {
     }
 
     /// The addresses at which the pod can be reached.
-    fn pod_ips<'a>(&'a self, pod: &Pod, observed: &'a Observed) -> &'a [String] {
-        let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
-        if host_network { &self.host_ips } else { observed.ips() }
+    fn pod_ips(&self, pod: &Pod, observed: &Observed) -> Vec<String> {
+        if convert::is_host_network(pod) { self.addresses.ips() } else { observed.ips().to_vec() }
     }
 
     /// The first of them; empty when it has none.
     fn pod_ip(&self, pod: &Pod, observed: &Observed) -> String {
-        self.pod_ips(pod, observed).first().cloned().unwrap_or_default()
-    }
-
-    /// What the runtime calls itself.
-    pub(crate) async fn runtime_name(&self) -> Result<&str, CallError> {
-        let name = self.runtime_name.get_or_try_init(|| async {
-            let version = self.runtime.version().await?;
-            Ok(version.runtime_name)
-        });
-        Ok(name.await?)
+        self.pod_ips(pod, observed).into_iter().next().unwrap_or_default()
     }
 }
 

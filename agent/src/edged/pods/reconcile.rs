@@ -14,7 +14,7 @@ use super::{
     Context, Error, Identity, act,
     admission::{self, Decision},
     claims, clear, fetch,
-    memory::{Blocked, Memory},
+    memory::{self, Blocked, Memory},
     report::{self, Situation},
     requeue, tell, terminate, tokens,
 };
@@ -122,7 +122,8 @@ async fn refresh_volumes(
     let (fresh_until, retry_at, changes) = context.book.with(identity.uid, |memory| {
         (memory.volumes_until, memory.held_up.as_ref().map(|held_up| held_up.retry_at), memory.changes)
     });
-    if let Some(at) = fresh_until.or(retry_at).filter(|at| *at > now) {
+    let longest = context.resync.max(memory::MAX_WAIT);
+    if let Some(at) = fresh_until.or(retry_at).filter(|at| !moment::is_over(*at, now, longest)) {
         return Some(at);
     }
     let pod_volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
@@ -131,11 +132,11 @@ async fn refresh_volumes(
     let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
     let claims = claims::of_pod(context, pod, identity).await;
     let (task_context, task_pod) = (context.clone(), pod.clone());
-    let ips = context.pod_ips(pod, observed).to_vec();
+    let (ips, host_ips) = (context.pod_ips(pod, observed), context.addresses.ips());
     let done = tokio::task::spawn_blocking(move || {
         let downward = Downward {
             pod: &task_pod,
-            host_ips: &task_context.host_ips,
+            host_ips: &host_ips,
             pod_ips: &ips,
             allocatable: task_context.allocatable,
         };

@@ -60,13 +60,14 @@ pub(super) async fn report(
     };
     let (failed, disrupted) = condemned.map(|condemned| (condemned.why, condemned.disrupted)).unzip();
     let failed = failed.or_else(|| tell::deadline(context, pod, Timestamp::now()));
+    let host_ips = context.addresses.ips();
     let status = status::of(&View {
         pod,
         observed: situation.observed,
         waiting: &waiting,
         held_up: held_up.as_ref(),
-        host_ips: &context.host_ips,
-        runtime_name: context.runtime_name().await?,
+        host_ips: &host_ips,
+        runtime_name: context.runtime.name().await?,
         ended: situation.ended,
         failed: failed.as_ref(),
         disrupted: disrupted.flatten().as_deref(),

@@ -1,6 +1,6 @@
 //! Starts one container: image, environment, mounts, then create and start.
 
-use std::sync::Arc;
+use std::{os::unix::fs::PermissionsExt, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
@@ -25,6 +25,11 @@ use crate::edged::{
     volumes::{self, Places},
     with_causes,
 };
+
+/// What a pod on the node's network has to begin with.
+const NODES_HOSTS: &str = "/etc/hosts";
+/// As the kubelet's, whatever the process's umask.
+const HOSTS_MODE: u32 = 0o644;
 
 /// Which container.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +68,8 @@ pub(super) async fn container(
 ) -> Done {
     let now = Timestamp::now();
     let blocked = context.book.with(identity.uid, |memory| {
-        memory.blocked.get(what.name).map(|blocked| blocked.retry_at).filter(|at| *at > now)
+        let blocked = memory.blocked.get(what.name).filter(|blocked| !blocked.is_over(now));
+        blocked.map(|blocked| blocked.retry_at)
     });
     if let Some(at) = blocked.or_else(|| held_up_until(context, identity, now)) {
         return Done::again_at(at);
@@ -125,6 +131,7 @@ async fn start(
         memory: context.memory,
         target_id,
         profiles: &context.dirs.seccomp(),
+        boot: context.runtime.boot(),
     };
     let wanted = convert::container(pod, container, made);
     if !context.book.with(identity.uid, |memory| std::mem::replace(&mut memory.limited, true)) {
@@ -137,9 +144,8 @@ async fn start(
     let started = context.runtime.start_container(&id).await;
     started.map_err(|e| Obstacle::Failed(Waiting::new("RunContainerError", e.message())))?;
     tell(reason::STARTED, format!("Started container {}", what.name));
-    let host_network = spec.host_network.unwrap_or(false);
-    let ips = if host_network { &context.host_ips } else { &sandbox.ips };
-    hooks::post_start(context, pod, container, &id, ips.first().cloned().unwrap_or_default()).await;
+    let ips = pod_ips(context, pod, sandbox).into_iter();
+    hooks::post_start(context, pod, container, &id, ips.take(1).collect()).await;
     Ok(())
 }
 
@@ -159,6 +165,11 @@ fn tell_obstacle(context: &Context, pod: &Pod, name: &str, obstacle: &Obstacle) 
     context.events.container(pod, name, Severity::Warning, reason::FAILED, format!("Error: {text}"));
 }
 
+/// The addresses of a pod in this sandbox.
+fn pod_ips(context: &Context, pod: &Pod, sandbox: &Sandbox) -> Vec<String> {
+    if convert::is_host_network(pod) { context.addresses.ips() } else { sandbox.ips.clone() }
+}
+
 async fn environment(
     context: &Context,
     pod: &Pod,
@@ -171,13 +182,8 @@ async fn environment(
         fetch::objects(&context.client, identity.namespace, references),
         fetch::service_variables(&context.client, pod, identity.namespace)
     );
-    let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
-    let downward = Downward {
-        pod,
-        host_ips: &context.host_ips,
-        pod_ips: if host_network { &context.host_ips } else { &sandbox.ips },
-        allocatable: context.allocatable,
-    };
+    let (host_ips, pod_ips) = (context.addresses.ips(), pod_ips(context, pod, sandbox));
+    let downward = Downward { pod, host_ips: &host_ips, pod_ips: &pod_ips, allocatable: context.allocatable };
     env::build(container, services, &objects, &downward).map_err(Obstacle::config)
 }
 
@@ -196,7 +202,7 @@ async fn mounts(
     let (context, pod, container) = (context.clone(), pod.clone(), container.clone());
     let done = tokio::task::spawn_blocking(move || {
         // Read each time: it is the node's, and may change.
-        let nodes = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+        let nodes = std::fs::read_to_string(NODES_HOSTS).unwrap_or_default();
         let hosts = convert::etc_hosts(&pod, &names, &ips, &nodes);
         write_if_changed(&path, &hosts).map_err(|error| format!("{}: {error}", path.display()))?;
         volumes::make_last_words(&words, attempt).map_err(|error| with_causes(&error))?;
@@ -213,5 +219,28 @@ fn write_if_changed(path: &std::path::Path, text: &str) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, text)
+    // In place: containers that run have this very file. They read it as whoever they are.
+    std::fs::write(path, text)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(HOSTS_MODE))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn hosts_are_written_in_place_and_for_everybody() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pod/etc-hosts");
+        write_if_changed(&path, "one").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut held = fs::File::open(&path).unwrap();
+        write_if_changed(&path, "one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "nothing changed");
+        write_if_changed(&path, "other").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(std::io::read_to_string(&mut held).unwrap(), "other", "a container that runs sees it");
+    }
 }

@@ -1,7 +1,10 @@
 //! Stops containers in the background: it takes as long as their preStop hooks and their grace period, and the pod must be
 //! looked at meanwhile.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -84,12 +87,14 @@ pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Obser
     }
     let hook = spec.filter(|_| first && deadline > now).and_then(|spec| {
         let hook = spec.lifecycle.as_ref()?.pre_stop.clone()?;
-        Some(hooks::PreStop { hook, container: spec, pod_ip: context.pod_ip(pod, observed) })
+        let (pod_ip, alive) =
+            (context.pod_ip(pod, observed), context.book.with(&uid, |memory| memory.while_alive(id)));
+        Some(hooks::PreStop { hook, container: spec, pod_ip, alive })
     });
     let (task, pod, id) = (context.clone(), pod.clone(), id.to_owned());
     let shutdown = context.shutdown.clone();
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
-        run(&task, &pod, &id, deadline, hook).await;
+        run(&task, &pod, &id, moment::until(deadline, now), hook).await;
         task.book.with(&uid, |memory| {
             if memory.stops.get(&id) == Some(&deadline) {
                 memory.stops.remove(&id);
@@ -99,18 +104,13 @@ pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Obser
     }));
 }
 
-async fn run(
-    context: &Context,
-    pod: &Arc<Pod>,
-    id: &str,
-    mut deadline: Timestamp,
-    hook: Option<hooks::PreStop>,
-) {
+/// The time is counted from now on, whatever becomes of the clock.
+async fn run(context: &Context, pod: &Arc<Pod>, id: &str, mut grace: Duration, hook: Option<hooks::PreStop>) {
     if let Some(hook) = hook {
-        hook.run(context, pod, id, moment::until(deadline, Timestamp::now())).await;
-        deadline = deadline.max(moment::after(Timestamp::now(), MIN_GRACE));
+        let begun = Instant::now();
+        hook.run(context, pod, id, grace).await;
+        grace = grace.saturating_sub(begun.elapsed()).max(MIN_GRACE);
     }
-    let grace = moment::until(deadline, Timestamp::now());
     // Rounded up: a grace period of 30 s must not become 29 s on its way.
     let grace = Duration::from_secs(grace.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX));
     if let Err(error) = context.runtime.stop_container(id, grace).await {

@@ -77,7 +77,7 @@ async fn clean_up(context: &Arc<Context>, identity: &Identity<'_>) -> Result<(),
         // Before the files, by which a group is found that an agent which ended here has left.
         groups.remove(&uid)?;
         volumes::tear_down(&dirs, &uid)?;
-        Ok(volumes::remove_all(logs)?)
+        Ok(volumes::remove_all(&logs)?)
     });
     // A task that cannot be waited for is one of a program that ends.
     done.await.unwrap_or(Ok(()))

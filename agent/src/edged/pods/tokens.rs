@@ -1,5 +1,7 @@
 //! The service account tokens of a pod's volumes: those on disk as long as they are good, else new ones.
 
+use std::time::Instant;
+
 use jiff::Timestamp;
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
@@ -27,11 +29,16 @@ pub(super) async fn of_pod(
     let (mut tokens, mut next) = (Tokens::new(), None);
     for wanted in token::wanted(pod) {
         let old = on_disk(context, identity, &wanted).await;
-        let good = old.as_deref().is_some_and(|old| token::refresh_at(old).is_some_and(|at| at > now));
+        let key = (wanted.volume.clone(), wanted.path.clone());
+        let held = context.book.with(identity.uid, |memory| memory.tokens.get(&key).map(Instant::elapsed));
+        let good = old.as_deref().is_some_and(|old| !token::is_due(old, held, now));
         let token = match old {
             Some(old) if good => Ok(old),
             old => match request(context, pod, identity, &wanted).await {
-                Ok(token) => Ok(token),
+                Ok(token) => {
+                    context.book.with(identity.uid, |memory| memory.tokens.insert(key, Instant::now()));
+                    Ok(token)
+                }
                 // It may be good a little longer, and there is none better.
                 Err(error) => old.ok_or(error),
             },

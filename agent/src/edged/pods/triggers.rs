@@ -110,8 +110,19 @@ fn fingerprint(pod: &Pod) -> Option<u64> {
     meta.deletion_timestamp.as_ref().map(|at| at.0.as_nanosecond()).hash(&mut hasher);
     // a limit on its time is known only when its status says when it began
     plan::deadline(pod).map(|at| at.as_nanosecond()).hash(&mut hasher);
+    gates(pod).for_each(|gate| gate.hash(&mut hasher));
     serde_json::to_vec(&pod.spec).ok()?.hash(&mut hasher);
     Some(hasher.finish())
+}
+
+/// What others say of the pod on which its being ready depends.
+fn gates(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
+    let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    gates.filter_map(|gate| {
+        let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
+        let found = conditions.find(|condition| condition.type_ == gate.condition_type)?;
+        Some((found.type_.as_str(), found.status.as_str()))
+    })
 }
 
 /// The pods that use an object of type `K` which has changed.

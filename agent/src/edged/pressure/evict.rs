@@ -188,14 +188,20 @@ impl Evictor {
 
     /// Waits until all of these have ended, and what they kept in volumes is free.
     async fn gone(&self, evicted: &[Arc<Pod>]) {
-        let there = |pod: &Arc<Pod>| {
+        let runs = |pod: &Arc<Pod>| {
             let now = self.pods.get(&ObjectRef::from_obj(pod.as_ref()));
-            let runs = now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_over(&now));
-            let uid = pod.metadata.uid.as_deref().filter(|uid| names::is_component(uid));
-            runs || uid.is_some_and(|uid| self.context.dirs.volumes(uid).exists())
+            now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_over(&now))
         };
-        while evicted.iter().any(there) {
-            tokio::time::sleep(POLL).await;
+        for pod in evicted {
+            let uid = pod.metadata.uid.as_deref().filter(|uid| names::is_component(uid));
+            let volumes = uid.map(|uid| self.context.dirs.volumes(uid));
+            let keeps = async || match &volumes {
+                Some(volumes) => tokio::fs::try_exists(volumes).await.unwrap_or(false),
+                None => false,
+            };
+            while runs(pod) || keeps().await {
+                tokio::time::sleep(POLL).await;
+            }
         }
     }
 }

@@ -8,22 +8,32 @@ use k8s_openapi::{
 };
 
 use super::rank::{Counted, Usage};
-use crate::edged::quantity;
+use crate::edged::{
+    admit,
+    plan::{Role, role_of_init},
+    quantity, specs,
+};
 
 const STORAGE: &str = "ephemeral-storage";
 
 fn limit(container: &Container) -> Option<&Quantity> {
     let limit = container.resources.as_ref()?.limits.as_ref()?.get(STORAGE)?;
-    quantity::whole(limit).filter(|bytes| *bytes > 0).map(|_| limit)
+    quantity::positive(limit).map(|_| limit)
+}
+
+/// The containers that run for as long as the pod does.
+fn lasting(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let is_init = |container: &&Container| role_of_init(container) == Role::Init;
+    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    pod.spec.iter().flat_map(|spec| spec.containers.iter()).chain(inits.filter(move |one| !is_init(one)))
 }
 
 /// Whether the pod's use of local storage has to be measured at all.
 pub(crate) fn has_any(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return false };
-    let sized = |size: &Quantity| quantity::whole(size).is_some_and(|bytes| bytes > 0);
-    let volumes = spec.volumes.iter().flatten();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let mut dirs = volumes.filter_map(|volume| volume.empty_dir.as_ref()?.size_limit.as_ref());
-    dirs.any(sized) || spec.containers.iter().any(|container| limit(container).is_some())
+    dirs.any(|size| quantity::positive(size).is_some())
+        || specs::containers_of(pod).any(|one| limit(one).is_some())
 }
 
 /// What the pod uses too much of, in the kubelet's words; `None` while it keeps to its limits. `image_disk`: whether containers'
@@ -34,27 +44,24 @@ pub(crate) fn exceeded(pod: &Pod, usage: &Usage, image_disk: bool) -> Option<Str
         let Some(size) = volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref()) else {
             continue;
         };
-        let most = quantity::whole(size).filter(|bytes| *bytes > 0);
         let used = usage.volumes.get(&volume.name).map(|disk| disk.bytes);
-        if matches!((used, most), (Some(used), Some(most)) if used > most) {
+        if matches!((used, quantity::positive(size)), (Some(used), Some(most)) if used > most) {
             return Some(format!(
                 "Usage of EmptyDir volume {:?} exceeds the limit {:?}. ",
                 volume.name, size.0
             ));
         }
     }
-    let limits: Vec<_> = spec.containers.iter().filter_map(limit).collect();
-    if !limits.is_empty() {
-        let most = limits.iter().filter_map(|limit| quantity::whole(limit)).fold(0_i64, i64::saturating_add);
-        if usage.disk(Counted::All).bytes > most {
-            // one limit is told as it was written
-            let told = if let [one] = limits[..] { one.0.clone() } else { quantity::binary(most) };
-            return Some(format!(
-                "Pod ephemeral local storage usage exceeds the total limit of containers {told}. "
-            ));
-        }
+    let most = admit::limits_of(pod).get(STORAGE).copied().filter(|most| *most > 0);
+    if let Some(most) = most.filter(|most| usage.disk(Counted::All).bytes > *most) {
+        // one limit is told as it was written
+        let limits: Vec<_> = specs::containers_of(pod).filter_map(limit).collect();
+        let told = if let [one] = limits[..] { one.0.clone() } else { quantity::binary(most) };
+        return Some(format!(
+            "Pod ephemeral local storage usage exceeds the total limit of containers {told}. "
+        ));
     }
-    spec.containers.iter().find_map(|container| {
+    lasting(pod).find_map(|container| {
         let limit = limit(container)?;
         let used = usage.containers.get(&container.name)?;
         let used = if image_disk { used.logs } else { used.logs.and(used.layer) };
@@ -109,6 +116,30 @@ mod tests {
         assert_eq!(check(0, (1, mib), 0, false), text);
         assert_eq!(check(0, (1, mib), 0, true), "", "layers are elsewhere");
         assert_eq!(check(0, (0, mib + 1), 0, true), text);
+    }
+
+    #[test]
+    fn sidecars_are_limited_and_make_room() {
+        let limited = |name: &str, most: &str, restart: Option<&str>| json!({"name": name, "restartPolicy": restart, "resources": {"limits": {"ephemeral-storage": most}}});
+        let pod: Pod = serde_json::from_value(json!({"spec": {
+            "initContainers": [limited("setup", "1Ki", None), limited("proxy", "2Mi", Some("Always"))],
+            "containers": [limited("main", "3Mi", None)],
+        }}))
+        .unwrap();
+        let check = |setup: i64, proxy: i64, main: i64| {
+            let used = [("setup", setup), ("proxy", proxy), ("main", main)].map(|(name, mib)| {
+                (name.to_owned(), ContainerUsage { memory: 0, layer: disk(mib << 20), logs: disk(0) })
+            });
+            let usage = Usage { containers: used.into(), ..Usage::default() };
+            exceeded(&pod, &usage, false).unwrap_or_default()
+        };
+        assert_eq!(check(0, 2, 3), "");
+        assert_eq!(check(0, 3, 1), "Container proxy exceeded its local ephemeral storage limit \"2Mi\". ");
+        assert_eq!(check(1, 2, 1), "", "what has set up has ended");
+        assert_eq!(
+            check(0, 2, 4),
+            "Pod ephemeral local storage usage exceeds the total limit of containers 5Mi. "
+        );
     }
 
     #[test]

@@ -68,7 +68,9 @@ impl Signals for Machine {
 pub(crate) async fn image_root(runtime: &Runtime) -> Option<PathBuf> {
     let answer = runtime.image_fs().await.ok()?;
     let id = answer.image_filesystems.into_iter().next()?.fs_id?;
-    Some(PathBuf::from(id.mountpoint)).filter(|path| path.is_absolute() && path.exists())
+    let path = PathBuf::from(id.mountpoint);
+    let is_seen = path.is_absolute() && tokio::fs::try_exists(&path).await.unwrap_or(false);
+    is_seen.then_some(path)
 }
 
 fn reading(root: &Path, images: &Path) -> Reading {

@@ -37,6 +37,8 @@ impl State {
     /// Takes a reading.
     pub(crate) fn judge(&mut self, config: &Eviction, reading: &Reading, now: Timestamp) -> Verdict {
         let all = || config.thresholds.iter().enumerate();
+        // What lies ahead was noted before the clock was set back.
+        self.since.values_mut().chain(self.seen.values_mut()).for_each(|at| *at = now.min(*at));
         let low: BTreeSet<usize> = all()
             .filter(|(index, threshold)| {
                 let with_reclaim = self.unresolved.contains(index);
@@ -145,6 +147,22 @@ mod tests {
                 (30, 50, 900, "Memory"),
                 (59, 50, 900, "Memory"),
                 (60, 50, 900, "Memory memory.available"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_prolongs_nothing() {
+        let soft = vec![threshold(Signal::MemoryAvailable, 100, 30, None)];
+        run(
+            soft,
+            60,
+            &[
+                (9000, 50, 900, "Memory"),
+                (10, 50, 900, "Memory"),
+                (40, 50, 900, "Memory memory.available"),
+                (-500, 900, 900, "Memory"),
+                (-440, 900, 900, ""),
             ],
         );
     }

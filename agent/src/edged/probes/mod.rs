@@ -30,16 +30,20 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
-use tokio::{sync::mpsc, task::AbortHandle};
+use tokio::{
+    sync::{mpsc, watch},
+    task::AbortHandle,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{hook::run as run_hook, tally::Tallied};
-use self::{timing::Timing, verdict::Found, worker::Job};
+use self::{target::Target, timing::Timing, verdict::Found, worker::Job};
 use super::{
     events::Recorder,
     observed::{Observed, State},
     pods::Trigger,
     runtime::Runtime,
+    specs,
 };
 
 /// What a probe is for.
@@ -95,11 +99,18 @@ struct PodProbes {
 }
 
 /// A task that ends when it is not wanted any more.
-struct Worker(AbortHandle);
+struct Worker {
+    task: AbortHandle,
+    /// What it reaches for, which changes with the address of the pod or of the node.
+    target: watch::Sender<Aim>,
+}
+
+/// What a probe does, or why it cannot.
+type Aim = Result<Target, String>;
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -141,20 +152,34 @@ impl Probes {
         probes.found.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
         probes.workers.retain(|key, _| due.contains_key(key));
         for (key, (container, probe, started_at)) in due {
+            let aim = target::of_probe(probe, container, pod_ip);
+            if let Some(worker) = probes.workers.get(&key) {
+                worker.target.send_if_modified(|target| {
+                    let moved = *target != aim;
+                    *target = aim;
+                    moved
+                });
+                continue;
+            }
+            // What waited for the startup probe has waited long enough.
+            let after_startup = container.startup_probe.is_some()
+                && probes.found.get(&key.0).is_some_and(|found| found.started);
+            let share = if after_startup { 0.0 } else { rand::random() };
             probes.workers.entry(key).or_insert_with_key(|(id, kind)| {
                 let timing = Timing::of(probe);
+                let (sender, target) = watch::channel(aim);
                 let job = Job {
                     pod: pod.clone(),
                     container: container.name.clone(),
                     id: id.clone(),
                     kind: *kind,
-                    target: target::of_probe(probe, container, pod_ip),
+                    target,
                     timing,
-                    wait: timing.first(started_at, Timestamp::now(), rand::random()),
+                    wait: timing.first(started_at, Timestamp::now(), share),
                 };
                 let shutdown = self.parts.shutdown.clone();
                 let task = shutdown.run_until_cancelled_owned(worker::run(self.clone(), job));
-                Worker(self.parts.background.spawn(task).abort_handle())
+                Worker { task: self.parts.background.spawn(task).abort_handle(), target: sender }
             });
         }
     }
@@ -179,10 +204,8 @@ impl Probes {
 
 /// The containers that may have probes, with their last statuses.
 fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Option<&ContainerStatus>)> {
-    let spec = pod.spec.iter();
-    let all = spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
     let status = pod.status.as_ref();
-    all.map(move |container| {
+    specs::containers_of(pod).map(move |container| {
         let last = status.into_iter().flat_map(|status| {
             let mains = status.container_statuses.iter().flatten();
             mains.chain(status.init_container_statuses.iter().flatten())

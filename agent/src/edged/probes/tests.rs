@@ -6,18 +6,26 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::{body::Frame, server::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::Timestamp;
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
+    sync::mpsc,
 };
 use tonic::transport::Endpoint;
 
 use super::{
+    Kind, Parts, Probes,
     check::check,
     outcome::Outcome,
     target::{Address, Page, Target},
 };
-use crate::edged::runtime::Runtime;
+use crate::edged::{
+    events::Recorder,
+    observed::{Container, Observed, State},
+    runtime::Runtime,
+};
 
 /// A server that answers each connection with this, and tells what it was asked.
 async fn server(answer: &'static str) -> (Address, tokio::sync::mpsc::Receiver<String>) {
@@ -160,4 +168,62 @@ async fn a_grpc_service_is_healthy_when_it_serves() {
     let text = failure(ask(&[], "12").await);
     assert!(text.starts_with("error: this server does not implement the grpc health protocol"), "{text}");
     failure(ask(&[0xff], "0").await);
+}
+
+/// Probes of a pod whose only container, `c`, began to run two hours ago.
+struct Followed {
+    probes: std::sync::Arc<Probes>,
+    pod: std::sync::Arc<k8s_openapi::api::core::v1::Pod>,
+    observed: Observed,
+    _triggered: mpsc::Receiver<crate::edged::pods::Trigger>,
+}
+
+impl Followed {
+    fn new(container: serde_json::Value) -> Self {
+        let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": [container]}});
+        let (triggers, _triggered) = mpsc::channel(8);
+        let probes = Probes::new(Parts {
+            runtime: Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None),
+            events: Recorder::none(),
+            triggers,
+            background: Default::default(),
+            shutdown: Default::default(),
+        });
+        let started_at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
+        let running =
+            Container { id: "1".into(), state: State::Running { started_at }, ..Container::test("c") };
+        let observed = Observed::new(vec![], vec![running]);
+        Self { probes, pod: std::sync::Arc::new(serde_json::from_value(pod).unwrap()), observed, _triggered }
+    }
+
+    fn follow(&mut self, pod_ip: &str) {
+        self.probes.judge(&self.pod, &mut self.observed);
+        self.probes.follow(&self.pod, &self.observed, pod_ip);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_the_startup_probe_begins_right_after_it() {
+    let (started, _started) = server("").await;
+    let (ready, mut asked) = server("HTTP/1.1 204 No Content\r\n\r\n").await;
+    let probe = |port: u16| json!({"httpGet": {"port": port}, "periodSeconds": 3600});
+    let mut followed = Followed::new(
+        json!({"name": "c", "startupProbe": probe(started.port), "readinessProbe": probe(ready.port)}),
+    );
+    followed.follow("127.0.0.1");
+    assert!(followed.probes.note("u", "1", Kind::Startup, true));
+    followed.follow("127.0.0.1");
+    tokio::time::timeout(LONG, asked.recv()).await.expect("not after an hour").unwrap();
+}
+
+#[tokio::test]
+async fn probes_follow_the_pods_address() {
+    let (address, mut asked) = server("HTTP/1.1 204 No Content\r\n\r\n").await;
+    let probe = json!({"httpGet": {"port": address.port}, "periodSeconds": 1});
+    let mut followed = Followed::new(json!({"name": "c", "readinessProbe": probe}));
+    // it has none yet
+    followed.follow("");
+    followed.follow("127.0.0.1");
+    let question = tokio::time::timeout(LONG, asked.recv()).await.expect("the new address is asked").unwrap();
+    assert!(question.contains(&format!("127.0.0.1:{}", address.port)), "{question}");
 }

@@ -46,7 +46,8 @@ impl Timing {
         if now > moment::after(due, self.period) {
             return self.period.mul_f64(share.clamp(0.0, 1.0));
         }
-        moment::until(due, now)
+        // A clock that was set back does not make it longer.
+        moment::until(due, now).min(self.initial_delay)
     }
 }
 
@@ -114,5 +115,6 @@ mod tests {
         assert_eq!(first(0), Duration::from_secs(5));
         assert_eq!(first(7), Duration::ZERO);
         assert_eq!(first(1000), Duration::from_secs(5));
+        assert_eq!(first(-1000), Duration::from_secs(5), "the clock was set back");
     }
 }

@@ -3,14 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval_at},
+};
 
 use super::{
-    Kind, Probes,
+    Aim, Kind, Probes,
     check::check,
     outcome::Outcome,
     reference,
-    target::Target,
     timing::{Tally, Timing},
 };
 use crate::edged::{
@@ -31,8 +33,8 @@ pub(super) struct Job {
     pub(super) id: String,
     /// What it is for.
     pub(super) kind: Kind,
-    /// What it does, or why it cannot.
-    pub(super) target: Result<Target, String>,
+    /// What it does, or why it cannot; it may change.
+    pub(super) target: watch::Receiver<Aim>,
     /// Its numbers.
     pub(super) timing: Timing,
     /// How long until the first.
@@ -67,13 +69,13 @@ pub(super) async fn run(probes: Arc<Probes>, job: Job) {
 }
 
 async fn once(probes: &Probes, job: &Job) -> Outcome {
-    let target = match &job.target {
+    let target = match job.target.borrow().clone() {
         Ok(target) => target,
-        Err(why) => return Outcome::Error(why.clone()),
+        Err(why) => return Outcome::Error(why),
     };
     let mut outcome = Outcome::Error(String::new());
     for _ in 0..TRIES {
-        outcome = check(&probes.parts.runtime, &job.id, target, job.timing.timeout).await;
+        outcome = check(&probes.parts.runtime, &job.id, &target, job.timing.timeout).await;
         if !matches!(outcome, Outcome::Error(_)) {
             break;
         }

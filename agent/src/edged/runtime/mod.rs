@@ -1,19 +1,24 @@
 //! The container runtime, over CRI v1: one method per call that edged makes, each with a limit on time and size.
 
 mod counted;
+mod finish;
+mod lost;
 mod observe;
 mod stats;
 mod upkeep;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, try_join_all};
+use tokio::sync::OnceCell;
+use tokio_util::sync::DropGuard;
 use tonic::{Code, Status, Streaming, transport::Channel};
-use wire::cri::{
-    self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient,
+use wire::{
+    containerd::tasks_client::TasksClient,
+    cri::{self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient},
 };
 
-use self::counted::Counted;
+use self::{counted::Counted, finish::Calls};
 use super::{fields::Ability, metrics::Operations, names, observed::Observed};
 use crate::config::CgroupDriver;
 
@@ -21,6 +26,8 @@ use crate::config::CgroupDriver;
 const CALL: Duration = Duration::from_secs(120);
 /// A pull that takes longer has stalled.
 const PULL: Duration = Duration::from_secs(30 * 60);
+/// Another one each time the machine starts.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Largest answer that is read: the list of a node full of containers and their annotations.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
@@ -56,7 +63,14 @@ type Result<T> = std::result::Result<T, CallError>;
 pub(crate) struct Runtime {
     runtime: RuntimeServiceClient<Counted>,
     images: ImageServiceClient<Counted>,
+    /// Of no use but with containerd.
+    tasks: TasksClient<Channel>,
     operations: Operations,
+    calls: Calls,
+    /// The machine's boot.
+    boot: Arc<str>,
+    /// What it calls itself, once it has said so.
+    name: Arc<OnceCell<String>>,
 }
 
 /// The answer, if it comes in time. Boxed: requests are large, and the futures that wait for them many.
@@ -95,9 +109,14 @@ impl Runtime {
     pub(crate) fn new(channel: Channel, images: Option<Channel>) -> Self {
         let operations = Operations::default();
         let images = Counted::new(images.unwrap_or_else(|| channel.clone()), operations.clone());
+        let tasks = TasksClient::new(channel.clone());
         let channel = Counted::new(channel, operations.clone());
         Self {
             operations,
+            tasks,
+            calls: Calls::default(),
+            boot: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
+            name: Arc::default(),
             runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
             images: ImageServiceClient::new(images).max_decoding_message_size(MAX_ANSWER),
         }
@@ -106,6 +125,21 @@ impl Runtime {
     /// What has been counted of all calls.
     pub(crate) fn operations(&self) -> &Operations {
         &self.operations
+    }
+
+    /// The machine's boot; empty where the kernel does not tell.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// Waits until what is being made and started is there: whoever calls has been asked to end.
+    pub(crate) async fn finish(&self) {
+        self.calls.finish().await;
+    }
+
+    /// Cuts off what is being made and started then.
+    pub(crate) fn cut_when_dropped(&self) -> DropGuard {
+        self.calls.cut_when_dropped()
     }
 
     /// Who the runtime is.
@@ -170,7 +204,7 @@ impl Runtime {
             &sandboxes,
             network.as_ref(),
             &containers,
-            statuses.into_iter().flatten().collect(),
+            (statuses.into_iter().flatten().collect(), &self.boot),
         ))
     }
 
@@ -208,8 +242,9 @@ impl Runtime {
     /// Makes a sandbox, and says its id.
     pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: String) -> Result<String> {
         let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler };
-        let answer = limited("RunPodSandbox", CALL, self.runtime.clone().run_pod_sandbox(request)).await?;
-        Ok(answer.pod_sandbox_id)
+        let (name, mut client) = ("RunPodSandbox", self.runtime.clone());
+        let call = async move { limited(name, CALL, client.run_pod_sandbox(request)).await };
+        Ok(self.calls.run(name, call).await?.pod_sandbox_id)
     }
 
     /// Frees the sandbox's network and kills what still runs in it.
@@ -219,8 +254,9 @@ impl Runtime {
         gone_is_fine(answer).map(drop)
     }
 
-    /// Forgets the sandbox and its containers.
+    /// Forgets the sandbox, which was stopped, and its containers.
     pub(crate) async fn remove_sandbox(&self, id: &str) -> Result<()> {
+        self.end_lost(id).await;
         let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
         let answer =
             limited("RemovePodSandbox", CALL, self.runtime.clone().remove_pod_sandbox(request)).await;
@@ -239,14 +275,17 @@ impl Runtime {
             config: Some(config),
             sandbox_config: Some(sandbox),
         };
-        let answer = limited("CreateContainer", CALL, self.runtime.clone().create_container(request)).await?;
-        Ok(answer.container_id)
+        let (name, mut client) = ("CreateContainer", self.runtime.clone());
+        let call = async move { limited(name, CALL, client.create_container(request)).await };
+        Ok(self.calls.run(name, call).await?.container_id)
     }
 
     /// Starts a container that was made.
     pub(crate) async fn start_container(&self, id: &str) -> Result<()> {
         let request = cri::StartContainerRequest { container_id: id.to_owned() };
-        limited("StartContainer", CALL, self.runtime.clone().start_container(request)).await.map(drop)
+        let (name, mut client) = ("StartContainer", self.runtime.clone());
+        let call = async move { limited(name, CALL, client.start_container(request)).await };
+        self.calls.run(name, call).await.map(drop)
     }
 
     /// Asks a container to end, and kills it after `grace`.
@@ -271,8 +310,9 @@ impl Runtime {
         limited("ExecSync", patience, self.runtime.clone().exec_sync(request)).await
     }
 
-    /// Forgets a container.
+    /// Forgets a container that does not run.
     pub(crate) async fn remove_container(&self, id: &str) -> Result<()> {
+        self.end_lost(id).await;
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
         let answer = limited("RemoveContainer", CALL, self.runtime.clone().remove_container(request)).await;
         gone_is_fine(answer).map(drop)

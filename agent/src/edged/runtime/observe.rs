@@ -15,7 +15,7 @@ pub(super) fn observed(
     sandboxes: &[cri::PodSandbox],
     network: Option<&cri::PodSandboxStatus>,
     containers: &[cri::Container],
-    statuses: Vec<cri::ContainerStatus>,
+    (statuses, boot): (Vec<cri::ContainerStatus>, &str),
 ) -> Observed {
     let sandbox_of: BTreeMap<&str, &str> =
         containers.iter().map(|c| (c.id.as_str(), c.pod_sandbox_id.as_str())).collect();
@@ -23,7 +23,7 @@ pub(super) fn observed(
         .into_iter()
         .filter_map(|status| {
             let sandbox_id = (*sandbox_of.get(status.id.as_str())?).to_owned();
-            container(status, sandbox_id)
+            container(status, sandbox_id, boot)
         })
         .collect();
     Observed::new(sandboxes.iter().map(|item| sandbox(item, network)).collect(), containers)
@@ -47,18 +47,21 @@ fn sandbox(item: &cri::PodSandbox, network: Option<&cri::PodSandboxStatus>) -> S
 }
 
 /// `None` without a name: not one of ours.
-fn container(status: cri::ContainerStatus, sandbox_id: String) -> Option<Container> {
+fn container(status: cri::ContainerStatus, sandbox_id: String, boot: &str) -> Option<Container> {
     let (state, words) = (state(&status), last_words(&status));
     let name = status.labels.get(names::CONTAINER_NAME)?.clone();
     let number = |annotation: &str| status.annotations.get(annotation).and_then(|text| text.parse().ok());
+    // The machine has ended since: how often the container had failed before is forgotten, as by a kubelet.
+    let rebooted = status.annotations.get(names::BOOT).is_some_and(|made_in| made_in != boot);
+    // A container of another agent, without a step: as many as it counts in all.
+    let step = number(names::RESTART_STEP).or_else(|| number(names::RESTART_COUNT)).unwrap_or(0);
     let image = status.image.unwrap_or_default();
     Some(Container {
         sandbox_id,
         name,
         attempt: status.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
         hash: status.annotations.get(names::HASH).cloned(),
-        // A container of another agent, without a step: as many as it counts in all.
-        step: number(names::RESTART_STEP).or_else(|| number(names::RESTART_COUNT)).unwrap_or(0),
+        step: if rebooted { 0 } else { step },
         recursive_read_only: recursive_read_only(&status.mounts),
         image: image_name(image),
         image_id: if status.image_ref.is_empty() { status.image_id } else { status.image_ref },
@@ -110,5 +113,30 @@ fn state(status: &cri::ContainerStatus) -> State {
             message: status.message.clone(),
         },
         cri::ContainerState::ContainerUnknown => State::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_often_a_container_failed_is_forgotten_with_the_machines_end() {
+        let step = |annotations: &[(&str, &str)]| {
+            let own = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let status = cri::ContainerStatus {
+                metadata: Some(cri::ContainerMetadata { name: "web".into(), attempt: 7 }),
+                labels: [(names::CONTAINER_NAME.to_owned(), "web".to_owned())].into(),
+                annotations: own.collect(),
+                ..Default::default()
+            };
+            let found = container(status, "s".into(), "this-boot").unwrap();
+            assert_eq!(found.attempt, 7, "restarts are counted on");
+            found.step
+        };
+        assert_eq!(step(&[(names::RESTART_STEP, "5"), (names::BOOT, "this-boot")]), 5);
+        assert_eq!(step(&[(names::RESTART_STEP, "5"), (names::BOOT, "last-boot")]), 0);
+        assert_eq!(step(&[(names::RESTART_STEP, "5")]), 5, "nobody knows");
+        assert_eq!(step(&[(names::RESTART_COUNT, "4")]), 4, "another agent's");
     }
 }

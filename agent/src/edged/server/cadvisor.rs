@@ -5,11 +5,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Pod;
 
 use super::exposition::{Family, Label, Text, number, seconds, unix};
 use crate::edged::{
-    quantity,
+    quantity, specs,
     stats::summary::{ContainerStats, FsStats, InterfaceStats, MemoryStats, PodStats, Summary},
 };
 
@@ -138,8 +138,7 @@ fn specified(text: &mut Text, stats: &[PodStats], pods: &[Arc<Pod>]) {
     let specs: HashMap<_, _> = pods.iter().map(|pod| (pod.metadata.uid.as_deref(), &pod.spec)).collect();
     let limit = |pod: &PodStats, name: &str, resource: &str| {
         let spec = specs.get(&Some(pod.pod_ref.uid.as_str()))?.as_ref()?;
-        let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-        let container: &Container = all.find(|container| container.name == name)?;
+        let container = specs::containers(spec).find(|container| container.name == name)?;
         container.resources.as_ref()?.limits.as_ref()?.get(resource).cloned()
     };
     let write = |mut family: Family<'_>, figure: &dyn Fn(&PodStats, &str) -> Option<f64>| {

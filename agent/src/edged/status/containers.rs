@@ -76,6 +76,10 @@ fn one(
         ..Default::default()
     };
     let before = all.find_map(|container| terminated(view, container));
+    // What holds up the pod holds up the next one of those that have ended, too.
+    let goes_on =
+        view.pod.metadata.deletion_timestamp.is_none() && view.failed.is_none() && !super::is_over(view.pod);
+    let waiting = waiting.or(view.held_up.filter(|_| goes_on));
     // A last start that failed is told by how it ended, unless there will be another one.
     let waiting = waiting.filter(|_| !is_final(view, spec, newest, runs_to_its_end));
     match (&newest.state, waiting) {

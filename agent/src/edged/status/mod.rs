@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
 pub(crate) use self::difference::difference;
-use super::{moment, observed::Observed};
+use super::{moment, observed::Observed, specs};
 
 /// Why something that is wanted does not run, or does not any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,10 +114,8 @@ pub(crate) fn of(view: &View<'_>) -> PodStatus {
 
 /// The quality of service class, which the API server sets; this is for one that does not.
 pub(crate) fn qos(pod: &Pod) -> &'static str {
-    let spec = pod.spec.as_ref();
-    let all = spec.iter().flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
     let (mut any, mut guaranteed) = (false, true);
-    for container in all {
+    for container in specs::containers_of(pod) {
         let resources = container.resources.as_ref();
         let limits = resources.and_then(|r| r.limits.as_ref());
         let requests = resources.and_then(|r| r.requests.as_ref());

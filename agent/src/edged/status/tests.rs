@@ -337,3 +337,32 @@ fn mounts_say_whether_what_is_below_them_can_be_written() {
         ])
     );
 }
+
+#[test]
+fn a_container_that_has_ended_says_what_holds_up_the_next_one() {
+    let mut case = Case::new("Always", vec![init_done(), container("web", 0, exited(1))]);
+    case.held_up = Some(Waiting::new("ContainerCreating", "/data is not a directory"));
+    let web = |case: &Case| case.status().container_statuses.unwrap().remove(0);
+    let waits = web(&case).state.unwrap().waiting.unwrap();
+    assert_eq!(waits.message.as_deref(), Some("/data is not a directory"));
+    assert_eq!(web(&case).last_state.unwrap().terminated.unwrap().exit_code, 1);
+    case.observed = observed(vec![init_done(), container("web", 0, running())]);
+    assert!(web(&case).ready, "one that runs is not disturbed");
+    case.observed = observed(vec![init_done(), container("web", 0, exited(1))]);
+    case.pod.metadata.deletion_timestamp = Some(crate::edged::moment::to_api(jiff::Timestamp::UNIX_EPOCH));
+    assert!(web(&case).state.unwrap().terminated.is_some(), "there is no next one");
+}
+
+#[test]
+fn a_gate_that_somebody_opens_makes_the_pod_ready() {
+    let mut case = Case::new("Always", vec![init_done(), container("web", 0, running())]);
+    let spec = case.pod.spec.as_mut().unwrap();
+    spec.readiness_gates = serde_json::from_value(json!([{"conditionType": "example.com/gate"}])).unwrap();
+    for (gate, ready) in [("False", "False"), ("True", "True")] {
+        let conditions = json!({"conditions": [{"type": "example.com/gate", "status": gate}]});
+        case.pod.status = serde_json::from_value(conditions).unwrap();
+        let conditions = case.status().conditions.unwrap();
+        let status = |kind: &str| conditions.iter().find(|c| c.type_ == kind).unwrap().status.clone();
+        assert_eq!((status("Ready"), status("example.com/gate")), (ready.to_owned(), gate.to_owned()));
+    }
+}

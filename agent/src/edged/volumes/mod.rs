@@ -2,11 +2,12 @@
 //!
 //! [`mod@payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
 //! [`host`] looks at the node's own paths, [`claim`] at the volumes behind claims, which [`ownership`] gives to the pod's group;
-//! [`mounts`] puts it all into containers, of which [`sub_path`] may see a part only.
+//! [`mounts`] puts it all into containers, of which [`sub_path`] may see a part only; [`mounted`] takes it away again.
 
 mod atomic;
 mod claim;
 mod host;
+mod mounted;
 mod mounts;
 mod ownership;
 mod payload;
@@ -84,6 +85,17 @@ pub(crate) enum Error {
     /// A mount of a volume that is not there.
     #[error("volume {0:?} is not in the pod's volumes")]
     NoVolume(String),
+    /// What is mounted in a pod's directory is not the pod's.
+    #[error(
+        "{path} is mounted in the directory of a pod that is gone, and cannot be unmounted; unmount it, or run the agent \
+         with the right to (CAP_SYS_ADMIN)"
+    )]
+    Mounted {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The disk refused.
     #[error("cannot use {path}; check that the disk has room and the agent may write there")]
     Io {
@@ -237,33 +249,22 @@ pub(crate) fn make_last_words(path: &Path, attempt: u32) -> Result<(), Error> {
 
 /// Removes all that is of the pod on disk. Blocks on the disk.
 pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
-    unmount(dirs, uid)?;
-    remove_all(dirs.pod(uid))
+    mounted::remove(&dirs.pod(checked(uid)?))
 }
 
 /// Removes the pod's volumes, not its containers' last words. Blocks on the disk.
 pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
-    unmount(dirs, uid)?;
-    remove_all(dirs.volumes(uid))
+    let uid = checked(uid)?;
+    mounted::remove(&dirs.sub_paths(uid))?;
+    mounted::remove(&dirs.volumes(uid))
 }
 
-fn unmount(dirs: &Dirs, uid: &str) -> Result<(), Error> {
-    if !names::is_component(uid) {
-        return Err(Error::Escape(uid.chars().take(256).collect()));
-    }
-    sub_path::release(&dirs.sub_paths(uid));
-    let memory = dirs.volume(uid, "empty-dir", "");
-    for entry in std::fs::read_dir(memory).into_iter().flatten().flatten() {
-        // Not mounted is the usual case; one that stays mounted makes the removal below fail, and it is tried again.
-        let _ = nix::mount::umount2(&entry.path(), nix::mount::MntFlags::MNT_DETACH);
-    }
-    Ok(())
+fn checked(uid: &str) -> Result<&str, Error> {
+    let escape = || Error::Escape(uid.chars().take(256).collect());
+    names::is_component(uid).then_some(uid).ok_or_else(escape)
 }
 
 /// Removes a directory that may be gone already.
-pub(crate) fn remove_all(path: PathBuf) -> Result<(), Error> {
-    match std::fs::remove_dir_all(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path)(error)),
-        _ => Ok(()),
-    }
+pub(crate) fn remove_all(path: &Path) -> Result<(), Error> {
+    mounted::remove(path)
 }

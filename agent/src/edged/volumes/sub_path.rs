@@ -39,19 +39,6 @@ pub(super) fn bind(root: &Path, sub: &str, place: &Path) -> Result<PathBuf, Erro
     }
 }
 
-/// Unbinds everything below a pod's directory of sub paths. What stays bound makes the removal of the pod's directory fail,
-/// which is tried again.
-pub(super) fn release(directory: &Path) {
-    let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    for volume in below(directory) {
-        for container in below(&volume) {
-            for place in below(&container) {
-                unbind(&place);
-            }
-        }
-    }
-}
-
 fn unbind(place: &Path) {
     // Not mounted is the usual case.
     let _ = umount2(place, MntFlags::MNT_DETACH.union(MntFlags::UMOUNT_NOFOLLOW));

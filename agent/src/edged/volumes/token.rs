@@ -1,6 +1,8 @@
 //! When a service account's token is replaced: decided from the token itself, so that one that an earlier run of the agent
 //! wrote is used on, also without the cloud. Pure.
 
+use std::time::Duration;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccountTokenProjection};
@@ -12,6 +14,8 @@ const DEFAULT_SECONDS: i64 = 3600;
 /// A token is replaced after this share of its life, and at the latest after a day; the kubelet's rule.
 const SHARE: (i64, i64) = (4, 5);
 const MAX_AGE: i64 = 24 * 3600;
+/// The clocks of cloud and node may differ by so many seconds.
+const SKEW: i64 = 60;
 
 /// The claims that matter here.
 #[derive(Deserialize)]
@@ -51,12 +55,35 @@ pub(crate) fn wanted(pod: &Pod) -> Vec<Wanted> {
 
 /// When the token should be replaced; `None` when it does not say how long it lives.
 pub(crate) fn refresh_at(token: &str) -> Option<Timestamp> {
+    let Life { issued, age } = life(token)?;
+    Timestamp::from_second(issued.checked_add(age)?).ok()
+}
+
+/// Whether the token should be replaced now. `held`: for how long this program has it, if it was fetched by this program, which
+/// counts also where the node's clock is wrong. One that was fetched before must not be younger than the clock says.
+pub(crate) fn is_due(token: &str, held: Option<Duration>, now: Timestamp) -> bool {
+    let (Some(life), Some(at)) = (life(token), refresh_at(token)) else { return true };
+    let age = u64::try_from(life.age).unwrap_or(0);
+    match held {
+        Some(held) if held.as_secs() >= age => true,
+        None if life.issued > now.as_second().saturating_add(SKEW) => true,
+        _ => at <= now,
+    }
+}
+
+/// Seconds.
+struct Life {
+    issued: i64,
+    /// From then on until it should be replaced.
+    age: i64,
+}
+
+fn life(token: &str) -> Option<Life> {
     let claims = token.trim().split('.').nth(1)?;
     let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
     let issued = claims.iat.unwrap_or(claims.exp.saturating_sub(DEFAULT_SECONDS));
     let life = claims.exp.checked_sub(issued).filter(|life| *life > 0)?;
-    let age = (life / SHARE.1 * SHARE.0).min(MAX_AGE);
-    Timestamp::from_second(issued.checked_add(age)?).ok()
+    Some(Life { issued, age: (life / SHARE.1 * SHARE.0).min(MAX_AGE) })
 }
 
 #[cfg(test)]
@@ -65,6 +92,19 @@ mod tests {
 
     fn token(claims: &str) -> String {
         format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_lets_no_token_grow_old() {
+        let token = token(r#"{"iat":10000,"exp":13600}"#);
+        let due = |held: Option<u64>, now: i64| {
+            is_due(&token, held.map(Duration::from_secs), Timestamp::from_second(now).unwrap())
+        };
+        assert!(!due(None, 10_000) && !due(None, 9_940) && due(None, 12_880));
+        assert!(due(None, 9_939), "fetched before the clock was set back, nobody knows how long ago");
+        assert!(!due(Some(2879), 0) && due(Some(2880), 0), "the node's clock is behind");
+        assert!(due(Some(1), 20_000), "the node's clock was set");
+        assert!(is_due("no token", None, Timestamp::UNIX_EPOCH));
     }
 
     #[test]

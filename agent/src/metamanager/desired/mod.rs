@@ -1,6 +1,7 @@
 //! The objects of this node in the store, each with its record; the one place where what the cloud says is written.
 
 mod agree;
+mod others;
 mod place;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use wire::Change;
 
-use super::{Entry, Record, agree::agrees};
+use super::{Entry, Record, agree::agrees, others::with_others};
 
 /// What becomes of something stored.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,13 +76,18 @@ fn updated(record: &Record, object: &Value, revision: u64, entry: &Entry, status
     };
     let mut object = stripped(object);
     if status != Status::Clouds {
-        let ours = current.get("status");
-        if !agrees(ours.unwrap_or(&Value::Null), object.get("status").unwrap_or(&Value::Null)) {
+        let clouds = object.get("status").cloned().unwrap_or_default();
+        // of nodes, nobody else says anything in a way that must be heard
+        let ours = current.get("status").map(|ours| match status {
+            Status::OursToEnd => with_others(ours, &clouds),
+            Status::Ours | Status::Clouds => ours.clone(),
+        });
+        if !agrees(ours.as_ref().unwrap_or(&Value::Null), &clouds) {
             record.reported = None;
             record.disagreements += 1;
         }
         if let (Some(map), Some(ours)) = (object.as_object_mut(), ours) {
-            map.insert("status".to_owned(), ours.clone());
+            map.insert("status".to_owned(), ours);
         }
     }
     let object = if same(current, &object) { Next::Keep } else { Next::Set(object) };

@@ -1,0 +1,100 @@
+//! At which addresses the node is reached: looked up again and again, since a machine at the edge changes its network.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use k8s_openapi::api::core::v1::NodeAddress;
+use tokio::sync::watch;
+
+use crate::config::Host;
+
+/// Where the node's address is taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressSource {
+    /// It is this one, whatever the machine has.
+    Fixed(IpAddr),
+    /// That of the interface of this name.
+    Interface(String),
+    /// The one that the default route sends from.
+    Route,
+}
+
+impl AddressSource {
+    /// The address as it is now, if there is one. Asks the kernel, which answers at once.
+    pub fn look(&self) -> Option<IpAddr> {
+        match self {
+            Self::Fixed(address) => Some(*address),
+            Self::Interface(name) => Host::address_of(name),
+            Self::Route => Host::outgoing_address(),
+        }
+    }
+}
+
+/// The node's addresses as they were when they were looked up last; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Addresses {
+    source: AddressSource,
+    known: watch::Sender<Vec<String>>,
+}
+
+impl Addresses {
+    /// Looks them up for the first time. A machine without a network reaches itself.
+    pub(crate) fn new(source: AddressSource) -> Self {
+        let first = source.look().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        Self { source, known: watch::Sender::new(vec![first.to_string()]) }
+    }
+
+    /// Looks them up again; whether they have changed. While there is none, the last one counts.
+    pub(crate) fn look(&self) -> bool {
+        let Some(now) = self.source.look() else { return false };
+        let now = vec![now.to_string()];
+        self.known.send_if_modified(|known| {
+            let changed = *known != now;
+            *known = now;
+            changed
+        })
+    }
+
+    /// The addresses at which pods on the host's network can be reached.
+    pub(crate) fn ips(&self) -> Vec<String> {
+        self.known.borrow().clone()
+    }
+
+    /// As the status of the node of this name has them, which is its host name.
+    pub(super) fn of_status(&self, name: &str) -> Vec<NodeAddress> {
+        let internal = self.ips().into_iter().map(|ip| ("InternalIP", ip));
+        let all = internal.chain([("Hostname", name.to_owned())]);
+        all.map(|(type_, address)| NodeAddress { type_: type_.to_owned(), address }).collect()
+    }
+}
+
+#[cfg(test)]
+impl Addresses {
+    /// The same, taken from elsewhere from now on.
+    pub(super) fn now_from(&self, source: AddressSource) -> Self {
+        Self { source, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_looked_up_again_and_kept_while_there_is_none() {
+        let fixed = |text: &str| AddressSource::Fixed(text.parse().unwrap());
+        let mut addresses = Addresses::new(fixed("192.0.2.1"));
+        assert!(!addresses.look());
+        for (source, changed, ip) in [
+            (fixed("192.0.2.2"), true, "192.0.2.2"),
+            (AddressSource::Interface("no-such".into()), false, "192.0.2.2"),
+            (AddressSource::Interface("lo".into()), true, "127.0.0.1"),
+        ] {
+            addresses.source = source;
+            assert_eq!((addresses.look(), addresses.ips()), (changed, vec![ip.to_owned()]));
+        }
+        assert_eq!(Addresses::new(AddressSource::Interface("no-such".into())).ips(), ["127.0.0.1"]);
+        let told = addresses.of_status("edge-1");
+        let told: Vec<_> = told.iter().map(|one| (one.type_.as_str(), one.address.as_str())).collect();
+        assert_eq!(told, [("InternalIP", "127.0.0.1"), ("Hostname", "edge-1")]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The last words of containers that have ended, added to what the runtime says of them. They are read once, beside everything
+//! else: where the disk does not answer, they are missing until it does, and nothing waits for them.
+
+use std::{collections::HashMap, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::ObjectRef;
+
+use super::{Context, Trigger};
+use crate::edged::{
+    moment,
+    observed::{Container, LastWords, Observed, State},
+    words,
+};
+
+/// Disks answer in a fraction of this.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// By then a runtime has written the end of a log.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// What is known of the last words of one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Words {
+    /// The disk was asked and has not answered.
+    Asked,
+    /// What there was; whether there can be more.
+    Read { text: String, whole: bool },
+}
+
+/// Where the words are that have to be read: container id, place, exit code, and whether nothing is added any more.
+type Unread = Vec<(String, LastWords, i32, bool)>;
+
+/// Adds the last words of those that have ended, in a pod of so many `containers`.
+pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut Observed, containers: usize) {
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    let unread = context.book.with(&uid, |memory| unread(&mut memory.words, observed, Timestamp::now()));
+    if !unread.is_empty() {
+        read(context, pod, uid.clone(), unread).await;
+    }
+    context.book.with(&uid, |memory| {
+        for container in &mut observed.containers {
+            let State::Exited { message, .. } = &mut container.state else { continue };
+            if let Some(Words::Read { text, .. }) = memory.words.get(&container.id) {
+                words::join(message, text, containers);
+            }
+        }
+    });
+}
+
+fn unread(known: &mut HashMap<String, Words>, observed: &Observed, now: Timestamp) -> Unread {
+    known.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
+    let is_known = |container: &&Container| match known.get(&container.id) {
+        Some(Words::Asked | Words::Read { whole: true, .. }) => true,
+        Some(Words::Read { whole: false, .. }) | None => false,
+    };
+    let ended = observed.containers.iter().filter(|container| !is_known(container));
+    let unread: Unread = ended
+        .filter_map(|container| match (&container.state, &container.words) {
+            (State::Exited { finished_at, exit_code, .. }, Some(words)) => {
+                let whole = moment::since(*finished_at, now) >= SETTLED;
+                Some((container.id.clone(), words.clone(), *exit_code, whole))
+            }
+            _ => None,
+        })
+        .collect();
+    for (id, ..) in &unread {
+        known.entry(id.clone()).or_insert(Words::Asked);
+    }
+    unread
+}
+
+/// Waits a moment for the disk; what comes later triggers the pod.
+async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
+    let mut reading = tokio::task::spawn_blocking(move || {
+        let read = unread.into_iter().map(|(id, place, exit_code, whole)| {
+            let text = words::read(&place, exit_code);
+            (id, Words::Read { text, whole })
+        });
+        read.collect::<Vec<_>>()
+    });
+    if let Ok(read) = tokio::time::timeout(PATIENCE, &mut reading).await {
+        // A task that cannot be waited for is one of a program that ends.
+        context.book.with(&uid, |memory| memory.words.extend(read.unwrap_or_default()));
+        return;
+    }
+    tracing::warn!(
+        pod = pod.metadata.name,
+        "a disk does not answer: the last words of containers come later"
+    );
+    let (book, triggers) = (context.book.clone(), context.triggers.clone());
+    let (shutdown, pod) = (context.shutdown.clone(), ObjectRef::from_obj(pod));
+    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+        if let Ok(read) = reading.await {
+            book.with(&uid, |memory| memory.words.extend(read));
+            let _ = triggers.send(Trigger::Pod(pod)).await;
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(id: &str, at: i64) -> Container {
+        let state = State::Exited {
+            started_at: Some(Timestamp::UNIX_EPOCH),
+            finished_at: Timestamp::from_second(at).unwrap(),
+            exit_code: 1,
+            reason: String::new(),
+            message: String::new(),
+        };
+        let words = LastWords { file: "/words".into(), log: None };
+        Container { id: id.into(), state, words: Some(words), ..Container::test("web") }
+    }
+
+    #[test]
+    fn words_are_read_once_when_nothing_is_added_any_more() {
+        let mut known = HashMap::new();
+        let observed = Observed::new(vec![], vec![ended("old", 10), ended("new", 99)]);
+        let ids = |known: &mut HashMap<String, Words>, now: i64| -> Vec<(String, bool)> {
+            let unread = unread(known, &observed, Timestamp::from_second(now).unwrap());
+            unread.into_iter().map(|(id, _, _, whole)| (id, whole)).collect()
+        };
+        let row = |id: &str, whole| (id.to_owned(), whole);
+        assert_eq!(ids(&mut known, 100), [row("old", true), row("new", false)]);
+        assert!(ids(&mut known, 100).is_empty(), "the disk was asked");
+        let read = |whole| Words::Read { text: String::new(), whole };
+        known.extend([("old".to_owned(), read(true)), ("new".to_owned(), read(false))]);
+        assert_eq!(ids(&mut known, 101), [row("new", true)], "its log may not have been complete");
+        known.insert("gone".to_owned(), Words::Asked);
+        ids(&mut known, 101);
+        assert!(!known.contains_key("gone"));
+    }
+}
