@@ -190,8 +190,7 @@ pub(super) fn read(
 
 /// A value that is as it is wanted: the wanted one has been acted on, whether the mapper says so or not.
 fn obeyed(property: &mut Property) {
-    let is_so = property.expected.value.is_some() && property.actual.value == property.expected.value;
-    if is_so && property.observed != property.expected.value {
+    if property.is_as_wanted() && property.observed != property.expected.value {
         property.observed.clone_from(&property.expected.value);
         property.expected.due = true;
     }

@@ -53,6 +53,11 @@ impl Core {
             news.added.get_or_insert_default().push(member);
         }
         for id in removed {
+            if self.devices.get(&id).is_some_and(|known| known.spec.is_some()) {
+                // it goes with its object, whose end the cloud tells until that is acknowledged
+                self.change(turn, &id, |device, _| device.member = false);
+                continue;
+            }
             if let Some(known) = self.remove(turn, &id) {
                 news.removed.get_or_insert_default().push(known.device.on_wire(&id));
             }

@@ -210,6 +210,19 @@ fn devices_go() {
 }
 
 #[test]
+fn a_device_with_an_object_goes_with_its_object() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    object(&mut core, "d", "u1", "21");
+    let mut turn = Turn::default();
+    core.membership(&mut turn, json!({"removed_devices": [{"id": "default/d"}]}), NOW);
+    assert_eq!(published(turn), []);
+    let mut turn = Turn::default();
+    core.object(&mut turn, &id("default/d"), None, NOW);
+    assert_eq!(published(turn)[0].1["removed_devices"][0]["id"], "default/d");
+}
+
+#[test]
 fn another_device_under_the_same_name_begins_anew() {
     let mut core = core();
     object(&mut core, "d", "u1", "21");
@@ -246,7 +259,10 @@ fn objects_that_went_while_nobody_looked() {
     object(&mut core, "a", "u1", "1");
     object(&mut core, "b", "u2", "1");
     member(&mut core, "default/c");
-    core.objects_are(&mut Turn::default(), &BTreeSet::from([id("default/b")]), NOW);
+    model(&mut core, "30");
+    let mut turn = Turn::default();
+    core.objects_are(&mut turn, (&BTreeSet::new(), &BTreeSet::from([id("default/b")])), NOW);
+    assert!(core.catalogue().models.is_empty() && turn.catalogue);
     assert_eq!(core.devices.keys().map(DeviceId::as_str).collect::<Vec<_>>(), ["default/b", "default/c"]);
 }
 

@@ -53,6 +53,22 @@ fn an_update_is_answered_as_edgecore_does() {
 }
 
 #[test]
+fn numbers_are_compared_as_numbers() {
+    for (kind, wanted, found, is_so) in [
+        ("float", "21", "21.0", true),
+        ("int", "21", "021", true),
+        ("float", "21", "22", false),
+        ("string", "21", "21.0", false),
+        ("boolean", "true", "TRUE", true),
+    ] {
+        let mut device = Device::default();
+        let twin = json!({"t": {"expected": {"value": wanted}, "actual": {"value": found}, "metadata": {"type": kind}}});
+        updated(&mut device, twin).unwrap();
+        assert_eq!(delta(&device).is_none(), is_so, "{kind} {wanted} {found}");
+    }
+}
+
+#[test]
 fn one_bad_property_refuses_the_update() {
     let mut device = Device::default();
     updated(&mut device, json!({"n": {"actual": {"value": "1"}, "metadata": {"type": "int"}}})).unwrap();
