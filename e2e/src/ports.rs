@@ -1,8 +1,13 @@
 //! Ports for a cloud that comes back on the same ones.
 
 use std::{
+    env,
+    fs::{File, OpenOptions},
     net::{Ipv4Addr, TcpListener},
-    sync::atomic::{AtomicU16, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
 use anyhow::Context;
@@ -13,8 +18,10 @@ const FIRST: u16 = 20_000;
 /// How many ports one test process has.
 const SHARE: u16 = 40;
 /// How many test processes have shares of their own.
-const SHARES: u32 = 300;
+const SHARES: u16 = 300;
 
+/// This process' share, with its lock: while a cloud of it is away, no other process takes the cloud's ports.
+static MINE: OnceLock<(u16, File)> = OnceLock::new();
 /// The number of ports that this process has handed out or found busy.
 static USED: AtomicU16 = AtomicU16::new(0);
 
@@ -39,9 +46,28 @@ impl Ports {
 }
 
 fn free() -> anyhow::Result<u16> {
-    let share = u16::try_from(std::process::id() % SHARES)?;
+    if MINE.get().is_none() {
+        // of two threads that come first together, one lets its share go again
+        let _ = MINE.set(share()?);
+    }
+    let (share, _) = MINE.get().context("no share of the ports")?;
     (0..SHARE)
         .map(|_| FIRST + share * SHARE + USED.fetch_add(1, Ordering::Relaxed) % SHARE)
         .find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
         .context("this process' share of ports is busy")
+}
+
+/// A share that no other process has, for as long as the file is open.
+fn share() -> anyhow::Result<(u16, File)> {
+    let first = u16::try_from(std::process::id() % u32::from(SHARES))?;
+    for offset in 0..SHARES {
+        let share = (first + offset) % SHARES;
+        let path = env::temp_dir().join(format!("outrigger-ports-{share}"));
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.with_context(|| format!("{} cannot be opened", path.display()))?;
+        if file.try_lock().is_ok() {
+            return Ok((share, file));
+        }
+    }
+    anyhow::bail!("all {SHARES} shares of ports are taken by other test processes")
 }

@@ -39,6 +39,7 @@ pub(super) async fn run(
     let mut kept = None;
     let mut backoff = Backoff::new(FIRST_WAIT, every);
     loop {
+        let was_whole = context.pods_whole.now();
         let wait = match sweep(&context, &pods, &ending, &mut kept).await {
             Ok(Left::Nothing) => {
                 backoff.reset();
@@ -54,6 +55,8 @@ pub(super) async fn run(
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = context.orphaned.notified() => {}
+            // what was kept until now is kept no longer
+            () = context.pods_whole.until(), if !was_whole => {}
         }
     }
 }

@@ -43,9 +43,11 @@ impl PodsWhole {
         *self.whole.borrow()
     }
 
-    /// Waits until they are, or MetaManager has ended.
+    /// Waits until they are; for ever where MetaManager ends before.
     pub(crate) async fn until(&self) {
-        let _ = self.whole.clone().wait_for(|whole| *whole).await;
+        if self.whole.clone().wait_for(|whole| *whole).await.is_err() {
+            std::future::pending().await
+        }
     }
 
     /// Nothing of another pod is on this node: there is nothing to wait for.
