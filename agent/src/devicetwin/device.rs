@@ -51,6 +51,12 @@ pub(super) struct Property {
     /// The wanted value that a mapper has acted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) observed: Option<String>,
+    /// When its value was last noted in the history.
+    #[serde(skip)]
+    pub(super) noted: i64,
+    /// Whether that was this value.
+    #[serde(skip)]
+    pub(super) is_noted: bool,
 }
 
 /// What is wanted, or what is.

@@ -6,7 +6,7 @@
 //! | part | what |
 //! |---|---|
 //! | `device`, `rules`, `merge`, `core` | decisions, pure |
-//! | `kept` | the devices in the store |
+//! | `kept`, `history` | the devices in the store, and what they were |
 //! | `task` | the one owner: takes what has come, commits it, then answers |
 //! | `dmi` | mappers over gRPC |
 //! | `handle` | the doors for other rooms |
@@ -18,6 +18,7 @@ mod counts;
 mod device;
 pub mod dmi;
 mod handle;
+mod history;
 mod kept;
 mod merge;
 mod objects;
@@ -32,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 pub use self::{
     counts::{Count, Counts},
     handle::{Catalogue, DeviceTwin, Devices, Listed, Reading, Refused, Unavailable},
+    history::Past,
     task::Task,
 };
 use self::{kept::Kept, objects::Objects};

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
+use kubeapi::store::StoreError;
 use serde_json::Value;
 use tokio::{
     sync::{mpsc, watch},
@@ -14,13 +15,14 @@ use tracing::{error, warn};
 use wire::{
     Down, Downstream, Message, Upstream,
     topic::DeviceId,
-    twin::{Event, MembershipQuestion},
+    twin::{Event, INTERNAL, MembershipQuestion},
 };
 
 use super::{
     core::{Core, Due, Reply, Turn},
     counts::Counts,
-    handle::{Catalogue, Command},
+    handle::{Catalogue, Command, Done, Refused},
+    history::{History, Past},
     kept::Kept,
     objects::{Objects, Seen},
 };
@@ -85,24 +87,27 @@ enum Told {
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        let core = tokio::select! {
+        let (core, history) = tokio::select! {
             // cancel-safe, both: nothing was changed yet
             () = shutdown.cancelled() => return,
-            core = self.load() => core,
+            loaded = self.load() => loaded,
         };
-        let mut room = Room { core, task: self, confirmed: BTreeSet::new() };
+        let mut room = Room { core, history, task: self, confirmed: BTreeSet::new() };
         tokio::select! {
             // cancel-safe, both: whoever asked learns that the room has ended, or sends again
             () = shutdown.cancelled() => {}
             () = room.work() => {}
         }
         room.note_confirmed().await;
+        room.note_history().await;
     }
 
-    async fn load(&self) -> Core {
+    async fn load(&self) -> (Core, History) {
         loop {
-            match self.kept.load().await {
-                Ok(devices) => return Core::new(&self.node, devices, Message::new_id),
+            match tokio::try_join!(self.kept.load(), self.kept.chunks()) {
+                Ok((devices, chunks)) => {
+                    return (Core::new(&self.node, devices, Message::new_id), History::new(chunks));
+                }
                 Err(failure) => {
                     error!(error = &failure as &dyn std::error::Error, "the stored devices cannot be read");
                     tokio::time::sleep(RETRY).await;
@@ -115,6 +120,7 @@ impl Task {
 /// The task at work.
 struct Room {
     core: Core,
+    history: History,
     task: Task,
     /// Devices of which the store does not know yet that the cloud has confirmed what they are.
     confirmed: BTreeSet<DeviceId>,
@@ -171,14 +177,17 @@ impl Room {
                 }
                 Some(()) = questions.next() => continue,
                 // cancel-safe: an interval keeps its ticks
-                _ = notes.tick(), if !self.confirmed.is_empty() => {
+                _ = notes.tick() => {
                     self.note_confirmed().await;
+                    self.note_history().await;
                     continue;
                 }
                 // cancel-safe: the newest state is read
                 Ok(()) = link.changed() => {
                     online = *link.borrow_and_update() != Link::Down;
-                    if online && questions.is_empty() {
+                    // one of an earlier connection is not answered any more
+                    questions.clear();
+                    if online {
                         questions.push(ask_for_members(self.task.hub.clone(), self.task.node.clone()));
                     }
                     continue;
@@ -200,6 +209,31 @@ impl Room {
                 );
             }
         }
+    }
+
+    /// Writes what values have been.
+    async fn note_history(&mut self) {
+        while let Some((number, chunk, over)) = self.history.chunk(now_ms()) {
+            if let Err(failure) = self.task.kept.write_chunk(number, &chunk, &over).await {
+                warn!(error = &failure as &dyn std::error::Error, "the history of devices cannot be written");
+                return;
+            }
+            self.history.written(&chunk, &over);
+        }
+    }
+
+    /// Answers what a device was, beside the work.
+    fn answer_history(&self, device: DeviceId, done: Done<Vec<Past>>) {
+        let waiting: Vec<Past> = self.history.waiting(&device).cloned().collect();
+        let kept = self.task.kept.clone();
+        tokio::spawn(async move {
+            let history =
+                kept.history(&device).await.map(|written| written.into_iter().chain(waiting).collect());
+            let why =
+                |error: StoreError| Refused::new(INTERNAL, format!("the history cannot be read: {error}"));
+            // whoever asked may have left
+            let _ = done.send(history.map_err(why));
+        });
     }
 
     /// Carries out what has come: all of it is on disk when anybody hears of it.
@@ -253,10 +287,21 @@ impl Room {
         for (topic, body) in turn.publish {
             self.task.bus.publish(topic.to_string(), body).await;
         }
+        self.history.add(turn.past);
+        if self.history.is_full() {
+            self.note_history().await;
+        }
         turn.replies.into_iter().for_each(Reply::send);
+        for (device, done) in turn.questions {
+            match device {
+                Ok(device) => self.answer_history(device, done),
+                // whoever asked may have left
+                Err(refused) => drop(done.send(Err(refused))),
+            }
+        }
         receipts.into_iter().for_each(crate::eventbus::Receipt::give);
         if turn.catalogue {
-            self.task.catalogue.send_replace(Some(Arc::new(core.catalogue().clone())));
+            self.task.catalogue.send_replace(Some(Arc::new(self.core.catalogue().clone())));
         }
     }
 }

@@ -206,13 +206,15 @@ impl Core {
         }
     }
 
-    /// Everything that is stored is in objects now: what has neither object nor membership belongs to nobody.
+    /// These are all the objects there are: devices and models that had one and are not among them have gone.
     pub(in crate::devicetwin) fn objects_are(
         &mut self,
         turn: &mut Turn,
-        there: &BTreeSet<DeviceId>,
+        (models, there): (&BTreeSet<DeviceId>, &BTreeSet<DeviceId>),
         now: i64,
     ) {
+        let gone: Vec<_> = self.models.keys().filter(|id| !models.contains(*id)).cloned().collect();
+        gone.iter().for_each(|id| self.model(turn, id, None, now));
         let gone =
             self.devices.iter().filter(|(id, known)| !known.device.uid.is_empty() && !there.contains(id));
         let gone: Vec<_> = gone.map(|(id, _)| id.clone()).collect();

@@ -360,3 +360,24 @@ fn attributes_are_told_when_they_change() {
     assert_eq!(with(json!({"place": {"value": "roof"}})), []);
     assert_eq!(with(json!({"place": null}))[0].1["attributes"], json!({"place": null}));
 }
+
+#[test]
+fn values_that_have_become_others_go_into_the_history() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let mut past = Vec::new();
+    for (number, value) in ["1", "1", "2", "3", "3", "4"].into_iter().enumerate() {
+        let mut turn = Turn::default();
+        let payload = format!("{{\"twin\":{{\"t\":{{\"actual\":{{\"value\":\"{value}\"}}}}}}}}");
+        let now = NOW + 600 * number as i64;
+        core.message(
+            &mut turn,
+            &Topic::parse("$hw/events/device/default/d/twin/update"),
+            payload.as_bytes(),
+            now,
+        );
+        past.extend(turn.past.into_iter().map(|past| (past.value.unwrap(), past.at - NOW)));
+    }
+    // 3 came too soon after 2, and stayed; so did 4
+    assert_eq!(past, [("1".to_owned(), 0), ("2".to_owned(), 1200), ("3".to_owned(), 2400)]);
+}

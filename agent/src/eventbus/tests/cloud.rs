@@ -115,6 +115,8 @@ async fn what_is_reported_is_told_until_it_is_confirmed() {
     confirm(&line, &message).await;
     mapper.publish(&topic("default/d", "twin/update"), numbered(21)).await;
     let (_, content, _) = report(&line).await;
+    let past = node.devices.history(&device()).await.unwrap();
+    assert_eq!(past.first().map(|past| past.value.as_deref()), Some(Some("1")));
     // it is as it is wanted now
     assert_eq!(content["twin"]["temp"]["expected"]["value"], "21");
     assert_eq!(content["twin"]["temp"]["expected_version"], json!({"cloud": 1, "edge": 0}));
