@@ -145,3 +145,28 @@ fn wrong_objects_are_refused() {
     ];
     assert!(refused.iter().all(Option::is_some));
 }
+
+#[test]
+fn settings_of_which_only_comments_are_left_are_none() {
+    let text = "\
+metadata: {name: d}
+spec:
+  protocol:
+    protocolName: virtual
+    configData:
+      # ip: 192.0.2.1
+  properties:
+  - name: t
+    visitors:
+      configData: null
+";
+    let device: devices::Device = serde_json::from_value({
+        let mut written: Value = serde_saphyr::from_str(text).unwrap();
+        written["apiVersion"] = "devices.kubeedge.io/v1beta1".into();
+        written["kind"] = "Device".into();
+        written
+    })
+    .unwrap();
+    assert!(device.spec.protocol.unwrap().config_data.is_empty());
+    assert!(device.spec.properties[0].visitors.as_ref().unwrap().config_data.is_empty());
+}

@@ -2,18 +2,22 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tracing::warn;
+use wire::dmi::MapperInfo;
 
-use super::plan::Known;
+use super::{plan::Known, server::checked};
 
 /// Where mappers stand in the store.
 const GROUP: &str = "mappers.outrigger.dev";
 /// Their collection.
 const PLURAL: &str = "mappers";
+/// Where rows of EdgeCore's database stand until somebody reads them.
+const EDGECORE: &str = "edgecore.outrigger.dev";
 
 /// A mapper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +80,26 @@ impl Registry {
                 Err(error) => warn!(protocol = object.key.name, %error, "a mapper on disk cannot be read"),
             }
         }
+        self.take_over(&mut mappers, &mut turn).await?;
         self.mappers.send_replace(Arc::new(mappers));
+        Ok(())
+    }
+
+    /// Takes the mappers that EdgeCore had, once; those that have registered here since are newer.
+    async fn take_over(&self, mappers: &mut Mappers, turn: &mut u64) -> Result<(), StoreError> {
+        let scope = Scope { resource: Resource::new(EDGECORE, "devicemapper"), namespace: None };
+        for object in self.store.list(&scope, &Page::default()).await?.items {
+            if let Some(mapper) = edgecores(&object.value()?).filter(|it| !mappers.contains_key(&it.protocol))
+            {
+                let told = Known::default();
+                self.keep(&mapper, &told).await?;
+                *turn += 1;
+                let registered = Registered { turn: *turn, told: Arc::new(told), mapper };
+                mappers.insert(registered.mapper.protocol.clone(), registered);
+            }
+            let write = Write { key: object.key, expect: Expect::Anything, value: None };
+            self.store.commit(vec![write]).await?;
+        }
         Ok(())
     }
 
@@ -114,6 +137,21 @@ impl Registry {
         let write = Write { key, expect: Expect::Anything, value: Some(value) };
         self.store.commit(vec![write]).await.map(drop)
     }
+}
+
+/// A mapper as EdgeCore writes it: the message as Go's JSON, its bytes in base64.
+fn edgecores(kept: &Value) -> Option<Mapper> {
+    let text =
+        |field: &str| kept.pointer(&format!("/row/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let address = STANDARD.decode(text("address")).ok()?;
+    let info = MapperInfo {
+        name: text("name").to_owned(),
+        version: text("version").to_owned(),
+        protocol: text("protocol").to_owned(),
+        address: address.into(),
+        ..MapperInfo::default()
+    };
+    checked(info).inspect_err(|error| warn!(error, "a mapper of EdgeCore is left to register anew")).ok()
 }
 
 fn resource() -> Resource {
@@ -160,6 +198,28 @@ mod tests {
         let found: Vec<_> =
             mappers.values().map(|it| (it.mapper.name.as_str(), (*it.told).clone())).collect();
         assert_eq!(found, [("b", told("ns/b")), ("c", told("ns/e"))]);
+    }
+
+    #[tokio::test]
+    async fn edgecores_mappers_are_taken_over_once() {
+        let store = MemoryStore::new();
+        let put = async |name: &str, row: Value| {
+            let key = Key::new(Resource::new(EDGECORE, "devicemapper"), "", name);
+            let value = Some(json!({"metadata": {"name": name}, "row": row}));
+            store.commit(vec![Write { key, expect: Expect::Absent, value }]).await.unwrap();
+        };
+        let row = |protocol: &str, address: &str| json!({"name": "m", "version": "v1", "protocol": protocol, "address": STANDARD.encode(address)});
+        put("modbus", row("modbus", "/etc/kubeedge/modbus.sock")).await;
+        put("bad", row("", "/etc/kubeedge/bad.sock")).await;
+        put("ble", row("ble", "/etc/kubeedge/old.sock")).await;
+        Registry::new(store.clone()).register(mapper("ble", "new"), Known::default()).await.unwrap();
+        for _ in 0..2 {
+            let registry = Registry::new(store.clone());
+            registry.load().await.unwrap();
+            let mappers = registry.mappers().borrow().clone();
+            let found: Vec<_> = mappers.values().map(|it| it.mapper.socket.display().to_string()).collect();
+            assert_eq!(found, ["/run/m.sock", "/etc/kubeedge/modbus.sock"]);
+        }
     }
 
     #[tokio::test]

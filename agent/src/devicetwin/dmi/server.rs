@@ -89,7 +89,7 @@ impl DeviceManagerService for Manager {
 }
 
 /// What is kept of a mapper, or what is wrong with it.
-fn checked(info: MapperInfo) -> Result<Mapper, String> {
+pub(super) fn checked(info: MapperInfo) -> Result<Mapper, String> {
     let MapperInfo { name, version, protocol, address, .. } = info;
     for (what, value) in [("name", &name), ("protocol", &protocol)] {
         if value.is_empty() || value.len() > NAME_BYTES || value.contains(char::is_control) {

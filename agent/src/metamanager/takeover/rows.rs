@@ -38,6 +38,12 @@ pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Ro
     if kind == ResourceType::ServiceAccountToken {
         return token(key, value);
     }
+    if kind == ResourceType::DeviceMapper {
+        // the words before the name are the same for all
+        let name = key.rsplit('/').next().unwrap_or_default();
+        let row = json!({"metadata": {"name": name}, "row": value});
+        return Row::Kept(Key::new(Resource::new(GROUP, kind.as_str()), "", name), row);
+    }
     let path = ResourcePath::from(key);
     let Some((place, name)) = path.as_object().and_then(|place| place.name.map(|name| (place.clone(), name)))
     else {

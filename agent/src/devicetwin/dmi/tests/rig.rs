@@ -74,6 +74,9 @@ pub(super) fn report(device: &str, value: &str) -> ReportDeviceStatusRequest {
     }
 }
 
+/// DMI, what ends it, and how it ended.
+type Running = (Dmi, CancellationToken, JoinHandle<Result<(), Error>>);
+
 /// DMI, and everything around it.
 pub(super) struct Rig {
     directory: TempDir,
@@ -82,7 +85,7 @@ pub(super) struct Rig {
     catalogue: watch::Sender<Option<Arc<Catalogue>>>,
     twin: DeviceTwin,
     reports: tokio::sync::Mutex<mpsc::Receiver<String>>,
-    running: Option<(Dmi, CancellationToken, JoinHandle<Result<(), Error>>)>,
+    running: Option<Running>,
 }
 
 impl Rig {

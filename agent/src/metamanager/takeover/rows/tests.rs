@@ -67,7 +67,7 @@ fn rows_of_meta() {
             "node/edge-1/ns/devicemapper/m",
             "devicemapper",
             named("m", json!({})),
-            "left: its key names no object",
+            "kept devicemapper.edgecore.outrigger.dev m",
         ),
         ("", "", "null".into(), "left: its key names no object"),
     ];
