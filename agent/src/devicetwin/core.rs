@@ -25,6 +25,7 @@ use super::{
     handle::{Catalogue, Command, Done, Reading, Refused},
     history::{PACE, Past},
     merge::{self, Outcome},
+    report,
     rules::{Model, Rules, Spec},
 };
 
@@ -198,7 +199,7 @@ impl Core {
         let Some(known) = self.devices.get_mut(id) else { return };
         turn.past.extend(noted(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
-        let delta = merge::delta(&known.device);
+        let delta = report::delta(&known.device);
         for device in [Some(id.clone()), bare].into_iter().flatten() {
             let topic = |topic| Topic::Device(device.clone(), topic);
             if !outcome.document.is_empty() {

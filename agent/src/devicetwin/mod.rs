@@ -5,9 +5,9 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `device`, `rules`, `merge`, `core` | decisions, pure |
+//! | `device`, `rules`, `merge`, `report`, `core` | decisions, pure |
 //! | `kept`, `history` | the devices in the store, and what they were |
-//! | `task` | the one owner: takes what has come, commits it, then answers |
+//! | `task`, `tell` | the one owner: takes what has come, commits it, then answers; what the cloud is told |
 //! | `dmi` | mappers over gRPC |
 //! | `handle` | the doors for other rooms |
 //!
@@ -22,8 +22,10 @@ mod history;
 mod kept;
 mod merge;
 mod objects;
+mod report;
 mod rules;
 mod task;
+mod tell;
 
 use std::sync::Arc;
 

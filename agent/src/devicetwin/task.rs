@@ -5,18 +5,13 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use kubeapi::store::StoreError;
-use serde_json::Value;
 use tokio::{
     sync::{mpsc, watch},
     time::{MissedTickBehavior, interval},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use wire::{
-    Down, Downstream, Message, Upstream,
-    topic::DeviceId,
-    twin::{Event, INTERNAL, MembershipQuestion},
-};
+use wire::{Downstream, Message, topic::DeviceId, twin::INTERNAL};
 
 use super::{
     core::{Core, Due, Reply, Turn},
@@ -25,9 +20,10 @@ use super::{
     history::{History, Past},
     kept::Kept,
     objects::{Objects, Seen},
+    tell::{Told, ask_for_members, tell},
 };
 use crate::{
-    edgehub::{EdgeHub, Link},
+    edgehub::{EdgeHub, Link, now_ms},
     eventbus::{Bus, Received, Requests},
     metamanager::CloudMessages,
 };
@@ -36,12 +32,8 @@ use crate::{
 const TURN: usize = 256;
 /// Reports that wait for the cloud's confirmation.
 const AT_ONCE: usize = 16;
-/// How long to wait for a confirmation, as EdgeCore does before it sends the message again.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// After the cloud was not reached, or the store failed.
+/// After the store failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// After the cloud refused: the device may be about to become this node's, or to go.
-const REFUSED: Duration = Duration::from_secs(30);
 /// How often it is written what the cloud has confirmed.
 const NOTES: Duration = Duration::from_secs(5);
 
@@ -72,16 +64,6 @@ enum Work {
     Message(Downstream),
     Seen(Seen),
     Confirmed(DeviceId, Due),
-}
-
-/// What became of a report.
-enum Told {
-    /// The cloud has it.
-    Confirmed(Due),
-    /// The cloud will not have it.
-    Refused,
-    /// The cloud was not reached.
-    Unreachable,
 }
 
 impl Task {
@@ -162,12 +144,8 @@ impl Room {
                         busy.remove(&id);
                         Work::Confirmed(id, due)
                     }
-                    Told::Refused => {
-                        resting.push(rest(id, REFUSED));
-                        continue;
-                    }
-                    Told::Unreachable => {
-                        resting.push(rest(id, RETRY));
+                    Told::Again(wait) => {
+                        resting.push(rest(id, wait));
                         continue;
                     }
                 },
@@ -316,43 +294,7 @@ fn said(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
     }
 }
 
-/// Tells the cloud.
-async fn tell(hub: EdgeHub, id: DeviceId, due: Due) -> (DeviceId, Told) {
-    let (what, content) = match &due {
-        Due::Twin(update, _) => ("twin/edge_updated", serde_json::to_value(update)),
-        // EdgeCore sends this one as text
-        Due::State(result, _) => ("state/update", serde_json::to_string(result).map(Value::from)),
-    };
-    let report =
-        Upstream::Device { path: format!("device/{id}/{what}").into(), update: content.unwrap_or_default() };
-    let told = match hub.request(report.into_message(now_ms()), PATIENCE).await {
-        Ok(answer) => match Down::from(answer).body {
-            Downstream::TwinConfirmed(content) if content.get("ErrStatus").is_none() => Told::Confirmed(due),
-            other => {
-                warn!(device = %id, answer = ?other, "the cloud does not take a device's report; it is told again in {REFUSED:?}");
-                Told::Refused
-            }
-        },
-        // it is told again when there is a connection
-        Err(_) => Told::Unreachable,
-    };
-    (id, told)
-}
-
 async fn rest(id: DeviceId, wait: Duration) -> DeviceId {
     tokio::time::sleep(wait).await;
     id
-}
-
-/// Asks the cloud for the devices of this node. KubeEdge's never answers, and others may: what comes back is a message of its own.
-async fn ask_for_members(hub: EdgeHub, node: String) {
-    let event = Event { event_id: Message::new_id(), timestamp: now_ms() };
-    let question = serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
-    let message = Upstream::MembershipDetail(question.into()).into_message(now_ms());
-    // the objects tell the same; this is for a cloud that only knows memberships
-    let _ = hub.request(message, PATIENCE).await;
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }

@@ -8,7 +8,7 @@ use super::{super::handle::Listed, *};
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::devicetwin) enum Due {
     /// `device/<id>/twin/edge_updated`.
-    Twin(TwinUpdate, merge::Told),
+    Twin(TwinUpdate, report::Told),
     /// `device/<id>/state/update`, and the number of the state.
     State(StateResult, u64),
 }
@@ -226,7 +226,7 @@ impl Core {
         let devices: Vec<_> = self
             .devices
             .iter()
-            .filter(|(_, known)| merge::delta(&known.device).is_some())
+            .filter(|(_, known)| report::delta(&known.device).is_some())
             .map(|(id, _)| id.clone())
             .collect();
         for id in devices {
@@ -244,7 +244,7 @@ impl Core {
     pub(in crate::devicetwin) fn due(&mut self, id: &DeviceId, now: i64) -> Option<Due> {
         let due = self.devices.get(id).and_then(|known| {
             let event = Event { event_id: (self.new_id)(), timestamp: now };
-            match merge::report(&known.device) {
+            match report::report(&known.device) {
                 Some((twin, told)) => Some(Due::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
                 None if known.device.state_due != 0 => {
                     let device = requests::state_of(id, &known.device);
@@ -263,7 +263,7 @@ impl Core {
     pub(in crate::devicetwin) fn confirmed(&mut self, turn: &mut Turn, id: &DeviceId, due: &Due) {
         let Some(known) = self.devices.get_mut(id) else { return };
         match due {
-            Due::Twin(_, told) => merge::confirmed(&mut known.device, told),
+            Due::Twin(_, told) => report::confirmed(&mut known.device, told),
             Due::State(_, number) if known.device.state_due == *number => known.device.state_due = 0,
             Due::State(..) => {}
         }

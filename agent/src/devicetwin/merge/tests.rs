@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 
-use super::*;
+use super::{
+    super::report::{Told, confirmed, delta, report},
+    *,
+};
 
 mod sides;
 
@@ -190,6 +193,10 @@ fn readings_bring_their_time_and_what_was_acted_on() {
     );
     confirmed(&mut device, &proof);
     assert!(report(&device).is_none());
+    // what was acted on is not what is wanted next
+    updated(&mut device, json!({"t": {"expected": {"value": "25"}}})).unwrap();
+    let told = report(&device).unwrap().0["t"].clone().unwrap();
+    assert_eq!(told.expected.unwrap().value.as_deref(), Some("25"));
     assert!(read(&mut device, Rules::default(), &reading("a b", None), 9).is_err());
 }
 
