@@ -63,6 +63,13 @@ pub(super) struct Core {
     revision: u64,
 }
 
+/// A question about what a device was, and who asks.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) device: Result<DeviceId, Refused>,
+    pub(super) done: Done<Vec<Past>>,
+}
+
 /// What a turn has brought about.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
@@ -73,7 +80,7 @@ pub(super) struct Turn {
     /// What is to be answered to other rooms.
     pub(super) replies: Vec<Reply>,
     /// Questions about what devices were.
-    pub(super) questions: Vec<(Result<DeviceId, Refused>, Done<Vec<Past>>)>,
+    pub(super) questions: Vec<Question>,
     /// What values have become.
     pub(super) past: Vec<Past>,
     /// Requests that failed or were carried out.

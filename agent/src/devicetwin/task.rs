@@ -14,7 +14,7 @@ use tracing::{error, warn};
 use wire::{Downstream, Message, topic::DeviceId, twin::INTERNAL};
 
 use super::{
-    core::{Core, Due, Reply, Turn},
+    core::{Core, Due, Question, Reply, Turn},
     counts::Counts,
     handle::{Catalogue, Command, Done, Refused},
     history::{History, Past},
@@ -270,7 +270,7 @@ impl Room {
             self.note_history().await;
         }
         turn.replies.into_iter().for_each(Reply::send);
-        for (device, done) in turn.questions {
+        for Question { device, done } in turn.questions {
             match device {
                 Ok(device) => self.answer_history(device, done),
                 // whoever asked may have left

@@ -17,11 +17,9 @@ use crate::edgehub::line::Line;
 async fn heard(line: &Line) -> (Upstream, Message) {
     loop {
         let message = within("a message for the cloud", line.next()).await;
-        match Up::from(message.clone()).body {
-            body @ (Upstream::Device { .. } | Upstream::MembershipDetail(_) | Upstream::BusUpload { .. }) => {
-                return (body, message);
-            }
-            _ => {}
+        let body = Up::from(message.clone()).body;
+        if let Upstream::Device { .. } | Upstream::MembershipDetail(_) | Upstream::BusUpload { .. } = body {
+            return (body, message);
         }
     }
 }
