@@ -10,6 +10,8 @@ mod given;
 mod handle;
 mod kind;
 mod lanes;
+#[cfg(test)]
+pub(crate) mod line;
 mod liveness;
 mod metered;
 mod network;

@@ -28,6 +28,7 @@ mod mappers;
 mod metaserver;
 mod metaserver_kubectl;
 mod metaserver_refused;
+mod mqtt;
 mod nodes;
 mod offline;
 mod pods;
