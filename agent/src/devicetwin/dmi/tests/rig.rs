@@ -82,7 +82,13 @@ pub(super) struct Rig {
     catalogue: watch::Sender<Option<Arc<Catalogue>>>,
     twin: DeviceTwin,
     reports: tokio::sync::Mutex<mpsc::Receiver<String>>,
-    running: Option<(Dmi, CancellationToken, JoinHandle<Result<(), Error>>)>,
+    running: Option<Running>,
+}
+
+struct Running {
+    dmi: Dmi,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), Error>>,
 }
 
 impl Rig {
@@ -115,18 +121,18 @@ impl Rig {
         let config = Config { directory, store: self.store.clone(), twin: self.twin.clone() };
         let (dmi, task) = super::super::new(config);
         let shutdown = CancellationToken::new();
-        let running = tokio::spawn(task.run(shutdown.clone()));
-        self.running = Some((dmi, shutdown, running));
+        let task = tokio::spawn(task.run(shutdown.clone()));
+        self.running = Some(Running { dmi, shutdown, task });
     }
 
     pub(super) async fn stop(&mut self) {
-        let (_, shutdown, running) = self.running.take().unwrap();
+        let Running { shutdown, task, .. } = self.running.take().unwrap();
         shutdown.cancel();
-        timeout(PATIENCE, running).await.unwrap().unwrap().unwrap();
+        timeout(PATIENCE, task).await.unwrap().unwrap().unwrap();
     }
 
     pub(super) fn dmi(&self) -> &Dmi {
-        &self.running.as_ref().unwrap().0
+        &self.running.as_ref().unwrap().dmi
     }
 
     fn change(&self, change: impl FnOnce(&mut Catalogue)) {
