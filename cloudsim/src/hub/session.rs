@@ -13,7 +13,7 @@ use tokio::{
 use tokio_tungstenite::tungstenite::{self, protocol::frame::coding::CloseCode};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
-use wire::{Message, Up, Upstream};
+use wire::{Message, Up, Upstream, lane::needs_ack};
 
 use super::{
     Shared,
@@ -177,10 +177,7 @@ impl Session<'_> {
                 // cancel-safe: an answer is taken only when this arm wins
                 Some(reply) = replies.recv() => match reply {
                     Reply::Direct(message) => self.send(&message).await,
-                    Reply::Acknowledged(parcel) => {
-                        self.lane.offer(parcel);
-                        Ok(())
-                    }
+                    Reply::Acknowledged(parcel) => self.enlist(parcel).await,
                 },
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
@@ -266,7 +263,7 @@ impl Session<'_> {
         let replaced = parcels.iter().any(|parcel| !is_own_end(parcel));
         for parcel in parcels {
             if !is_own_end(&parcel) {
-                self.lane.offer(parcel);
+                self.enlist(parcel).await?;
                 continue;
             }
             if let Some(subject) = parcel.subject {
@@ -276,6 +273,27 @@ impl Session<'_> {
             if self.looked && !replaced {
                 return Err(Ended::Deleted);
             }
+        }
+        Ok(())
+    }
+
+    /// Puts a message into the lane, but for one that no node acknowledges, whose name has a word in it that KubeEdge looks for. That
+    /// one is sent once in each session.
+    async fn enlist(&mut self, parcel: Parcel) -> Result<(), Ended> {
+        if needs_ack(&parcel.message) {
+            self.lane.offer(parcel);
+            return Ok(());
+        }
+        self.send(&parcel.message).await?;
+        match (parcel.subject, parcel.revision) {
+            (Some(subject), Some(revision)) => {
+                self.synced.insert(subject.uid, (subject.path, revision));
+            }
+            (Some(subject), None) => {
+                self.synced.remove(&subject.uid);
+                let _ = self.records.send(Record::Dropped(subject)).await;
+            }
+            (None, _) => {}
         }
         Ok(())
     }
