@@ -11,7 +11,7 @@ import threading
 from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
 
-PATIENCE = 30
+PATIENCE = 60
 NAMESPACE = "default"
 GROUP, VERSION, PLURAL = "example.org", "v1", "boats"
 

@@ -18,7 +18,7 @@ use wire::cri::{
 /// The label in which every kubelet writes the UID of the container's pod.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Seconds that a command in a container may take.
-const EXEC_SECONDS: i64 = 10;
+const EXEC_SECONDS: i64 = 60;
 
 /// A client of a runtime's unix socket. Every question is a new connection, so it survives the runtime's restarts.
 #[derive(Debug)]

@@ -45,12 +45,17 @@ impl Ports {
     }
 }
 
-fn free() -> anyhow::Result<u16> {
+/// The number of this process' share, which no other process has while this one lives.
+pub(crate) fn mine() -> anyhow::Result<u16> {
     if MINE.get().is_none() {
         // of two threads that come first together, one lets its share go again
         let _ = MINE.set(share()?);
     }
-    let (share, _) = MINE.get().context("no share of the ports")?;
+    Ok(MINE.get().context("no share of the ports")?.0)
+}
+
+fn free() -> anyhow::Result<u16> {
+    let share = mine()?;
     (0..SHARE)
         .map(|_| FIRST + share * SHARE + USED.fetch_add(1, Ordering::Relaxed) % SHARE)
         .find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())

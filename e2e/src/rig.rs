@@ -84,7 +84,7 @@ impl Cloud {
     pub fn wait_node(&self, condition: &str) -> anyhow::Result<()> {
         let node = format!("node/{NODE}");
         until("the node", || self.kubectl.run(&["get", &node]))?;
-        self.kubectl.run(&["wait", &format!("--for=condition={condition}"), &node, "--timeout=20s"]).map(drop)
+        self.kubectl.run(&["wait", &format!("--for=condition={condition}"), &node, "--timeout=60s"]).map(drop)
     }
 }
 

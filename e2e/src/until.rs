@@ -8,10 +8,12 @@ use std::{
 
 use anyhow::bail;
 
-/// How long one condition may take to come true: many times what it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one condition may take to come true: many times what it takes on a loaded machine, and longer than what kubectl
+/// itself is told to wait, so that its own words are heard. Back-offs grow with the time that was lost before.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Short beside the milliseconds that a process needs to start, long enough not to load the machine.
+/// Short beside the milliseconds that a process needs to start; a question that takes longer is followed by as long a pause, so
+/// that asking leaves half of a processor to what is waited for.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Asks until the answer is `Ok`; `Err` tells what was seen instead, and stands in the error when patience is over.
@@ -27,12 +29,13 @@ pub fn until_within<T, E: Debug>(
 ) -> anyhow::Result<T> {
     let end = Instant::now() + patience;
     loop {
+        let asked = Instant::now();
         match ask() {
             Ok(answer) => return Ok(answer),
             Err(seen) if Instant::now() > end => {
                 bail!("{what}: not within {patience:?}; last seen: {seen:?}")
             }
-            Err(_) => thread::sleep(INTERVAL),
+            Err(_) => thread::sleep(INTERVAL.max(asked.elapsed())),
         }
     }
 }

@@ -182,7 +182,7 @@ fn a_node_without_its_runtime_says_so_and_heals_when_it_appears() -> anyhow::Res
     cloud.kubectl.run(&["run", "patient", "--image=busybox:1.36"])?;
     let _runtime = Runtime::start(directory.path())?;
     cloud.wait_node("Ready")?;
-    cloud.kubectl.run(&["wait", "--for=condition=Ready", "pod/patient", "--timeout=20s"])?;
+    cloud.kubectl.run(&["wait", "--for=condition=Ready", "pod/patient", "--timeout=60s"])?;
     ensure!(node.process.runs(), "the agent has ended");
     Ok(())
 }

@@ -83,12 +83,15 @@ fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
 fn a_pod_comes_is_seen_and_goes() -> anyhow::Result<()> {
     let rig = Rig::start()?;
     let kubectl = &rig.cloud.kubectl;
-    let mut watch = kubectl.start(&["get", "pods", "-w", "--output-watch-events"], rig.directory.path())?;
+    let arguments = ["get", "pods", "--watch", "--output-watch-events", "-v=6"];
+    let mut watch = kubectl.start(&arguments, rig.directory.path())?;
+    // it says so when its request is answered: a watch that began later would not see how the pod comes
+    watch.wait_for("watch=true")?;
     ensure_says(&kubectl.apply(NGINX)?, &["pod/nginx created"])?;
     ensure_says(&kubectl.apply(NGINX)?, &["pod/nginx unchanged"])?;
     watch.wait_for("Running")?;
     ensure_says(&watch.log(), &["ADDED", "Pending", "1/1"])?;
-    kubectl.run(&["wait", "--for=condition=Ready", "pod/nginx", "--timeout=20s"])?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/nginx", "--timeout=60s"])?;
 
     let wide = kubectl.run(&["get", "pods", "-o", "wide"])?;
     let row = wide.lines().find(|line| line.starts_with("nginx")).context("no row for nginx")?;
@@ -123,7 +126,7 @@ fn a_changed_config_map_changes_the_file_in_the_pod() -> anyhow::Result<()> {
     let rig = Rig::start()?;
     let kubectl = &rig.cloud.kubectl;
     kubectl.apply(LOG_CONFIG)?;
-    kubectl.run(&["wait", "--for=condition=Ready", "pod/configmap-pod", "--timeout=20s"])?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/configmap-pod", "--timeout=60s"])?;
     let container = rig.runtime.cri.running()?.pop_first().context("no container runs")?;
     let level = || rig.runtime.cri.exec(&container.id, &["cat", "/etc/config/log_level.conf"]);
     ensure!(level()? == "INFO", "the file holds {:?}", level()?);
@@ -145,13 +148,13 @@ fn a_pod_waits_for_its_config_map_and_says_so() -> anyhow::Result<()> {
     let kubectl = &rig.cloud.kubectl;
     kubectl.apply(WAITING)?;
     kubectl.apply(NGINX)?;
-    kubectl.run(&["wait", "--for=condition=Ready", "pod/nginx", "--timeout=20s"])?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/nginx", "--timeout=60s"])?;
     until("the reason", || {
         let described = kubectl.run(&["describe", "pod", "waiting"])?;
         ensure_says(&described, &["CreateContainerConfigError", "comes-later"])
     })?;
     kubectl.apply(LATER)?;
-    kubectl.run(&["wait", "--for=condition=Ready", "pod/waiting", "--timeout=20s"])?;
+    kubectl.run(&["wait", "--for=condition=Ready", "pod/waiting", "--timeout=60s"])?;
     let uid = kubectl.run(&["get", "pod", "waiting", "-o", "jsonpath={.metadata.uid}"])?;
     let running = rig.runtime.cri.running()?;
     let container = running.iter().find(|container| container.pod_uid == uid).context("it does not run")?;
@@ -165,11 +168,14 @@ fn a_node_is_seen_labelled_and_described_and_its_token_is_wiped() -> anyhow::Res
     ensure_says(&kubectl.run(&["get", "nodes"])?, &[NODE, "Ready", "agent,edge"])?;
     ensure_says(&kubectl.run(&["label", "node", NODE, "zone=harbour"])?, &["labeled"])?;
     ensure_says(&kubectl.run(&["get", "nodes", "-l", "zone=harbour", "-o", "name"])?, &["node/edge-1"])?;
-    let described = kubectl.run(&["describe", "node", NODE])?;
-    ensure_says(
-        &described,
-        &["zone=harbour", "KubeletHasSufficientMemory", "HolderIdentity:  edge-1", "outrigger-sim://"],
-    )?;
+    // the lease is not the node's status, and may come after it
+    until("the node's description", || {
+        let described = kubectl.run(&["describe", "node", NODE])?;
+        ensure_says(
+            &described,
+            &["zone=harbour", "KubeletHasSufficientMemory", "HolderIdentity:  edge-1", "outrigger-sim://"],
+        )
+    })?;
     ensure!(kubectl.output(&["get", "events"])?.code == Some(0), "events cannot be listed");
     until("a configuration without the token", || {
         let config = fs::read_to_string(&rig.node.config)?;

@@ -22,6 +22,8 @@ struct Subject {
     // ended before its directory goes
     _runtime: Box<dyn std::any::Any>,
     directory: TempDir,
+    /// Whether what containers are told to run is run.
+    runs_programs: bool,
 }
 
 impl Subject {
@@ -31,14 +33,14 @@ impl Subject {
         let bare = Bare::new(directory.path().join("runtime.sock"))?;
         let request = PullImageRequest { image: Some(image()), ..Default::default() };
         bare.images(async |mut client| client.pull_image(request).await)?;
-        Ok(Self { bare, _runtime: Box::new(runtime), directory })
+        Ok(Self { bare, _runtime: Box::new(runtime), directory, runs_programs: false })
     }
 
     fn containerd() -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let runtime = Containerd::start(directory.path())?;
         let bare = Bare::new(directory.path().join("runtime.sock"))?;
-        Ok(Self { bare, _runtime: Box::new(runtime), directory })
+        Ok(Self { bare, _runtime: Box::new(runtime), directory, runs_programs: true })
     }
 
     fn sandbox(&self, name: &str) -> anyhow::Result<(String, cri::PodSandboxConfig)> {
@@ -63,6 +65,16 @@ impl Subject {
         Path::new(self.directory.path()).join("logs").join(name)
     }
 
+    /// Waits until [`FOREVER`] in the container called `main` can be asked to end: before that, the first process of a container
+    /// does not hear of it.
+    fn listens(&self, sandbox: &str) -> anyhow::Result<()> {
+        until("the program's word", || {
+            let log = std::fs::read_to_string(self.logs(sandbox).join("main.log")).unwrap_or_default();
+            ensure!(!self.runs_programs || log.contains("listens"), "{log:?}");
+            Ok(())
+        })
+    }
+
     /// Waits until the container has ended.
     fn ended(&self, id: &str) -> anyhow::Result<ContainerStatus> {
         until("the end of the container", || {
@@ -81,7 +93,7 @@ fn code<T>(result: Result<T, tonic::Status>) -> Code {
     result.err().map_or(Code::Ok, |status| status.code())
 }
 
-const FOREVER: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"];
+const FOREVER: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; echo listens; sleep 2147483647 & wait"];
 
 fn a_pod_lives_and_dies(subject: &Subject) -> anyhow::Result<()> {
     let bare = &subject.bare;
@@ -105,7 +117,8 @@ fn a_pod_lives_and_dies(subject: &Subject) -> anyhow::Result<()> {
     ensure!(status.started_at >= status.created_at && status.finished_at == 0, "{status:?}");
     ensure!(status.metadata.as_ref().is_some_and(|metadata| metadata.name == "main"), "{status:?}");
 
-    bare.stop(&id, 20)?;
+    subject.listens("life")?;
+    bare.stop(&id, 60)?;
     let status = bare.status(&id)?;
     ensure!(status.state() == ContainerState::ContainerExited && status.exit_code == 0, "{status:?}");
     ensure!(status.reason == "Completed" && status.finished_at >= status.started_at, "{status:?}");

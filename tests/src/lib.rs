@@ -22,6 +22,6 @@ pub use self::{
     readings::Readings,
     relay::Relay,
     story::story,
-    wait::{PATIENCE, eventually, within},
+    wait::{PATIENCE, eventually, in_time, within},
     world::{Setup, World, condition, runs, uid},
 };

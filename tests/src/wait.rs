@@ -3,7 +3,7 @@
 use std::{fmt::Debug, future::Future, time::Duration};
 
 /// The limit of every wait: many times what anything takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a condition without events is looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -31,4 +31,20 @@ pub async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> 
             Err(_) => {}
         }
     }
+}
+
+/// How often something is tried whose time counts.
+const TRIES: usize = 5;
+
+/// Tries something that has to be done in time until it was: that the machine had other things to do meanwhile says nothing of
+/// the program. How long each try took is shown when none was in time.
+pub async fn in_time<S: Debug>(what: &str, mut attempt: impl AsyncFnMut() -> Result<(), S>) {
+    let mut late = Vec::new();
+    for _ in 0..TRIES {
+        match attempt().await {
+            Ok(()) => return,
+            Err(took) => late.push(took),
+        }
+    }
+    panic!("{what}: not once in time: {late:?}");
 }

@@ -15,6 +15,7 @@ use cloudsim::{
     fleet::{self, HollowNode},
     hub::Limits,
 };
+use e2e::Ports;
 use kube::{Api, Client, api::ListParams};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -95,6 +96,12 @@ impl World {
             quic_port: setup.quic.then_some(0),
             ..Options::default().any_ports()
         };
+        if setup.durable {
+            // one that comes back wants ports that nobody else was given meanwhile
+            let ports = Ports::free().expect("free ports");
+            (options.api_port, options.https_port, options.ws_port) = (ports.api, ports.https, ports.ws);
+            options.quic_port = setup.quic.then_some(ports.node);
+        }
         let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
         let addresses = cloud.addresses();
         // a cloud that is started again is found where it was
@@ -211,7 +218,7 @@ impl World {
         let request = ExecSyncRequest {
             container_id: container,
             cmd: command.iter().map(|&word| word.to_owned()).collect(),
-            timeout: 10,
+            timeout: 60,
         };
         let answer = RuntimeServiceClient::new(runtime.channel()).exec_sync(request).await;
         let answer = answer.map_err(|status| status.message().to_owned())?.into_inner();

@@ -10,6 +10,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 const SLACK: u32 = 4;
 /// However slow a link is, so much silence ends the connection.
 const LIMIT: Duration = Duration::from_secs(15);
+/// Who looks so long after the time for it was held up, and may be the one who is to blame for the silence.
+const HELD_UP: Duration = Duration::from_millis(500);
 
 /// What to do at an instant.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,12 +32,14 @@ pub(super) struct Liveness {
     /// The slowest answer, fading.
     slowest: Duration,
     patience: Duration,
+    /// This silence has been given time once more, since this program was held up.
+    excused: bool,
 }
 
 impl Liveness {
     /// A connection just made, on which silence of `patience` means death.
     pub(super) fn new(patience: Duration, now: Instant) -> Self {
-        Self { heard: now, asked: None, slowest: Duration::ZERO, patience }
+        Self { heard: now, asked: None, slowest: Duration::ZERO, patience, excused: false }
     }
 
     /// Nobody listened until now; silence before is nobody's fault.
@@ -48,21 +52,28 @@ impl Liveness {
     pub(super) fn check(&mut self, heard: Instant, now: Instant) -> Pulse {
         if let Some(asked) = self.asked.take_if(|asked| heard > *asked) {
             self.slowest = heard.duration_since(asked).max(self.slowest * 7 / 8);
+            self.excused = false;
         }
         self.heard = self.heard.max(heard);
-        let dead = self.heard + self.patience();
-        if now >= dead {
-            return Pulse::Dead;
-        }
-        if self.asked.is_some() {
+        let Some(asked) = self.asked else {
+            let ask = self.heard + ASK_AFTER;
+            if now < ask {
+                return Pulse::Wait(ask);
+            }
+            self.asked = Some(now);
+            return Pulse::Ask;
+        };
+        // a question that was asked late, since the processor was somebody else's, has its whole time too
+        let dead = (self.heard + self.patience()).max(asked + self.patience().saturating_sub(ASK_AFTER));
+        if now < dead {
             return Pulse::Wait(dead);
         }
-        let ask = self.heard + ASK_AFTER;
-        if now < ask {
-            return Pulse::Wait(ask);
+        // the answer may not have been read, or the question not written: asked once more, and no third time
+        if now >= dead + HELD_UP && !std::mem::replace(&mut self.excused, true) {
+            self.asked = Some(now);
+            return Pulse::Ask;
         }
-        self.asked = Some(now);
-        Pulse::Ask
+        Pulse::Dead
     }
 
     /// There is reason to doubt: whether to ask now. The answer has to come as soon as after silence.

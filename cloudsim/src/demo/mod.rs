@@ -23,7 +23,7 @@ use self::manifests::Applied;
 use crate::fleet::HollowNode;
 
 /// Each step's limit: many times what it takes on a slow laptop.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to walk through.
 pub(crate) struct Steps<'a> {

@@ -134,7 +134,7 @@ async fn ended(runtime: SimRuntime, agent: Agent) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("something still holds the runtime");
+    tokio::time::timeout(Duration::from_secs(60), gone).await.expect("something still holds the runtime");
 }
 
 /// A pod's whole life: events, mounts, environment, logs, end.

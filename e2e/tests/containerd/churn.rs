@@ -34,7 +34,7 @@ const SECONDS: u64 = 20;
 /// Where the random moments begin where nobody says otherwise.
 const SEED: u64 = 1;
 /// How long all pods may take to come to rest: fifty starts and ends on a machine that does other things too.
-const REST: Duration = Duration::from_secs(120);
+const REST: Duration = Duration::from_secs(300);
 
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ fn user(name: &str, claim: &str) -> Value {
 fn bound(rig: &RealRig, claims: &[&str]) -> anyhow::Result<()> {
     for claim in claims {
         let of = format!("pvc/{claim}");
-        rig.cloud.kubectl.run(&["wait", "--for=jsonpath={.status.phase}=Bound", &of, "--timeout=20s"])?;
+        rig.cloud.kubectl.run(&["wait", "--for=jsonpath={.status.phase}=Bound", &of, "--timeout=60s"])?;
     }
     Ok(())
 }

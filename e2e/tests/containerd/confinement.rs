@@ -80,7 +80,8 @@ fn profiles_devices_and_groups() -> anyhow::Result<()> {
             },
             Case {
                 name: "terminal",
-                spec: json!({"containers": [{"tty": true, "stdin": true, "stdinOnce": true, "command": ["sh", "-c", "tty > /tmp/tty; trap 'exit 0' TERM; sleep 2147483647 & wait"]}]}),
+                spec: json!({"containers": [{"tty": true, "stdin": true, "stdinOnce": true, "command": ["sh", "-c", "tty > /tmp/tty; trap 'exit 0' TERM; sleep 2147483647 & wait"],
+                    "readinessProbe": {"exec": {"command": ["test", "-s", "/tmp/tty"]}, "periodSeconds": 1}}]}),
                 inside: vec![("cat /tmp/tty", "/dev/pts/0")],
             },
         ],
@@ -182,8 +183,12 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
         waits_with(&rig, name, "ContainerCreating", text)?;
         wait_event(&rig, name, "FailedCreatePodSandBox", text)?;
     }
-    waits_with(&rig, "no-profile", "CreateContainerError", "none.json")
-        .or_else(|_| waits_with(&rig, "no-profile", "RunContainerError", "none.json"))?;
+    rig.wait_pod("no-profile", |pod| {
+        let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
+        let failed = waiting["reason"] == "CreateContainerError" || waiting["reason"] == "RunContainerError";
+        let told = failed && waiting["message"].as_str().is_some_and(|text| text.contains("none.json"));
+        if told { Ok(()) } else { Err("the missing profile is not told".into()) }
+    })?;
     wait_event(&rig, "no-profile", "Failed", "none.json")?;
     rig.wait_pod("odd-limits", |pod| {
         let state = &pod["status"]["containerStatuses"][0];

@@ -49,6 +49,7 @@ fn environment() -> anyhow::Result<()> {
                     "args": ["$(WHO)", "$$(WHO)"],
                     "env": [{"name": "WHO", "value": "me"}],
                     "workingDir": "/var",
+                    "readinessProbe": {"exec": {"command": ["test", "-s", "/tmp/said"]}, "periodSeconds": 1},
                 }]}),
                 inside: vec![("cat /tmp/said", "me $(WHO)"), ("readlink /proc/1/cwd", "/var")],
             },

@@ -98,7 +98,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     let before = start(&rig)?;
     rig.containerd.process.kill()?;
     apply(&rig, &[pod("patient", &json!({}))])?;
-    rig.cloud.kubectl.run(&["wait", "--for=condition=Ready=false", "node/edge-1", "--timeout=30s"])?;
+    rig.cloud.kubectl.run(&["wait", "--for=condition=Ready=false", "node/edge-1", "--timeout=60s"])?;
     rig.containerd.start_again()?;
     rig.wait_ready("patient")?;
     unchanged(&rig, &before)?;

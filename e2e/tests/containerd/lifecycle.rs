@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 
 use crate::case::{apply, leaves_nothing, pod};
 
+/// Seconds: more than a test has patience.
+const LONG: u32 = 600;
+
 fn shell(words: &str) -> Value {
     json!(["sh", "-c", words])
 }
@@ -59,9 +62,9 @@ fn ends_and_phases() -> anyhow::Result<()> {
     for (name, code) in [("again", 4), ("on-failure-badly", 5)] {
         let seen = rig.wait_pod(name, |pod| {
             let status = &pod["status"]["containerStatuses"][0];
-            let waits =
-                status["state"]["waiting"]["reason"] == "CrashLoopBackOff" && status["restartCount"] == 1;
-            if waits { Ok(()) } else { Err("it is not in its second back-off".to_owned()) }
+            let waits = status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+                && status["restartCount"].as_u64() >= Some(1);
+            if waits { Ok(()) } else { Err("it is not in a later back-off".to_owned()) }
         })?;
         let status = &seen["status"]["containerStatuses"][0];
         ensure!(status["lastState"]["terminated"]["exitCode"] == code, "{name}: {status}");
@@ -110,6 +113,8 @@ fn the_order_of_containers() -> anyhow::Result<()> {
         "echo helper >> /n/all; trap 'echo helper-ends >> /n/all; exit 0' TERM; sleep 2147483647 & wait",
     );
     sidecar["restartPolicy"] = "Always".into();
+    // the next one waits until it has started, and that it runs does not mean that it has written already
+    sidecar["startupProbe"] = json!({"exec": {"command": ["grep", "-q", "helper", "/n/all"]}, "periodSeconds": 1, "failureThreshold": 100});
     let host = rig.directory.path().join("notes");
     fs::create_dir(&host)?;
     apply(
@@ -118,7 +123,7 @@ fn the_order_of_containers() -> anyhow::Result<()> {
             "ordered",
             &json!({
                 "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 10,
+                "terminationGracePeriodSeconds": 60,
                 "volumes": [{"name": "notes", "hostPath": {"path": host}}],
                 "initContainers": [notes("one", "echo one >> /n/all"), sidecar, notes("two", "echo two >> /n/all")],
                 "containers": [notes("main", "echo main >> /n/all; trap 'echo main-ends >> /n/all; exit 0' TERM; sleep 2147483647 & wait")],
@@ -126,7 +131,11 @@ fn the_order_of_containers() -> anyhow::Result<()> {
         )],
     )?;
     let seen = rig.wait_ready("ordered")?;
-    ensure!(fs::read_to_string(host.join("all"))? == "one\nhelper\ntwo\nmain\n", "the order of starts");
+    let all = until("the last one's word", || match fs::read_to_string(host.join("all")) {
+        Ok(text) if text.contains("main\n") => Ok(text),
+        other => Err(format!("{other:?}")),
+    })?;
+    ensure!(all == "one\nhelper\ntwo\nmain\n", "the order of starts: {all:?}");
     let inits = &seen["status"]["initContainerStatuses"];
     for (index, state) in [(0, "terminated"), (1, "running"), (2, "terminated")] {
         ensure!(inits[index]["state"][state].is_object(), "init containers: {inits}");
@@ -157,18 +166,17 @@ fn a_graceful_end() -> anyhow::Result<()> {
     apply(
         &rig,
         &[
-            pod("polite", &with("trap 'echo bye > /w/polite; exit 0' TERM; sleep 2147483647 & wait", 30)),
+            pod("polite", &with("trap 'echo bye > /w/polite; exit 0' TERM; sleep 2147483647 & wait", LONG)),
             pod("deaf", &with("trap '' TERM; while :; do sleep 1; done", 2)),
-            pod("forced", &with("trap '' TERM; while :; do sleep 1; done", 300)),
+            pod("forced", &with("trap '' TERM; while :; do sleep 1; done", LONG)),
         ],
     )?;
     for name in ["polite", "deaf", "forced"] {
         rig.wait_ready(name)?;
     }
-    let asked = Instant::now();
+    // in less than its whole time
     rig.cloud.kubectl.run(&["delete", "pod", "polite", "--wait=false"])?;
     gone(&rig, "polite")?;
-    ensure!(asked.elapsed() < Duration::from_secs(10), "a polite pod took its whole time");
     ensure!(fs::read_to_string(host.join("polite"))? == "bye\n", "it was not asked to end");
     let asked = Instant::now();
     rig.cloud.kubectl.run(&["delete", "pod", "deaf", "--wait=false"])?;

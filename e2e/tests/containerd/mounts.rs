@@ -179,9 +179,9 @@ fn a_token_is_replaced_before_it_expires() -> anyhow::Result<()> {
     let uid =
         rig.pod("bearer")?.context("no pod")?["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let file = rig.node.pods.join(uid).join("volumes/kubernetes.io~projected/t/..data/token");
+    rig.node.process.terminate()?;
     fs::write(&file, &old)?;
     ensure!(rig.inside("bearer", "cat /t/token")? == old, "the pod sees another file");
-    rig.node.process.terminate()?;
     rig.node.process.start_again()?;
     until("a new token", || {
         let now = rig.inside("bearer", "cat /t/token")?;
@@ -242,10 +242,8 @@ fn sub_paths_are_parts_of_volumes() -> anyhow::Result<()> {
     apply(&rig, &[pod("out", &with(json!({"subPath": "outer/ssl"})))])?;
     waits_with(&rig, "out", "CreateContainerConfigError", "leads out of the volume")?;
     // the part is bound again when the container starts again, to what is there then
-    rig.inside(
-        "directory",
-        "mv /disk/real /disk/away; mkdir /disk/real; echo new > /disk/real/file; cat /part/file; kill 1",
-    )?;
+    rig.inside("directory", "mv /disk/real /disk/away; mkdir /disk/real; echo new > /disk/real/file")?;
+    rig.containerd.bare.stop(&RealRig::container_id(&rig.wait_ready("directory")?, "main")?, 20)?;
     until("the new part", || {
         let found = rig.inside("directory", "cat /part/file")?;
         ensure!(found == "new\n", "{found:?}");

@@ -17,7 +17,7 @@ fn names_and_resolvers() -> anyhow::Result<()> {
     let nodes = fs::read_to_string("/etc/resolv.conf")?;
     let server =
         nodes.lines().find_map(|line| line.strip_prefix("nameserver ")).unwrap_or("127.0.0.1").trim();
-    let servers = format!("grep -c '^nameserver {server}' /etc/resolv.conf");
+    let servers = format!("grep -cxF 'nameserver {server}' /etc/resolv.conf");
     check(
         &rig,
         &[

@@ -21,6 +21,10 @@ fn networks_and_namespaces() -> anyhow::Result<()> {
         |port: &str| json!({"command": ["sh", "-c", SERVE], "env": [{"name": "PORT", "value": port}]});
     let mut server = json!({"containers": [serve("80")]});
     server["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": port}]);
+    server["containers"][0]["readinessProbe"] =
+        json!({"httpGet": {"port": 80, "path": "/who"}, "periodSeconds": 1});
+    // as soon as its sleep can be seen
+    let sleeps = json!({"exec": {"command": ["sh", "-c", "test $(ps | grep -c '[s]leep 54321') = 2"]}, "periodSeconds": 1});
     let node = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
     let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}"));
     let [network, processes, messages] = [namespace("net")?, namespace("pid")?, namespace("ipc")?];
@@ -42,7 +46,7 @@ fn networks_and_namespaces() -> anyhow::Result<()> {
             Case {
                 name: "together",
                 spec: json!({"shareProcessNamespace": true, "containers": [{}, {"name": "second", "image": e2e::containerd::IMAGE,
-                "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 54321 & wait"]}]}),
+                "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 54321 & wait"], "readinessProbe": sleeps}]}),
                 inside: vec![("ps | grep -c '[s]leep 54321'", "2")],
             },
         ],

@@ -41,7 +41,7 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
     bare.start(&foreign)?;
     apply(&rig, &[pod("again", &json!({}))])?;
     let mut id = RealRig::container_id(&rig.wait_ready("again")?, "main")?;
-    for _ in 0..2 {
+    for log in ["1.log", "2.log"] {
         rig.containerd.bare.stop(&id, 0)?;
         let other = rig.wait_pod("again", |pod| {
             let new = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;
@@ -49,8 +49,9 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
             if ready && new != id { Ok(()) } else { Err("not restarted".to_owned()) }
         })?;
         id = RealRig::container_id(&other, "main")?;
+        let there = files(&logs(&rig, "again")?)?;
+        ensure!(there.iter().any(|file| file == log), "{log} is not among {there:?}");
     }
-    ensure!(files(&logs(&rig, "again")?)? == ["0.log", "1.log", "2.log"]);
     // the first look comes with the start
     rig.node.process.start_again()?;
     until("one that ended, one that runs", || {
@@ -157,7 +158,8 @@ fn a_busy_log_is_rotated_and_no_line_is_lost() -> anyhow::Result<()> {
 
 /// The text of all files of a log, the oldest first. A file that is compressed meanwhile is looked for again.
 fn read(directory: &Path) -> anyhow::Result<Vec<String>> {
-    let mut names = files(directory)?;
+    let before = files(directory)?;
+    let mut names = before.clone();
     names.retain(|name| !name.ends_with(".tmp"));
     // the current one is the newest
     names.retain(|name| name != "0.log");
@@ -175,5 +177,6 @@ fn read(directory: &Path) -> anyhow::Result<Vec<String>> {
         };
         lines.extend(text.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).map(str::to_owned));
     }
+    ensure!(files(directory)? == before, "files got other names meanwhile");
     Ok(lines)
 }

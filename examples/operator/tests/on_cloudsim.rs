@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// Longer than anything here takes; what hangs fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn until<K>(api: &Api<K>, name: &str, wanted: impl Condition<K>) -> Option<K>
 where

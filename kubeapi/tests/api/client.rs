@@ -25,7 +25,7 @@ use serde_json::json;
 use super::world::World;
 
 /// Longer than anything here takes; a test that hangs is a test that fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn map(name: &str) -> ConfigMap {
     ConfigMap {

@@ -47,7 +47,7 @@ async fn expect(world: &World, rows: &[(&str, &str, &str)]) {
 async fn kinds_come_and_go_with_their_definitions() {
     let world = World::new().await;
     let crd = "customresourcedefinition.apiextensions.k8s.io/cars.example.org";
-    let wait = "wait --for=condition=established crd/cars.example.org --timeout=20s";
+    let wait = "wait --for=condition=established crd/cars.example.org --timeout=60s";
     let larger = CAR.replace("wheels: 3", "wheels: 4");
     expect(
         &world,

@@ -153,10 +153,10 @@ async fn changes_are_followed() {
     expect(&world, &[("run second --image=nginx", "", "pod/second created")]).await;
     watching.until("second ").await;
 
-    let ready = world.kubectl("wait pod/web --for=condition=Ready --timeout=20s");
+    let ready = world.kubectl("wait pod/web --for=condition=Ready --timeout=60s");
     let report = world.report("web", json!({"conditions": [{"type": "Ready", "status": "True"}]}));
     assert_eq!(tokio::join!(ready, report).0.trim(), "pod/web condition met");
-    let phase = "wait pod/web --for=jsonpath={.status.phase}=Pending --timeout=20s";
+    let phase = "wait pod/web --for=jsonpath={.status.phase}=Pending --timeout=60s";
     expect(&world, &[(phase, "", "pod/web condition met")]).await;
 
     // kubectl waits until what it deletes is gone: here until a kubelet would have ended the pod
@@ -165,7 +165,7 @@ async fn changes_are_followed() {
     let force = "delete pod web --force --grace-period=0";
     assert_eq!(world.kubectl(force).await.trim(), "pod \"web\" force deleted");
     deleting.until("pod \"web\" deleted").await;
-    expect(&world, &[("wait pod/web --for=delete --timeout=20s", "", "")]).await;
+    expect(&world, &[("wait pod/web --for=delete --timeout=60s", "", "")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -118,6 +118,6 @@ async fn watches_are_cut_when_the_server_ends() {
     // cut off or ended, but not left open
     let mut rest = Vec::new();
     let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.unwrap();
-    assert!(before.elapsed().as_secs() < 5, "{:?}", before.elapsed());
+    assert!(before.elapsed().as_secs() < 30, "{:?}", before.elapsed());
     assert!(TcpStream::connect(world.address).await.is_err());
 }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::pki::Authority;
 
 /// Longer than anything here takes; what hangs fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A served API with the namespace `default`.
 pub(crate) struct World {

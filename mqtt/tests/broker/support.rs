@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anything takes that works, on a machine that does something else as well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running broker; it ends with this value.
 pub(crate) struct Broker {

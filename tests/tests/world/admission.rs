@@ -18,6 +18,16 @@ async fn rejected(world: &World, manifest: &Value) -> (String, String) {
     (text("reason"), text("message"))
 }
 
+/// Waits until the node's agent has stored its node in this version, or in a newer one.
+async fn until_told(world: &World, node: &Value) {
+    let version = |value: &Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
+    let wanted = version(&node["metadata"]["resourceVersion"]);
+    let name = format!("edge-1.{}", uid(node));
+    let sync = world.object_of_cluster("reliablesyncs.kubeedge.io/v1alpha1", "ClusterObjectSync", &name);
+    sync.until("as new as the node", |sync| version(&sync["status"]["objectResourceVersion"]) >= wanted)
+        .await;
+}
+
 #[tokio::test]
 async fn a_pod_that_does_not_fit_fails_with_the_kubelets_words() {
     let world = World::new(1).await;
@@ -53,15 +63,17 @@ async fn a_pod_that_does_not_fit_fails_with_the_kubelets_words() {
 async fn a_pod_that_runs_stays_when_the_node_changes_and_the_agent_restarts() {
     let mut world = World::new(1).await;
     world.until_ready().await;
-    world.node("edge-1").merge(json!({"metadata": {"labels": {"disk": "fast"}}})).await;
+    let node = world.node("edge-1").merge(json!({"metadata": {"labels": {"disk": "fast"}}})).await;
+    // nobody promises that the label, which is one object's, comes before the pod, which is another's
+    until_told(&world, &node).await;
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["nodeSelector"] = json!({"disk": "fast"});
-    // the label and the pod come on one connection, in this order
     world.run(&manifest).await;
     let ids = world.running(0);
-    world.node("edge-1").merge(json!({"metadata": {"labels": {"disk": null}}})).await;
+    let node = world.node("edge-1").merge(json!({"metadata": {"labels": {"disk": null}}})).await;
     world.nodes[0].stop().await;
     world.nodes[0].start().await.unwrap();
+    until_told(&world, &node).await;
     world.run(&pod("after", Some("edge-1"))).await;
     assert!(ids.values().all(|id| world.running(0).values().any(|now| now == id)));
     assert!(runs(&world.pod("web").get().await));

@@ -29,9 +29,9 @@ async fn a_node_selector_is_respected_and_waits_for_its_node() {
     let mut manifest = pod("picky", None);
     manifest["spec"]["nodeSelector"] = json!({"disk": "fast"});
     let place = world.apply(&manifest).await;
-    let waiting = place.until("Unschedulable", |pod| unschedulable(pod).is_some()).await;
+    let of_both = |pod: &Value| unschedulable(pod).is_some_and(|message| message.contains("0/2 nodes"));
+    let waiting = place.until("Unschedulable on both", of_both).await;
     assert_eq!(condition(&waiting, "PodScheduled"), Some("False"));
-    assert!(unschedulable(&waiting).unwrap().contains("0/2 nodes"), "{waiting:#}");
     world.node("edge-2").merge(json!({"metadata": {"labels": {"disk": "fast"}}})).await;
     let running = place.until("running", tests::runs).await;
     assert_eq!(running["spec"]["nodeName"], "edge-2");

@@ -7,7 +7,7 @@ use std::{
 
 use agent::config::{HostPort, Transport};
 use tests::{
-    Setup, World,
+    Setup, World, in_time,
     manifests::{config_map, pod},
 };
 use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
@@ -74,14 +74,18 @@ async fn relay(server: SocketAddr, passes: watch::Receiver<bool>) -> (SocketAddr
 
 #[tokio::test]
 async fn a_dead_path_is_noticed_within_three_seconds() {
-    let (passes, passing) = watch::channel(true);
-    let world = by_quic(async |cloud| relay(cloud, passing).await.0).await;
-    let begun = Instant::now();
-    passes.send_replace(false);
-    world.until_connected(0, false).await;
-    let noticed = begun.elapsed();
-    assert!(noticed <= Duration::from_millis(3500), "noticed after {noticed:?}");
-    passes.send_replace(true);
-    world.until_connected(0, true).await;
-    world.run(&pod("web", Some("edge-1"))).await;
+    in_time("noticed", async || {
+        let (passes, passing) = watch::channel(true);
+        let world = by_quic(async |cloud| relay(cloud, passing).await.0).await;
+        let begun = Instant::now();
+        passes.send_replace(false);
+        world.until_connected(0, false).await;
+        let noticed = begun.elapsed();
+        passes.send_replace(true);
+        world.until_connected(0, true).await;
+        world.run(&pod("web", Some("edge-1"))).await;
+        // the rest is what a loaded machine takes to say so
+        if noticed <= Duration::from_millis(3500) { Ok(()) } else { Err(noticed) }
+    })
+    .await;
 }

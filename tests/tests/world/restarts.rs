@@ -43,8 +43,12 @@ async fn an_agent_that_starts_again_touches_no_container() {
 async fn a_cloud_that_starts_again_restarts_nothing_and_forgets_nothing() {
     let mut world = with_pods().await;
     let ids = world.running(0);
-    let synced = world.object_syncs("edge-1").await;
-    assert!(synced.len() >= 4, "three pods and a ConfigMap: {synced:?}");
+    // the cloud writes down what was acknowledged beside everything else
+    let synced = eventually("three pods and a ConfigMap are acknowledged", async || {
+        let synced = world.object_syncs("edge-1").await;
+        if synced.len() >= 4 { Ok(synced) } else { Err(synced) }
+    })
+    .await;
     world.stop_cloud().await;
     world.until_connected(0, false).await;
     world.start_cloud().await;

@@ -21,14 +21,14 @@ pub(super) async fn run(
     client: &Client,
     node: &str,
     duration: Duration,
-    registered: watch::Receiver<Option<String>>,
+    mut registered: watch::Receiver<Option<String>>,
     back_online: &Notify,
 ) {
     let api = super::leases(client);
     let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
     let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) = (None, false, false);
     loop {
-        let uid = registered.borrow().clone();
+        let uid = registered.borrow_and_update().clone();
         let result = match &last {
             Some(lease) => {
                 let lease = renewed(lease, node, duration, uid, Timestamp::now());
@@ -66,7 +66,12 @@ pub(super) async fn run(
                 backoff.next(rand::random_range(0.5..1.0))
             }
         };
-        tokio::time::sleep(wait).await;
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            // Cancel-safe: it holds no data. The node was reported just now: the cloud, which takes a node without a lease for
+            // one that says nothing, need not wait until the back-off is over.
+            Ok(()) = registered.changed(), if failing => {}
+        }
     }
 }
 

@@ -61,6 +61,20 @@ fn who_did_not_listen_heard_nothing() {
 }
 
 #[test]
+fn who_was_held_up_asks_before_it_judges() {
+    let at = clock();
+    let mut liveness = Liveness::new(USUAL, at(0));
+    assert_eq!(liveness.check(at(0), at(5000)), Pulse::Ask);
+    assert_eq!(liveness.check(at(0), at(5000)), Pulse::Wait(at(6500)));
+    assert_eq!(liveness.check(at(5100), at(6500)), Pulse::Wait(at(6600)));
+    // held up after the question: asked again, once
+    assert_eq!(liveness.check(at(5100), at(6600)), Pulse::Ask);
+    assert_eq!(liveness.check(at(5100), at(9000)), Pulse::Ask);
+    assert_eq!(liveness.check(at(5100), at(9000)), Pulse::Wait(at(10_500)));
+    assert_eq!(liveness.check(at(5100), at(20_000)), Pulse::Dead);
+}
+
+#[test]
 fn doubt_asks_at_once_but_not_all_the_time() {
     let at = clock();
     let mut liveness = Liveness::new(USUAL, at(0));

@@ -46,7 +46,7 @@ async fn addresses_carriers_and_default_routes_are_told() {
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
     let within = |network: Network| async move {
         let mut network = network;
-        tokio::time::timeout(Duration::from_secs(10), network.changed()).await
+        tokio::time::timeout(Duration::from_secs(60), network.changed()).await
     };
     ip(&["-n", &namespace.0, "address", "add", "198.51.100.1/24", "dev", "lo"]);
     assert!(within(network.clone()).await.is_ok(), "the address was not told");

@@ -74,6 +74,9 @@ pub(super) fn report(device: &str, value: &str) -> ReportDeviceStatusRequest {
     }
 }
 
+/// DMI, what ends it, and how it ended.
+type Running = (Dmi, CancellationToken, JoinHandle<Result<(), Error>>);
+
 /// DMI, and everything around it.
 pub(super) struct Rig {
     directory: TempDir,
@@ -83,12 +86,6 @@ pub(super) struct Rig {
     twin: DeviceTwin,
     reports: tokio::sync::Mutex<mpsc::Receiver<String>>,
     running: Option<Running>,
-}
-
-struct Running {
-    dmi: Dmi,
-    shutdown: CancellationToken,
-    task: JoinHandle<Result<(), Error>>,
 }
 
 impl Rig {
@@ -121,18 +118,18 @@ impl Rig {
         let config = Config { directory, store: self.store.clone(), twin: self.twin.clone() };
         let (dmi, task) = super::super::new(config);
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(task.run(shutdown.clone()));
-        self.running = Some(Running { dmi, shutdown, task });
+        let running = tokio::spawn(task.run(shutdown.clone()));
+        self.running = Some((dmi, shutdown, running));
     }
 
     pub(super) async fn stop(&mut self) {
-        let Running { shutdown, task, .. } = self.running.take().unwrap();
+        let (_, shutdown, running) = self.running.take().unwrap();
         shutdown.cancel();
-        timeout(PATIENCE, task).await.unwrap().unwrap().unwrap();
+        timeout(PATIENCE, running).await.unwrap().unwrap().unwrap();
     }
 
     pub(super) fn dmi(&self) -> &Dmi {
-        &self.running.as_ref().unwrap().dmi
+        &self.running.as_ref().unwrap().0
     }
 
     fn change(&self, change: impl FnOnce(&mut Catalogue)) {

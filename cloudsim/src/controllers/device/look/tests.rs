@@ -69,7 +69,7 @@ const NONE: Option<(Value, Option<Value>)> = None;
 #[test]
 fn membership_then_model_then_device() {
     let live = device("d", "a", "d1", "7");
-    let index = index(&[live.clone()]);
+    let index = index(std::slice::from_ref(&live));
     let live = Some((live, Some(model("m1", "5"))));
     let (said, again) = look(&index, &Synced::new(), &path(ObjectKind::Device, "d"), live.clone());
     let membership = r#"+Some("ns/d") -None"#;
@@ -91,7 +91,7 @@ fn membership_then_model_then_device() {
 #[test]
 fn a_change_is_an_update_of_what_has_changed() {
     let live = device("d", "a", "d1", "9");
-    let index = index(&[live.clone()]);
+    let index = index(std::slice::from_ref(&live));
     let all = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
     let (said, _) = look(&index, &all, &path(ObjectKind::Device, "d"), Some((live, Some(model("m1", "5")))));
     assert_eq!(said, ["Update ns/device/d d1"]);
@@ -102,7 +102,7 @@ fn a_change_is_an_update_of_what_has_changed() {
 #[test]
 fn a_device_waits_for_its_model() {
     let live = device("d", "a", "d1", "7");
-    let index = index(&[live.clone()]);
+    let index = index(std::slice::from_ref(&live));
     let (said, again) = look(&index, &Synced::new(), &path(ObjectKind::Device, "d"), Some((live, None)));
     assert!(said.is_empty() && !again);
     // and the model for a device of it
@@ -137,7 +137,7 @@ fn the_model_goes_last_and_with_the_last_device_only() {
 #[test]
 fn a_model_that_was_deleted_stays_with_its_devices() {
     let live = device("d", "a", "d1", "7");
-    let index = index(&[live.clone()]);
+    let index = index(std::slice::from_ref(&live));
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 6)]);
     assert!(look(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
     let (said, _) = look(&index, &known, &path(ObjectKind::Device, "d"), Some((live, None)));
