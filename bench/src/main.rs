@@ -7,6 +7,7 @@ mod fanout;
 mod fleet;
 mod memory;
 mod processes;
+mod twins;
 mod wait;
 
 use std::process::ExitCode;
@@ -25,12 +26,13 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 8] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(fanout::steady())),
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
+    ("twins", || Box::pin(twins::updates())),
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),
     ("containerd.idle", || Box::pin(containerd::idle())),

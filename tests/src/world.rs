@@ -48,6 +48,8 @@ pub struct Setup {
     pub edged: Value,
     /// What the node's machine has, where that is not to be this machine's.
     pub readings: Option<Readings>,
+    /// Settings of `modules.eventBus` laid over the node's own, which speaks no MQTT.
+    pub event_bus: Value,
 }
 
 impl Default for Setup {
@@ -66,6 +68,7 @@ impl Default for Setup {
             token: None,
             edged: Value::Null,
             readings: None,
+            event_bus: Value::Null,
         }
     }
 }
@@ -132,7 +135,9 @@ impl World {
         let signals = signals.map(|readings| Arc::new(readings) as _);
         let meta_server = setup.meta_server.then(|| (std::net::Ipv4Addr::LOCALHOST, 0).into());
         let base = fleet::Options::new(0, directory);
-        let options = fleet::Options { lease, server, edged, signals, meta_server, qps: 0, ..base };
+        let event_bus = setup.event_bus.clone();
+        let options =
+            fleet::Options { lease, server, edged, signals, meta_server, event_bus, qps: 0, ..base };
         let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
         HollowNode::prepare(name, addresses, token, &options).await.expect("a node's directory")
     }

@@ -22,8 +22,10 @@ use wire::{
 use super::{
     counts::Count,
     device::Device,
-    handle::{Catalogue, Command, Reading, Refused},
+    handle::{Catalogue, Command, Done, Reading, Refused},
+    history::{PACE, Past},
     merge::{self, Outcome},
+    report,
     rules::{Model, Rules, Spec},
 };
 
@@ -70,6 +72,10 @@ pub(super) struct Turn {
     pub(super) publish: Vec<(Topic, Vec<u8>)>,
     /// What is to be answered to other rooms.
     pub(super) replies: Vec<Reply>,
+    /// Questions about what devices were.
+    pub(super) questions: Vec<(Result<DeviceId, Refused>, Done<Vec<Past>>)>,
+    /// What values have become.
+    pub(super) past: Vec<Past>,
     /// Requests that failed or were carried out.
     pub(super) counts: Vec<Count>,
     /// Whether the catalogue is another.
@@ -190,9 +196,10 @@ impl Core {
 
     /// Tells mappers what has changed in a device.
     fn tell(&mut self, turn: &mut Turn, id: &DeviceId, event: &Event, outcome: &Outcome) {
-        let Some(known) = self.devices.get(id) else { return };
+        let Some(known) = self.devices.get_mut(id) else { return };
+        turn.past.extend(noted(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
-        let delta = merge::delta(&known.device);
+        let delta = report::delta(&known.device);
         for device in [Some(id.clone()), bare].into_iter().flatten() {
             let topic = |topic| Topic::Device(device.clone(), topic);
             if !outcome.document.is_empty() {
@@ -224,6 +231,26 @@ impl Core {
         let event_id = if event_id.is_empty() { (self.new_id)() } else { event_id.to_owned() };
         Event { event_id, timestamp: now }
     }
+}
+
+/// What goes into the history: values that have become others.
+fn noted(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec<Past> {
+    let value = |twin: &Option<twin::Twin>| twin.as_ref()?.actual.as_ref()?.value.clone();
+    let mut past = Vec::new();
+    for (name, change) in &outcome.document {
+        let Some(property) = device.twins.get_mut(name) else { continue };
+        let (at, current) = (property.actual.at, value(&change.current));
+        if current.is_none() && !property.deleted {
+            // only what is wanted has changed
+            continue;
+        }
+        property.is_noted &= current == value(&change.last);
+        if !property.is_noted && (at - property.noted).abs() >= PACE {
+            (property.noted, property.is_noted) = (at, true);
+            past.push(Past { device: id.clone(), property: name.clone(), value: current, at });
+        }
+    }
+    past
 }
 
 #[cfg(test)]

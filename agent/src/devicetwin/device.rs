@@ -51,6 +51,12 @@ pub(super) struct Property {
     /// The wanted value that a mapper has acted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) observed: Option<String>,
+    /// When its value was last noted in the history.
+    #[serde(skip)]
+    pub(super) noted: i64,
+    /// Whether that was this value.
+    #[serde(skip)]
+    pub(super) is_noted: bool,
 }
 
 /// What is wanted, or what is.
@@ -112,7 +118,21 @@ impl Property {
     /// The value that is wanted and is not so.
     pub(super) fn delta(&self) -> Option<&str> {
         let expected = self.expected.value.as_deref().filter(|_| !self.deleted)?;
-        (self.actual.value.as_deref() != Some(expected)).then_some(expected)
+        (!self.is_as_wanted()).then_some(expected)
+    }
+
+    /// Whether it is what it is wanted to be; numbers however they are written.
+    pub(super) fn is_as_wanted(&self) -> bool {
+        let (Some(wanted), Some(found)) = (&self.expected.value, &self.actual.value) else { return false };
+        let number = |text: &str| text.parse::<f64>().ok();
+        wanted == found
+            || match self.kind {
+                Kind::Int | Kind::Integer | Kind::Float => {
+                    number(wanted).is_some_and(|wanted| number(found) == Some(wanted))
+                }
+                Kind::Boolean => wanted.eq_ignore_ascii_case(found),
+                Kind::String => false,
+            }
     }
 }
 

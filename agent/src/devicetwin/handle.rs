@@ -12,7 +12,7 @@ use wire::{
     twin::{self, INTERNAL, Member, Twins},
 };
 
-use super::counts::Counts;
+use super::{counts::Counts, history::Past};
 use crate::metamanager::{DeviceObject, DeviceObjects};
 
 /// Why a request about a device was not carried out.
@@ -101,6 +101,8 @@ pub(super) enum Command {
     Twin { device: DeviceId, done: Done<Twins> },
     /// Asks for what is wanted of a device.
     Desired { device: DeviceId, done: Done<BTreeMap<String, String>> },
+    /// Asks for what a device was.
+    History { device: DeviceId, done: Done<Vec<Past>> },
     /// Asks for all devices.
     Members { done: oneshot::Sender<Vec<Member>> },
 }
@@ -189,6 +191,11 @@ impl DeviceTwin {
     /// What is wanted of a device: value by property.
     pub async fn desired(&self, device: &DeviceId) -> Result<BTreeMap<String, String>, Refused> {
         self.ask(|done| Command::Desired { device: device.clone(), done }).await
+    }
+
+    /// What the values of a device were, the oldest first: changes of the last day, each property at most once a second.
+    pub async fn history(&self, device: &DeviceId) -> Result<Vec<Past>, Refused> {
+        self.ask(|done| Command::History { device: device.clone(), done }).await
     }
 
     /// All devices of this node, those too that are only members.

@@ -9,7 +9,10 @@ use tracing::{info, warn};
 use wire::topic::DeviceId;
 
 use self::rows::Rows;
-use super::device::Device;
+use super::{
+    device::Device,
+    history::{Chunk, Past},
+};
 
 mod rows;
 
@@ -17,6 +20,8 @@ mod rows;
 const GROUP: &str = "twins.outrigger.dev";
 /// Where the rows of EdgeCore's tables stand until they are taken over.
 const ROWS: &str = "edgecore.outrigger.dev";
+/// Where chunks of the history stand.
+const HISTORY: &str = "history.outrigger.dev";
 const TABLES: [&str; 3] = ["device", "device_attr", "device_twin"];
 
 /// The devices in the store.
@@ -48,6 +53,45 @@ impl Kept {
             }
         }
         Ok(devices)
+    }
+
+    /// The chunks of the history that are written: number and newest time of each.
+    pub(super) async fn chunks(&self) -> Result<Vec<(u64, i64)>, StoreError> {
+        let mut chunks = Vec::new();
+        for object in self.list(&Resource::new(HISTORY, "chunks")).await? {
+            let Ok(number) = object.key.name.parse() else { continue };
+            let chunk: Chunk = serde_json::from_value(object.value()?).unwrap_or_default();
+            chunks.push((number, chunk.entries.iter().map(|past| past.at).max().unwrap_or_default()));
+        }
+        Ok(chunks)
+    }
+
+    /// Writes a chunk of the history, and removes others.
+    pub(super) async fn write_chunk(
+        &self,
+        number: u64,
+        chunk: &Chunk,
+        over: &[u64],
+    ) -> Result<(), StoreError> {
+        let mut value = serde_json::to_value(chunk).unwrap_or_default();
+        value["metadata"] = json!({});
+        let mut writes = vec![Write { key: chunk_key(number), expect: Expect::Anything, value: Some(value) }];
+        writes.extend(over.iter().map(|number| Write {
+            key: chunk_key(*number),
+            expect: Expect::Anything,
+            value: None,
+        }));
+        self.write_one_by_one(writes).await
+    }
+
+    /// What a device was, the oldest first.
+    pub(super) async fn history(&self, device: &DeviceId) -> Result<Vec<Past>, StoreError> {
+        let mut history = Vec::new();
+        for object in self.list(&Resource::new(HISTORY, "chunks")).await? {
+            let chunk: Chunk = serde_json::from_value(object.value()?).unwrap_or_default();
+            history.extend(chunk.entries.into_iter().filter(|past| past.device == *device));
+        }
+        Ok(history)
     }
 
     /// Writes devices, or that they are gone, in one commit.
@@ -109,6 +153,11 @@ impl Kept {
 
 fn key(id: &DeviceId) -> Key {
     Key::new(Resource::new(GROUP, "devices"), id.namespace().unwrap_or_default(), id.name())
+}
+
+/// Names in the order of numbers.
+fn chunk_key(number: u64) -> Key {
+    Key::new(Resource::new(HISTORY, "chunks"), "", format!("{number:020}"))
 }
 
 fn write(id: &DeviceId, device: Option<&Device>) -> Write {

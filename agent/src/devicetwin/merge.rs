@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::twin::{BAD_REQUEST, Change, DELETED, Twin, Twins, TypeMetadata, Version};
+use wire::twin::{BAD_REQUEST, Change, DELETED, Twin, Twins, Version};
 
 use super::{
     device::{Device, Property, Side},
@@ -72,6 +72,8 @@ pub(super) fn update(
                 property.optional &= optional.unwrap_or(true);
                 if let Some(value) = expected {
                     property.expected.set(Some(value.to_owned()), now);
+                    // nobody has acted on this one
+                    property.observed = None;
                     outcome.desired = true;
                 }
                 if let Some(value) = actual {
@@ -190,8 +192,7 @@ pub(super) fn read(
 
 /// A value that is as it is wanted: the wanted one has been acted on, whether the mapper says so or not.
 fn obeyed(property: &mut Property) {
-    let is_so = property.expected.value.is_some() && property.actual.value == property.expected.value;
-    if is_so && property.observed != property.expected.value {
+    if property.is_as_wanted() && property.observed != property.expected.value {
         property.observed.clone_from(&property.expected.value);
         property.expected.due = true;
     }
@@ -230,7 +231,10 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
         if adopted {
             property.deleted = is_deleted;
             property.kind = kind.unwrap_or(property.kind);
-            outcome.desired |= property.expected.value != before.expected.value;
+            if property.expected.value != before.expected.value {
+                property.observed = None;
+                outcome.desired = true;
+            }
             outcome.changed(name, before.on_wire().filter(|_| !is_new), property);
         } else if is_new {
             device.twins.remove(name);
@@ -298,62 +302,11 @@ pub(super) fn want(device: &mut Device, rules: Rules<'_>, spec: &Spec, now: i64)
         let version = property.expected.version;
         let version = Version { cloud: version.cloud + 1, edge: version.edge };
         property.expected.adopt(wish.cloned(), now, version);
+        property.observed = None;
         outcome.desired = true;
         outcome.changed(name, last, property);
     }
     (outcome, faults)
-}
-
-/// What is wanted and is not so.
-pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)> {
-    let differing =
-        || device.twins.iter().filter_map(|(name, property)| Some((name, property, property.delta()?)));
-    let delta: BTreeMap<String, String> =
-        differing().map(|(name, _, value)| (name.clone(), value.to_owned())).collect();
-    let twins = differing().map(|(name, property, _)| (name.clone(), property.on_wire())).collect();
-    (!delta.is_empty()).then_some((twins, delta))
-}
-
-/// What the cloud is told: what it has not confirmed. Also the proof by which its confirmation counts.
-pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
-    let mut told = Told::default();
-    let mut twins = Twins::new();
-    for (name, property) in
-        device.twins.iter().filter(|(_, property)| property.expected.due || property.actual.due)
-    {
-        let (expected, actual) = (&property.expected, &property.actual);
-        let seen = property.observed.clone().or_else(|| expected.value.clone());
-        let seen = Side { value: seen, ..expected.clone() }.on_wire();
-        let word = if property.deleted { DELETED } else { property.kind.as_str() };
-        let twin = Twin {
-            expected: seen.filter(|_| expected.due),
-            actual: actual.on_wire().filter(|_| actual.due),
-            optional: Some(property.optional),
-            metadata: Some(TypeMetadata { kind: word.to_owned() }),
-            expected_version: expected.due.then_some(expected.version),
-            actual_version: actual.due.then_some(actual.version),
-        };
-        twins.insert(name.clone(), Some(twin));
-        told.0.insert(name.clone(), (expected.version, property.observed.clone(), actual.version));
-    }
-    (!twins.is_empty()).then_some((twins, told))
-}
-
-/// What was told, to compare with what is when the cloud has confirmed it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Told(BTreeMap<String, (Version, Option<String>, Version)>);
-
-/// The cloud has confirmed what it was told; what has changed since is told again.
-pub(super) fn confirmed(device: &mut Device, told: &Told) {
-    for (name, (expected, observed, actual)) in &told.0 {
-        let Some(property) = device.twins.get_mut(name) else { continue };
-        if property.expected.version == *expected && property.observed == *observed {
-            property.expected.due = false;
-        }
-        if property.actual.version == *actual {
-            property.actual.due = false;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `device`, `rules`, `merge`, `core` | decisions, pure |
-//! | `kept` | the devices in the store |
-//! | `task` | the one owner: takes what has come, commits it, then answers |
+//! | `device`, `rules`, `merge`, `report`, `core` | decisions, pure |
+//! | `kept`, `history` | the devices in the store, and what they were |
+//! | `task`, `tell` | the one owner: takes what has come, commits it, then answers; what the cloud is told |
 //! | `dmi` | mappers over gRPC |
 //! | `handle` | the doors for other rooms |
 //!
@@ -18,11 +18,14 @@ mod counts;
 mod device;
 pub mod dmi;
 mod handle;
+mod history;
 mod kept;
 mod merge;
 mod objects;
+mod report;
 mod rules;
 mod task;
+mod tell;
 
 use std::sync::Arc;
 
@@ -32,6 +35,7 @@ use tokio::sync::{mpsc, watch};
 pub use self::{
     counts::{Count, Counts},
     handle::{Catalogue, DeviceTwin, Devices, Listed, Reading, Refused, Unavailable},
+    history::Past,
     task::Task,
 };
 use self::{kept::Kept, objects::Objects};

@@ -90,13 +90,13 @@ impl Seen {
                         core.model(turn, &id, Some(&model), now);
                     }
                 }
-                let ids: BTreeSet<DeviceId> = devices.iter().filter_map(id).collect();
+                let all = |objects: &[Object]| objects.iter().filter_map(id).collect::<BTreeSet<_>>();
                 for object in devices {
                     if let Some((id, device)) = read::<Device>(object) {
                         core.object(turn, &id, Some(&device), now);
                     }
                 }
-                core.objects_are(turn, &ids, now);
+                core.objects_are(turn, (&all(models), &all(devices)), now);
             }
             Self::One(kind, event) => {
                 let Some(id) = id(&event.object) else { return };

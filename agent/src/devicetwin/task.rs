@@ -4,28 +4,26 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use serde_json::Value;
+use kubeapi::store::StoreError;
 use tokio::{
     sync::{mpsc, watch},
     time::{MissedTickBehavior, interval},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use wire::{
-    Down, Downstream, Message, Upstream,
-    topic::DeviceId,
-    twin::{Event, MembershipQuestion},
-};
+use wire::{Downstream, Message, topic::DeviceId, twin::INTERNAL};
 
 use super::{
     core::{Core, Due, Reply, Turn},
     counts::Counts,
-    handle::{Catalogue, Command},
+    handle::{Catalogue, Command, Done, Refused},
+    history::{History, Past},
     kept::Kept,
     objects::{Objects, Seen},
+    tell::{Told, ask_for_members, tell},
 };
 use crate::{
-    edgehub::{EdgeHub, Link},
+    edgehub::{EdgeHub, Link, now_ms},
     eventbus::{Bus, Received, Requests},
     metamanager::CloudMessages,
 };
@@ -34,12 +32,8 @@ use crate::{
 const TURN: usize = 256;
 /// Reports that wait for the cloud's confirmation.
 const AT_ONCE: usize = 16;
-/// How long to wait for a confirmation, as EdgeCore does before it sends the message again.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// After the cloud was not reached, or the store failed.
+/// After the store failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// After the cloud refused: the device may be about to become this node's, or to go.
-const REFUSED: Duration = Duration::from_secs(30);
 /// How often it is written what the cloud has confirmed.
 const NOTES: Duration = Duration::from_secs(5);
 
@@ -72,37 +66,30 @@ enum Work {
     Confirmed(DeviceId, Due),
 }
 
-/// What became of a report.
-enum Told {
-    /// The cloud has it.
-    Confirmed(Due),
-    /// The cloud will not have it.
-    Refused,
-    /// The cloud was not reached.
-    Unreachable,
-}
-
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        let core = tokio::select! {
+        let (core, history) = tokio::select! {
             // cancel-safe, both: nothing was changed yet
             () = shutdown.cancelled() => return,
-            core = self.load() => core,
+            loaded = self.load() => loaded,
         };
-        let mut room = Room { core, task: self, confirmed: BTreeSet::new() };
+        let mut room = Room { core, history, task: self, confirmed: BTreeSet::new() };
         tokio::select! {
             // cancel-safe, both: whoever asked learns that the room has ended, or sends again
             () = shutdown.cancelled() => {}
             () = room.work() => {}
         }
         room.note_confirmed().await;
+        room.note_history().await;
     }
 
-    async fn load(&self) -> Core {
+    async fn load(&self) -> (Core, History) {
         loop {
-            match self.kept.load().await {
-                Ok(devices) => return Core::new(&self.node, devices, Message::new_id),
+            match tokio::try_join!(self.kept.load(), self.kept.chunks()) {
+                Ok((devices, chunks)) => {
+                    return (Core::new(&self.node, devices, Message::new_id), History::new(chunks));
+                }
                 Err(failure) => {
                     error!(error = &failure as &dyn std::error::Error, "the stored devices cannot be read");
                     tokio::time::sleep(RETRY).await;
@@ -115,6 +102,7 @@ impl Task {
 /// The task at work.
 struct Room {
     core: Core,
+    history: History,
     task: Task,
     /// Devices of which the store does not know yet that the cloud has confirmed what they are.
     confirmed: BTreeSet<DeviceId>,
@@ -156,12 +144,8 @@ impl Room {
                         busy.remove(&id);
                         Work::Confirmed(id, due)
                     }
-                    Told::Refused => {
-                        resting.push(rest(id, REFUSED));
-                        continue;
-                    }
-                    Told::Unreachable => {
-                        resting.push(rest(id, RETRY));
+                    Told::Again(wait) => {
+                        resting.push(rest(id, wait));
                         continue;
                     }
                 },
@@ -171,14 +155,17 @@ impl Room {
                 }
                 Some(()) = questions.next() => continue,
                 // cancel-safe: an interval keeps its ticks
-                _ = notes.tick(), if !self.confirmed.is_empty() => {
+                _ = notes.tick() => {
                     self.note_confirmed().await;
+                    self.note_history().await;
                     continue;
                 }
                 // cancel-safe: the newest state is read
                 Ok(()) = link.changed() => {
                     online = *link.borrow_and_update() != Link::Down;
-                    if online && questions.is_empty() {
+                    // one of an earlier connection is not answered any more
+                    questions.clear();
+                    if online {
                         questions.push(ask_for_members(self.task.hub.clone(), self.task.node.clone()));
                     }
                     continue;
@@ -200,6 +187,31 @@ impl Room {
                 );
             }
         }
+    }
+
+    /// Writes what values have been.
+    async fn note_history(&mut self) {
+        while let Some((number, chunk, over)) = self.history.chunk(now_ms()) {
+            if let Err(failure) = self.task.kept.write_chunk(number, &chunk, &over).await {
+                warn!(error = &failure as &dyn std::error::Error, "the history of devices cannot be written");
+                return;
+            }
+            self.history.written(&chunk, &over);
+        }
+    }
+
+    /// Answers what a device was, beside the work.
+    fn answer_history(&self, device: DeviceId, done: Done<Vec<Past>>) {
+        let waiting: Vec<Past> = self.history.waiting(&device).cloned().collect();
+        let kept = self.task.kept.clone();
+        tokio::spawn(async move {
+            let history =
+                kept.history(&device).await.map(|written| written.into_iter().chain(waiting).collect());
+            let why =
+                |error: StoreError| Refused::new(INTERNAL, format!("the history cannot be read: {error}"));
+            // whoever asked may have left
+            let _ = done.send(history.map_err(why));
+        });
     }
 
     /// Carries out what has come: all of it is on disk when anybody hears of it.
@@ -253,10 +265,21 @@ impl Room {
         for (topic, body) in turn.publish {
             self.task.bus.publish(topic.to_string(), body).await;
         }
+        self.history.add(turn.past);
+        if self.history.is_full() {
+            self.note_history().await;
+        }
         turn.replies.into_iter().for_each(Reply::send);
+        for (device, done) in turn.questions {
+            match device {
+                Ok(device) => self.answer_history(device, done),
+                // whoever asked may have left
+                Err(refused) => drop(done.send(Err(refused))),
+            }
+        }
         receipts.into_iter().for_each(crate::eventbus::Receipt::give);
         if turn.catalogue {
-            self.task.catalogue.send_replace(Some(Arc::new(core.catalogue().clone())));
+            self.task.catalogue.send_replace(Some(Arc::new(self.core.catalogue().clone())));
         }
     }
 }
@@ -271,43 +294,7 @@ fn said(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
     }
 }
 
-/// Tells the cloud.
-async fn tell(hub: EdgeHub, id: DeviceId, due: Due) -> (DeviceId, Told) {
-    let (what, content) = match &due {
-        Due::Twin(update, _) => ("twin/edge_updated", serde_json::to_value(update)),
-        // EdgeCore sends this one as text
-        Due::State(result, _) => ("state/update", serde_json::to_string(result).map(Value::from)),
-    };
-    let report =
-        Upstream::Device { path: format!("device/{id}/{what}").into(), update: content.unwrap_or_default() };
-    let told = match hub.request(report.into_message(now_ms()), PATIENCE).await {
-        Ok(answer) => match Down::from(answer).body {
-            Downstream::TwinConfirmed(content) if content.get("ErrStatus").is_none() => Told::Confirmed(due),
-            other => {
-                warn!(device = %id, answer = ?other, "the cloud does not take a device's report; it is told again in {REFUSED:?}");
-                Told::Refused
-            }
-        },
-        // it is told again when there is a connection
-        Err(_) => Told::Unreachable,
-    };
-    (id, told)
-}
-
 async fn rest(id: DeviceId, wait: Duration) -> DeviceId {
     tokio::time::sleep(wait).await;
     id
-}
-
-/// Asks the cloud for the devices of this node. KubeEdge's never answers, and others may: what comes back is a message of its own.
-async fn ask_for_members(hub: EdgeHub, node: String) {
-    let event = Event { event_id: Message::new_id(), timestamp: now_ms() };
-    let question = serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
-    let message = Upstream::MembershipDetail(question.into()).into_message(now_ms());
-    // the objects tell the same; this is for a cloud that only knows memberships
-    let _ = hub.request(message, PATIENCE).await;
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }

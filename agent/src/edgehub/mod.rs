@@ -9,6 +9,8 @@ mod enroll;
 mod handle;
 mod kind;
 mod lanes;
+#[cfg(test)]
+pub(crate) mod line;
 mod liveness;
 mod metered;
 mod network;

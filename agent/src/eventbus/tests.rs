@@ -1,6 +1,7 @@
 //! Both rooms of devices at work, with a mapper at a broker: the one in this process, and one beside it that comes and goes.
 
 mod brokers;
+mod cloud;
 mod mapper;
 mod node;
 

@@ -12,6 +12,7 @@ use agent::{
     config::{self, Config},
     edged::Signals,
     edgehub::Link,
+    eventbus::Bus,
     metamanager::Listening,
 };
 use kubeapi::store::{SqliteOptions, SqliteStore, Store};
@@ -51,6 +52,7 @@ struct Agent {
     running: JoinHandle<Result<(), app::Error>>,
     link: watch::Receiver<Link>,
     meta_server: Option<Listening>,
+    bus: Bus,
     /// The node's own store; nothing while the agent stands on somebody else's.
     store: Option<Weak<SqliteStore>>,
     shutdown: CancellationToken,
@@ -115,7 +117,7 @@ impl HollowNode {
         };
         let parts = Parts { runtime: self.runtime.channel(), store, signals: self.signals.clone(), copies };
         let app = App::start(&self.config, parts, shutdown.clone())?;
-        let meta_server = app.meta_server();
+        let (meta_server, bus) = (app.meta_server(), app.bus());
         let (link, node) = (app.link(), self.name.clone());
         let running = tokio::spawn(async move {
             app.run().await.inspect_err(|error| {
@@ -123,7 +125,8 @@ impl HollowNode {
             })
         });
         let _ends_with_the_node = shutdown.clone().drop_guard();
-        self.agent = Some(Agent { running, link, meta_server, store: own, shutdown, _ends_with_the_node });
+        self.agent =
+            Some(Agent { running, link, meta_server, bus, store: own, shutdown, _ends_with_the_node });
         Ok(())
     }
 
@@ -136,6 +139,11 @@ impl HollowNode {
     pub async fn meta_server(&self) -> Option<SocketAddr> {
         let mut listening = self.agent.as_ref()?.meta_server.clone()?;
         *listening.wait_for(Option::is_some).await.ok()?
+    }
+
+    /// Waits until the MQTT broker in the agent listens: where. `None` where the node has none.
+    pub async fn broker(&self) -> Option<SocketAddr> {
+        self.agent.as_ref()?.bus.internal_address().await
     }
 
     /// Waits until the agent ends on its own: the reason why it gave up.

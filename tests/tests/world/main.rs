@@ -26,6 +26,7 @@ mod mappers;
 mod metaserver;
 mod metaserver_kubectl;
 mod metaserver_refused;
+mod mqtt;
 mod nodes;
 mod offline;
 mod pods;

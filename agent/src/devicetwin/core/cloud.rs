@@ -8,7 +8,7 @@ use super::{super::handle::Listed, *};
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::devicetwin) enum Due {
     /// `device/<id>/twin/edge_updated`.
-    Twin(TwinUpdate, merge::Told),
+    Twin(TwinUpdate, report::Told),
     /// `device/<id>/state/update`, and the number of the state.
     State(StateResult, u64),
 }
@@ -53,6 +53,11 @@ impl Core {
             news.added.get_or_insert_default().push(member);
         }
         for id in removed {
+            if self.devices.get(&id).is_some_and(|known| known.spec.is_some()) {
+                // it goes with its object, whose end the cloud tells until that is acknowledged
+                self.change(turn, &id, |device, _| device.member = false);
+                continue;
+            }
             if let Some(known) = self.remove(turn, &id) {
                 news.removed.get_or_insert_default().push(known.device.on_wire(&id));
             }
@@ -201,13 +206,15 @@ impl Core {
         }
     }
 
-    /// Everything that is stored is in objects now: what has neither object nor membership belongs to nobody.
+    /// These are all the objects there are: devices and models that had one and are not among them have gone.
     pub(in crate::devicetwin) fn objects_are(
         &mut self,
         turn: &mut Turn,
-        there: &BTreeSet<DeviceId>,
+        (models, there): (&BTreeSet<DeviceId>, &BTreeSet<DeviceId>),
         now: i64,
     ) {
+        let gone: Vec<_> = self.models.keys().filter(|id| !models.contains(*id)).cloned().collect();
+        gone.iter().for_each(|id| self.model(turn, id, None, now));
         let gone =
             self.devices.iter().filter(|(id, known)| !known.device.uid.is_empty() && !there.contains(id));
         let gone: Vec<_> = gone.map(|(id, _)| id.clone()).collect();
@@ -219,7 +226,7 @@ impl Core {
         let devices: Vec<_> = self
             .devices
             .iter()
-            .filter(|(_, known)| merge::delta(&known.device).is_some())
+            .filter(|(_, known)| report::delta(&known.device).is_some())
             .map(|(id, _)| id.clone())
             .collect();
         for id in devices {
@@ -237,7 +244,7 @@ impl Core {
     pub(in crate::devicetwin) fn due(&mut self, id: &DeviceId, now: i64) -> Option<Due> {
         let due = self.devices.get(id).and_then(|known| {
             let event = Event { event_id: (self.new_id)(), timestamp: now };
-            match merge::report(&known.device) {
+            match report::report(&known.device) {
                 Some((twin, told)) => Some(Due::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
                 None if known.device.state_due != 0 => {
                     let device = requests::state_of(id, &known.device);
@@ -256,7 +263,7 @@ impl Core {
     pub(in crate::devicetwin) fn confirmed(&mut self, turn: &mut Turn, id: &DeviceId, due: &Due) {
         let Some(known) = self.devices.get_mut(id) else { return };
         match due {
-            Due::Twin(_, told) => merge::confirmed(&mut known.device, told),
+            Due::Twin(_, told) => report::confirmed(&mut known.device, told),
             Due::State(_, number) if known.device.state_due == *number => known.device.state_due = 0,
             Due::State(..) => {}
         }

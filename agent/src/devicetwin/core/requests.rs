@@ -222,6 +222,8 @@ impl Core {
             Command::Desired { device, done } => {
                 Reply::Desired(done, self.find(&device).map(|id| self.desired_values(&id)))
             }
+            // the store is asked, not the devices
+            Command::History { device, done } => return turn.questions.push((self.find(&device), done)),
             Command::Members { done } => Reply::Members(done, self.members()),
         };
         turn.replies.push(reply);

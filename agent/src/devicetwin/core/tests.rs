@@ -210,6 +210,19 @@ fn devices_go() {
 }
 
 #[test]
+fn a_device_with_an_object_goes_with_its_object() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    object(&mut core, "d", "u1", "21");
+    let mut turn = Turn::default();
+    core.membership(&mut turn, json!({"removed_devices": [{"id": "default/d"}]}), NOW);
+    assert_eq!(published(turn), []);
+    let mut turn = Turn::default();
+    core.object(&mut turn, &id("default/d"), None, NOW);
+    assert_eq!(published(turn)[0].1["removed_devices"][0]["id"], "default/d");
+}
+
+#[test]
 fn another_device_under_the_same_name_begins_anew() {
     let mut core = core();
     object(&mut core, "d", "u1", "21");
@@ -246,7 +259,10 @@ fn objects_that_went_while_nobody_looked() {
     object(&mut core, "a", "u1", "1");
     object(&mut core, "b", "u2", "1");
     member(&mut core, "default/c");
-    core.objects_are(&mut Turn::default(), &BTreeSet::from([id("default/b")]), NOW);
+    model(&mut core, "30");
+    let mut turn = Turn::default();
+    core.objects_are(&mut turn, (&BTreeSet::new(), &BTreeSet::from([id("default/b")])), NOW);
+    assert!(core.catalogue().models.is_empty() && turn.catalogue);
     assert_eq!(core.devices.keys().map(DeviceId::as_str).collect::<Vec<_>>(), ["default/b", "default/c"]);
 }
 
@@ -343,4 +359,25 @@ fn attributes_are_told_when_they_change() {
     assert_eq!(told[0].1["attributes"], json!({"place": {"value": "roof"}}));
     assert_eq!(with(json!({"place": {"value": "roof"}})), []);
     assert_eq!(with(json!({"place": null}))[0].1["attributes"], json!({"place": null}));
+}
+
+#[test]
+fn values_that_have_become_others_go_into_the_history() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let mut past = Vec::new();
+    for (number, value) in ["1", "1", "2", "3", "3", "4"].into_iter().enumerate() {
+        let mut turn = Turn::default();
+        let payload = format!("{{\"twin\":{{\"t\":{{\"actual\":{{\"value\":\"{value}\"}}}}}}}}");
+        let now = NOW + 600 * number as i64;
+        core.message(
+            &mut turn,
+            &Topic::parse("$hw/events/device/default/d/twin/update"),
+            payload.as_bytes(),
+            now,
+        );
+        past.extend(turn.past.into_iter().map(|past| (past.value.unwrap(), past.at - NOW)));
+    }
+    // 3 came too soon after 2, and stayed; so did 4
+    assert_eq!(past, [("1".to_owned(), 0), ("2".to_owned(), 1200), ("3".to_owned(), 2400)]);
 }

@@ -56,3 +56,17 @@ async fn what_cannot_be_read_is_left_out() {
     store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
     assert_eq!(Kept::new(store).load().await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn the_history_is_written_in_chunks() {
+    let kept = Kept::new(MemoryStore::new());
+    let past =
+        |device: &str, at| Past { device: id(device), property: "t".into(), value: Some("1".into()), at };
+    let chunk = |entries: Vec<Past>| Chunk { entries };
+    kept.write_chunk(9, &chunk(vec![past("a", 1), past("b", 2)]), &[]).await.unwrap();
+    kept.write_chunk(10, &chunk(vec![past("a", 3)]), &[7]).await.unwrap();
+    assert_eq!(kept.chunks().await.unwrap(), [(9, 2), (10, 3)]);
+    assert_eq!(kept.history(&id("a")).await.unwrap(), [past("a", 1), past("a", 3)]);
+    kept.write_chunk(11, &chunk(vec![past("a", 4)]), &[9, 10]).await.unwrap();
+    assert_eq!(kept.history(&id("a")).await.unwrap(), [past("a", 4)]);
+}

@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 
-use super::*;
+use super::{
+    super::report::{Told, confirmed, delta, report},
+    *,
+};
 
 mod sides;
 
@@ -50,6 +53,22 @@ fn an_update_is_answered_as_edgecore_does() {
         (side.expected.version, side.actual.version),
         (Version { cloud: 0, edge: 1 }, Version { cloud: 0, edge: 2 })
     );
+}
+
+#[test]
+fn numbers_are_compared_as_numbers() {
+    for (kind, wanted, found, is_so) in [
+        ("float", "21", "21.0", true),
+        ("int", "21", "021", true),
+        ("float", "21", "22", false),
+        ("string", "21", "21.0", false),
+        ("boolean", "true", "TRUE", true),
+    ] {
+        let mut device = Device::default();
+        let twin = json!({"t": {"expected": {"value": wanted}, "actual": {"value": found}, "metadata": {"type": kind}}});
+        updated(&mut device, twin).unwrap();
+        assert_eq!(delta(&device).is_none(), is_so, "{kind} {wanted} {found}");
+    }
 }
 
 #[test]
@@ -174,6 +193,10 @@ fn readings_bring_their_time_and_what_was_acted_on() {
     );
     confirmed(&mut device, &proof);
     assert!(report(&device).is_none());
+    // what was acted on is not what is wanted next
+    updated(&mut device, json!({"t": {"expected": {"value": "25"}}})).unwrap();
+    let told = report(&device).unwrap().0["t"].clone().unwrap();
+    assert_eq!(told.expected.unwrap().value.as_deref(), Some("25"));
     assert!(read(&mut device, Rules::default(), &reading("a b", None), 9).is_err());
 }
 

@@ -23,9 +23,8 @@ use wire::topic::DeviceId;
 
 use super::super::{Bus, Config, External, Internal, Requests, new};
 use crate::{
-    config::Transport,
     devicetwin::{self, DeviceTwin},
-    edgehub::{self, EdgeHub, Inbound, Proxy},
+    edgehub::line::{Line, line},
     metamanager,
 };
 
@@ -49,18 +48,25 @@ pub(super) struct Node {
     store: Arc<dyn Store>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
-    _unread: (EdgeHub, Inbound),
 }
 
 impl Node {
-    /// Starts them; the device and its model are there when it returns.
+    /// Starts them without a cloud; the device and its model are there when it returns.
     pub(super) async fn start(
         internal: Option<Internal>,
         external: Option<External>,
         store: Arc<dyn Store>,
     ) -> Self {
-        let (hub, inbound, _) = edgehub::new(hub());
-        let (spare, unread, _) = edgehub::new(self::hub());
+        Self::before(internal, external, store).await.0
+    }
+
+    /// The same, with the cloud's end of a connection that is not made yet.
+    pub(super) async fn before(
+        internal: Option<Internal>,
+        external: Option<External>,
+        store: Arc<dyn Store>,
+    ) -> (Self, Line) {
+        let (hub, inbound, line) = line();
         let meta = metamanager::Config {
             node_name: "edge-1".into(),
             store: store.clone(),
@@ -87,12 +93,13 @@ impl Node {
             requests,
         });
         let stop = CancellationToken::new();
-        let (one, two) = (stop.clone(), stop.clone());
+        let (one, two, three) = (stop.clone(), stop.clone(), stop.clone());
         let tasks = vec![
             tokio::spawn(async move { bus_task.run(one).await.unwrap() }),
-            tokio::spawn(async move { task.run(two).await }),
+            tokio::spawn(task.run(two)),
+            tokio::spawn(ends.task.run(three)),
         ];
-        let node = Self { bus, devices, store, stop, tasks, _unread: (spare, unread) };
+        let node = Self { bus, devices, store, stop, tasks };
         if node.store.get(&key("device", "d")).await.unwrap().is_none() {
             let model = json!({"metadata": {"name": "m", "uid": "m"}, "spec": {"properties": [
                 {"name": "temp", "type": "FLOAT", "minimum": "0", "maximum": "100", "accessMode": "ReadWrite"},
@@ -100,7 +107,7 @@ impl Node {
             node.put("devicemodel", "m", model).await;
             node.want("21").await;
         }
-        node
+        (node, line)
     }
 
     /// What the cloud wants of the device, known when this returns.
@@ -164,28 +171,6 @@ pub(super) fn internal(directory: Option<&Path>) -> Internal {
         session_queue: 1000,
         qos: 0,
         retain: false,
-    }
-}
-
-fn hub() -> edgehub::Config {
-    edgehub::Config {
-        node_name: "edge-1".into(),
-        transport: Transport::WebSocket,
-        servers: Vec::new(),
-        http_servers: Vec::new(),
-        proxy: Proxy::default(),
-        token: None,
-        project_id: "p".into(),
-        ca_file: Default::default(),
-        cert_file: Default::default(),
-        key_file: Default::default(),
-        rotate_certificates: false,
-        heartbeat: Duration::from_secs(15),
-        handshake_timeout: Duration::from_secs(1),
-        write_deadline: Duration::from_secs(1),
-        qps: 0,
-        burst: 0,
-        max_message: 1024,
     }
 }
 

@@ -1,0 +1,131 @@
+//! What values have been: changes of the last day, as many as there is room for, each property at most once a second.
+//!
+//! They are written in chunks, some seconds after they happened: a crash may cost those seconds of history, never a value. Pure.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use wire::topic::DeviceId;
+
+/// How long they are kept, milliseconds.
+pub(super) const KEPT: i64 = 24 * 3600 * 1000;
+/// Chunks that are kept.
+const CHUNKS: usize = 256;
+/// Entries of a chunk.
+const ENTRIES: usize = 512;
+/// Entries that wait for a disk that fails; older ones are let go.
+const WAITING: usize = 8 * ENTRIES;
+/// The least time between two entries of one property, milliseconds.
+pub(super) const PACE: i64 = 1000;
+
+/// A value that a property had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// Whose.
+    pub device: DeviceId,
+    /// Of which property.
+    pub property: String,
+    /// The value; `None`: the property was deleted.
+    pub value: Option<String>,
+    /// Since when, milliseconds since the Unix epoch.
+    pub at: i64,
+}
+
+/// Some of them, as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Chunk {
+    pub(super) entries: Vec<Past>,
+}
+
+/// What waits to be written, and what is.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    waiting: VecDeque<Past>,
+    /// Number and newest time of each chunk.
+    written: VecDeque<(u64, i64)>,
+    next: u64,
+}
+
+impl History {
+    /// With the chunks that are written: their numbers and newest times, in order.
+    pub(super) fn new(written: impl IntoIterator<Item = (u64, i64)>) -> Self {
+        let written: VecDeque<_> = written.into_iter().collect();
+        let next = written.back().map_or(0, |(number, _)| number + 1);
+        Self { waiting: VecDeque::new(), written, next }
+    }
+
+    /// Notes what has happened.
+    pub(super) fn add(&mut self, past: impl IntoIterator<Item = Past>) {
+        self.waiting.extend(past);
+        let too_many = self.waiting.len().saturating_sub(WAITING);
+        self.waiting.drain(..too_many);
+    }
+
+    /// Whether a chunk is full.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= ENTRIES
+    }
+
+    /// What is to be written next, with its number, and the chunks that are to go; `None`: nothing waits.
+    pub(super) fn chunk(&self, now: i64) -> Option<(u64, Chunk, Vec<u64>)> {
+        let entries: Vec<Past> = self.waiting.iter().take(ENTRIES).cloned().collect();
+        let too_many = (self.written.len() + 1).saturating_sub(CHUNKS);
+        let is_over = |(place, (_, newest)): &(usize, &(u64, i64))| *place < too_many || *newest < now - KEPT;
+        let over = self.written.iter().enumerate().filter(is_over).map(|(_, (number, _))| *number).collect();
+        (!entries.is_empty()).then_some((self.next, Chunk { entries }, over))
+    }
+
+    /// The chunk of [`chunk`](Self::chunk) is written, and the others are gone.
+    pub(super) fn written(&mut self, chunk: &Chunk, over: &[u64]) {
+        self.waiting.drain(..chunk.entries.len().min(self.waiting.len()));
+        self.written.retain(|(number, _)| !over.contains(number));
+        let newest = chunk.entries.iter().map(|past| past.at).max().unwrap_or_default();
+        self.written.push_back((self.next, newest));
+        self.next += 1;
+    }
+
+    /// What waits and is of a device.
+    pub(super) fn waiting<'a>(&'a self, device: &'a DeviceId) -> impl Iterator<Item = &'a Past> {
+        self.waiting.iter().filter(move |past| past.device == *device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(at: i64) -> Past {
+        Past { device: DeviceId::parse("d").unwrap(), property: "t".into(), value: Some(at.to_string()), at }
+    }
+
+    #[test]
+    fn chunks_come_and_go() {
+        let mut history = History::new([]);
+        assert_eq!(history.chunk(0), None);
+        for number in 0..2 * CHUNKS as i64 {
+            history.add([past(number)]);
+            let (next, chunk, over) = history.chunk(number).unwrap();
+            assert_eq!((next, chunk.entries.len()), (number as u64, 1));
+            history.written(&chunk, &over);
+            assert!(history.written.len() <= CHUNKS);
+        }
+        history.add([past(KEPT + 400)]);
+        let (_, chunk, over) = history.chunk(KEPT + 400).unwrap();
+        // those of times before 400 are too old
+        assert_eq!(over.last(), Some(&399));
+        history.written(&chunk, &over);
+        let again = History::new(history.written.iter().copied());
+        assert_eq!(again.next, history.next, "a new start goes on with the numbers");
+    }
+
+    #[test]
+    fn a_disk_that_fails_costs_the_oldest() {
+        let mut history = History::new([]);
+        history.add((0..WAITING as i64 + 7).map(past));
+        assert!(history.is_full());
+        let (_, chunk, _) = history.chunk(0).unwrap();
+        assert_eq!((chunk.entries.len(), chunk.entries[0].at), (ENTRIES, 7));
+        assert_eq!(history.waiting(&DeviceId::parse("d").unwrap()).count(), WAITING);
+        assert_eq!(history.waiting(&DeviceId::parse("other").unwrap()).count(), 0);
+    }
+}

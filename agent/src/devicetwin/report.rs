@@ -1,0 +1,59 @@
+//! What is told of a device: to mappers what is wanted and is not so, to the cloud what it does not know yet. Pure.
+
+use std::collections::BTreeMap;
+
+use wire::twin::{DELETED, Twin, Twins, TypeMetadata, Version};
+
+use super::device::{Device, Side};
+
+/// What is wanted and is not so.
+pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)> {
+    let differing =
+        || device.twins.iter().filter_map(|(name, property)| Some((name, property, property.delta()?)));
+    let delta: BTreeMap<String, String> =
+        differing().map(|(name, _, value)| (name.clone(), value.to_owned())).collect();
+    let twins = differing().map(|(name, property, _)| (name.clone(), property.on_wire())).collect();
+    (!delta.is_empty()).then_some((twins, delta))
+}
+
+/// What the cloud is told: what it has not confirmed. Also the proof by which its confirmation counts.
+pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
+    let mut told = Told::default();
+    let mut twins = Twins::new();
+    for (name, property) in
+        device.twins.iter().filter(|(_, property)| property.expected.due || property.actual.due)
+    {
+        let (expected, actual) = (&property.expected, &property.actual);
+        let seen = property.observed.clone().or_else(|| expected.value.clone());
+        let seen = Side { value: seen, ..expected.clone() }.on_wire();
+        let word = if property.deleted { DELETED } else { property.kind.as_str() };
+        let twin = Twin {
+            expected: seen.filter(|_| expected.due),
+            actual: actual.on_wire().filter(|_| actual.due),
+            optional: Some(property.optional),
+            metadata: Some(TypeMetadata { kind: word.to_owned() }),
+            expected_version: expected.due.then_some(expected.version),
+            actual_version: actual.due.then_some(actual.version),
+        };
+        twins.insert(name.clone(), Some(twin));
+        told.0.insert(name.clone(), (expected.version, property.observed.clone(), actual.version));
+    }
+    (!twins.is_empty()).then_some((twins, told))
+}
+
+/// What was told, to compare with what is when the cloud has confirmed it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Told(BTreeMap<String, (Version, Option<String>, Version)>);
+
+/// The cloud has confirmed what it was told; what has changed since is told again.
+pub(super) fn confirmed(device: &mut Device, told: &Told) {
+    for (name, (expected, observed, actual)) in &told.0 {
+        let Some(property) = device.twins.get_mut(name) else { continue };
+        if property.expected.version == *expected && property.observed == *observed {
+            property.expected.due = false;
+        }
+        if property.actual.version == *actual {
+            property.actual.due = false;
+        }
+    }
+}
