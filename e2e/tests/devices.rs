@@ -126,6 +126,12 @@ fn a_device_over_dmi() -> anyhow::Result<()> {
     valve.put("44");
     until_reported(&kubectl, "44")?;
 
+    rig.cloud.process.kill()?;
+    valve.put("55");
+    rig.cloud.process.start_again()?;
+    rig.cloud.process.wait_for("is ready")?;
+    until_reported(&kubectl, "55")?;
+
     shutdown.cancel();
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), mapper).await })???;
     kubectl.run(&["delete", "device", "valve"])?;

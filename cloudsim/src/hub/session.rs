@@ -16,7 +16,7 @@ use tokio::{
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
-use wire::{Message, Up, Upstream};
+use wire::{Message, Up, Upstream, lane::needs_ack};
 
 use super::{
     Shared,
@@ -155,10 +155,7 @@ impl Session<'_> {
                     Reply::Direct(message) => self.send(&message).await,
                     Reply::Acknowledged(parcel) => {
                         // unannounced it is not sent: the node asks again
-                        if self.is_announced(&parcel).await {
-                            self.lane.offer(parcel);
-                        }
-                        Ok(())
+                        if self.is_announced(&parcel).await { self.enlist(parcel).await } else { Ok(()) }
                     }
                 },
                 // cancel-safe: no place is lost, and nothing is read without one
@@ -282,7 +279,7 @@ impl Session<'_> {
                 if !self.is_announced(&parcel).await {
                     return Ok(false);
                 }
-                self.lane.offer(parcel);
+                self.enlist(parcel).await?;
                 continue;
             }
             if let Some(subject) = parcel.subject {
@@ -310,6 +307,27 @@ impl Session<'_> {
         }
         self.synced.insert(subject.uid.clone(), (subject.path.clone(), 0));
         true
+    }
+
+    /// Puts a message into the lane, but for one that no node acknowledges, whose name has a word in it that KubeEdge looks for. That
+    /// one is sent once in each session.
+    async fn enlist(&mut self, parcel: Parcel) -> Result<(), Ended> {
+        if needs_ack(&parcel.message) {
+            self.lane.offer(parcel);
+            return Ok(());
+        }
+        self.send(&parcel.message).await?;
+        match (parcel.subject, parcel.revision) {
+            (Some(subject), Some(revision)) => {
+                self.synced.insert(subject.uid, (subject.path, revision));
+            }
+            (Some(subject), None) => {
+                self.synced.remove(&subject.uid);
+                let _ = self.records.send((Record::Dropped(subject), None)).await;
+            }
+            (None, _) => {}
+        }
+        Ok(())
     }
 
     async fn received(

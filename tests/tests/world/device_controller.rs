@@ -136,6 +136,30 @@ async fn a_device_that_moves_leaves_the_one_node_and_comes_to_the_other() {
     assert_eq!(status["status"]["twins"][0]["reported"]["value"], "2");
 }
 
+/// KubeEdge looks for some words anywhere in the path of a message, and neither side waits for those that have one.
+#[tokio::test]
+async fn a_device_whose_name_has_a_word_of_the_protocol_holds_up_no_other() {
+    let world = World::new(0).await;
+    let (caller, mut session) = node(&world, "edge-1").await;
+    world.apply(&device_model()).await;
+    world.apply(&device("membership-1", "edge-1", None)).await;
+    world.apply(&device("t1", "edge-1", None)).await;
+    let mut lines = Vec::new();
+    for _ in 0..5 {
+        lines.push(told(&mut session).await);
+    }
+    let insert = |name: &str| format!("devicecontroller Insert default/device/{name} at a revision");
+    assert!(lines.contains(&insert("membership-1")) && lines.contains(&insert("t1")), "{lines:?}");
+    let t1 = world.object(BETA, "Device", "t1").get().await;
+    let model = world.object(BETA, "DeviceModel", "thermometer").get().await;
+    until_synced(&world, "edge-1", &[uid(&t1), uid(&model)]).await;
+    drop(session);
+    // it is not known to have arrived, and so it is told again
+    let mut session = caller.session(&world, "edge-1").await;
+    assert_eq!(told(&mut session).await, format!("added {} removed null", member("membership-1")));
+    assert_eq!(told(&mut session).await, insert("membership-1"));
+}
+
 #[tokio::test]
 async fn reports_become_the_device_status_which_goes_with_its_device() {
     let world = World::new(0).await;
