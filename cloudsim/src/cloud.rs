@@ -18,8 +18,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     admission,
     controllers::{
-        binder, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, kubernetes_service, manager,
-        namespaces, node_lifecycle, sync::SyncRecords,
+        binder,
+        certificates::{self, Office},
+        device::Devices,
+        dynamic::Dynamic,
+        edge::Edge,
+        events::Recorder,
+        kubernetes_service, manager, namespaces, node_lifecycle,
+        sync::SyncRecords,
     },
     enrolment::Enrolment,
     hub::{self, Hub, Limits},
@@ -303,6 +309,18 @@ fn spawn_controllers(
             options.lease_grace,
             shutdown.child_token(),
         ));
+    }
+    let office = Office {
+        approves: is_on("csrapproving"),
+        signs: is_on("csrsigning"),
+        ca: Arc::clone(pki.ca()),
+        cloud: options.names.clone(),
+    };
+    if office.approves || office.signs {
+        tasks.spawn(certificates::run(client.clone(), office, shutdown.child_token()));
+    }
+    if is_on("csrcleaner") {
+        tasks.spawn(certificates::clean(client.clone(), shutdown.child_token()));
     }
     manager::spawn(tasks, client, events, &options.controllers, shutdown);
 }

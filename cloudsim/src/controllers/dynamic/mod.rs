@@ -2,7 +2,8 @@
 //!
 //! In: Applications of nodes ([`Session::call`]) and the watches that they keep ([`Session::keep`]). Out: answers, and a message for
 //! each change of what is watched. A node may read itself, its pods and what they use ([`mod@permit`]); everything else somebody has
-//! to grant to the user `system:node:<name>` or the group `system:nodes`, by roles and bindings. Watches outlive the connection, as
+//! to grant by roles and bindings: to the user `system:node:<name>`, the group `system:nodes`, or an account of one of its pods, of
+//! which it could have a token. Watches outlive the connection, as
 //! in KubeEdge, whose nodes do not ask again.
 //!
 //! Source: KubeEdge's DynamicController.
@@ -29,7 +30,7 @@ use wire::{
 
 use self::{
     permit::{Business, Permit, Wanted, permit},
-    request::Call,
+    request::{Asker, Call},
 };
 use super::edge::{Edge, Reply};
 use crate::mailbox::ObjectPath;
@@ -108,9 +109,23 @@ impl Dynamic {
         }
     }
 
-    /// Whether somebody has granted it to the node.
+    /// Whether somebody has granted it to the node, or to an account of its pods.
     async fn granted(&self, node: &str, call: &Call) -> Result<bool, Refused> {
-        let question = call.review(node).to_string().into_bytes();
+        let mut askers = vec![Asker::node(node)];
+        // as whom the node could come itself: it gets the tokens of these accounts
+        askers.extend(
+            self.edge.granted_accounts(node).iter().map(|(namespace, name)| Asker::account(namespace, name)),
+        );
+        for asker in askers {
+            if self.allowed(&asker, call).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn allowed(&self, asker: &Asker, call: &Call) -> Result<bool, Refused> {
+        let question = call.review(asker).to_string().into_bytes();
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(kube::client::Body::from(question));
@@ -283,7 +298,8 @@ fn forbidden(node: &str, call: &Call) -> Value {
     };
     let message = format!(
         "{plural}{about} is forbidden: User \"system:node:{node}\" cannot {verb} resource \"{plural}\" in API group \
-         \"{group}\"{place}: a node reaches itself, its pods and what they use; bind a role to the group system:nodes for more"
+         \"{group}\"{place}: a node reaches itself, its pods and what they use; bind a role to the group \
+         system:nodes, or to the account of a pod there, for more"
     );
     json!({"metadata": {}, "status": "Failure", "message": message, "reason": "Forbidden", "code": 403,
         "details": {"name": name, "group": group, "kind": plural}})

@@ -21,6 +21,29 @@ pub(super) struct Call {
     patch: Option<(Vec<u8>, String)>,
 }
 
+/// Whose rights are asked for.
+#[derive(Debug)]
+pub(super) struct Asker {
+    user: String,
+    groups: Vec<String>,
+}
+
+impl Asker {
+    /// A node.
+    pub(super) fn node(name: &str) -> Self {
+        let groups = ["system:nodes", "system:authenticated"];
+        Self { user: format!("system:node:{name}"), groups: groups.map(str::to_owned).to_vec() }
+    }
+
+    /// A service account.
+    pub(super) fn account(namespace: &str, name: &str) -> Self {
+        let of_namespace = format!("system:serviceaccounts:{namespace}");
+        let groups = ["system:serviceaccounts", &of_namespace, "system:authenticated"];
+        let groups = groups.map(str::to_owned).to_vec();
+        Self { user: format!("system:serviceaccount:{namespace}:{name}"), groups }
+    }
+}
+
 /// Selectors and pages of lists, which stand in the query under the same names.
 const LISTED: [&str; 6] =
     ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch"];
@@ -139,8 +162,8 @@ impl Call {
         }
     }
 
-    /// The question whether somebody has granted the call to the node.
-    pub(super) fn review(&self, node: &str) -> Value {
+    /// The question whether somebody has granted the call to whoever asks.
+    pub(super) fn review(&self, asker: &Asker) -> Value {
         let Target { group, version, plural, namespace, name } = &self.target;
         let verb = match self.verb {
             Verb::UpdateStatus => "update".into(),
@@ -149,7 +172,7 @@ impl Call {
         json!({
             "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {},
             "spec": {
-                "user": format!("system:node:{node}"), "groups": ["system:nodes", "system:authenticated"],
+                "user": asker.user, "groups": asker.groups,
                 "resourceAttributes": {
                     "verb": verb, "group": group, "version": version, "resource": plural, "subresource": self.part,
                     "namespace": namespace, "name": name,

@@ -1,7 +1,8 @@
-//! Watches the four kinds, keeps the index, and tells the nodes concerned to look.
+//! Watches the kinds that nodes get, keeps the index, and tells the nodes concerned to look.
 
 use std::{collections::BTreeSet, fmt::Debug, hash::Hash, pin::pin};
 
+use crds::policy::ServiceAccountAccess;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{
@@ -15,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::Edge;
+use super::{Edge, index::Index};
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 impl Edge {
@@ -27,6 +28,7 @@ impl Edge {
                 self.others::<Node>(ObjectKind::Node),
                 self.others::<ConfigMap>(ObjectKind::ConfigMap),
                 self.others::<Secret>(ObjectKind::Secret),
+                self.accesses(),
             )
         };
         tokio::select! {
@@ -52,25 +54,80 @@ impl Edge {
                     gone.into_iter().for_each(|(node, path)| self.mailboxes.poke(&node, path));
                 }
                 Ok(Event::Apply(pod)) => self.pod_applied(&pod),
-                Ok(Event::Delete(pod)) => {
-                    if let Some(node) = self.index.write().removed(&pod) {
-                        self.mailboxes.poke(&node, path_of(ObjectKind::Pod, &pod));
-                    }
-                }
+                Ok(Event::Delete(pod)) => self.pod_removed(&pod),
                 Err(error) => warn!(error = &error as &dyn std::error::Error, "watching pods"),
             }
         }
     }
 
     fn pod_applied(&self, pod: &Pod) {
+        let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let (nodes, paths) = {
             let mut index = self.index.write();
+            // another pod of this name may have run as another account
+            let mut paths = index.around(&namespace, &name);
             let nodes = index.applied(pod);
-            (nodes, index.around(&pod.namespace().unwrap_or_default(), &pod.name_any()))
+            paths.extend(index.around(&namespace, &name));
+            (nodes, paths)
         };
         for node in nodes {
             paths.iter().for_each(|path| self.mailboxes.poke(&node, path.clone()));
         }
+    }
+
+    fn pod_removed(&self, pod: &Pod) {
+        let (node, mut paths) = {
+            let mut index = self.index.write();
+            let paths = index.around(&pod.namespace().unwrap_or_default(), &pod.name_any());
+            (index.removed(pod), paths)
+        };
+        let Some(node) = node else { return };
+        // what it mounted stays on the node until it changes
+        paths.retain(|path| matches!(path.kind, ObjectKind::Pod | ObjectKind::Access));
+        paths.into_iter().for_each(|path| self.mailboxes.poke(&node, path));
+    }
+
+    async fn accesses(&self) {
+        let mut listed = BTreeSet::new();
+        let api = Api::<ServiceAccountAccess>::all(self.client.clone());
+        let mut events = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(access)) => {
+                    let key = (access.namespace().unwrap_or_default(), access.name_any());
+                    self.access_changed(&key.0, &key.1, Index::granted);
+                    listed.insert(key);
+                }
+                Ok(Event::InitDone) => {
+                    let gone = self.index.write().retain_granted(&listed);
+                    gone.iter()
+                        .for_each(|(namespace, name)| self.access_changed(namespace, name, Index::withdrawn));
+                }
+                Ok(Event::Apply(access)) => {
+                    self.access_changed(
+                        &access.namespace().unwrap_or_default(),
+                        &access.name_any(),
+                        Index::granted,
+                    );
+                }
+                Ok(Event::Delete(access)) => {
+                    self.access_changed(
+                        &access.namespace().unwrap_or_default(),
+                        &access.name_any(),
+                        Index::withdrawn,
+                    );
+                }
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "watching what accounts may do")
+                }
+            }
+        }
+    }
+
+    fn access_changed(&self, namespace: &str, name: &str, change: fn(&mut Index, &str, &str)) {
+        change(&mut self.index.write(), namespace, name);
+        self.touched(&ObjectPath::new(ObjectKind::Access, namespace, name));
     }
 
     async fn others<K>(&self, kind: ObjectKind)
