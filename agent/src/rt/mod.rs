@@ -1,6 +1,9 @@
-//! The machinery that every room stands on: waiting between tries, and running tasks that must not vanish silently.
+//! The machinery that every room stands on: waiting between tries, running tasks that must not vanish silently, files that are
+//! whole, certificates that are renewed in time.
 
 mod backoff;
+pub(crate) mod file;
+pub(crate) mod renewal;
 mod supervise;
 
 pub(crate) use backoff::Backoff;
