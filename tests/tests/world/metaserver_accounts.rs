@@ -84,9 +84,10 @@ fn code<T>(answer: Result<T, kube::Error>) -> Result<u16, String> {
 }
 
 async fn until_code<T>(what: &str, wanted: u16, ask: impl AsyncFn() -> Result<T, kube::Error>) {
-    eventually(what, async || match code(ask().await) {
-        Ok(code) if code == wanted => Ok(()),
-        other => Err(other),
+    eventually(what, async || {
+        let answer = ask().await;
+        let seen = answer.as_ref().err().map(ToString::to_string);
+        if code(answer) == Ok(wanted) { Ok(()) } else { Err(seen) }
     })
     .await;
 }
@@ -116,14 +117,14 @@ async fn a_pods_token_may_do_what_roles_grant_its_account() {
     let (maps, secrets) =
         (Api::<ConfigMap>::default_namespaced(robot.clone()), Api::<Secret>::default_namespaced(robot));
     let all = ListParams::default();
+    access(&world, "robot")
+        .until("told where", |access| access["status"]["nodeList"] == json!(["edge-1"]))
+        .await;
     // the certificate and what the account may do come by themselves; nothing was granted to the node
     until_code("the account may list", 200, async || maps.list(&all).await).await;
     assert_eq!(code(secrets.list(&all).await), Ok(403));
     assert_eq!(code(maps.get("settings").await), Ok(403), "the role has no such verb");
     assert_eq!(code(Api::<ConfigMap>::default_namespaced(nobody).list(&all).await), Ok(401));
-    access(&world, "robot")
-        .until("told where", |access| access["status"]["nodeList"] == json!(["edge-1"]))
-        .await;
     for file in ["metaserver.key", "metaserver.crt"] {
         let mode = fs::metadata(directory.join(file)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, if file.ends_with("key") { 0o600 } else { 0o644 }, "{file}");
@@ -206,6 +207,14 @@ async fn a_node_gets_no_certificate_but_its_own() {
         assert_eq!(request["spec"]["username"], "system:node:edge-1");
         assert_eq!(request["spec"]["groups"], json!(["system:nodes", "system:authenticated"]));
     }
+    // as the kubelet names them
+    let mut nameless = object("", "edge-1", "127.0.0.1");
+    nameless["metadata"] = json!({"generateName": "csr-"});
+    let answer = session.ask(Upstream::put(Change::Insert, "default", &kind, "", nameless)).await;
+    let Downstream::Answer { answer: Answer::Response(made), .. } = Down::from(answer).body else { panic!() };
+    let made = made.into_result().unwrap();
+    assert!(made["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("csr-")), "{made}");
+
     // nor does it read what another one has asked for
     let mut other = Caller::node(&world, "edge-2").await.session(&world, "edge-2").await;
     for (session, found) in [(&mut session, true), (&mut other, false)] {

@@ -30,7 +30,7 @@ use wire::{
 
 use self::{
     permit::{Business, Permit, Wanted, permit},
-    request::{Asker, Call},
+    request::Call,
 };
 use super::edge::{Edge, Reply};
 use crate::mailbox::ObjectPath;
@@ -109,23 +109,12 @@ impl Dynamic {
         }
     }
 
-    /// Whether somebody has granted it to the node, or to an account of its pods.
+    /// Whether somebody has granted it to the node, or to an account of its pods: as whom it could come itself, with their tokens.
     async fn granted(&self, node: &str, call: &Call) -> Result<bool, Refused> {
-        let mut askers = vec![Asker::node(node)];
-        // as whom the node could come itself: it gets the tokens of these accounts
-        askers.extend(
-            self.edge.granted_accounts(node).iter().map(|(namespace, name)| Asker::account(namespace, name)),
-        );
-        for asker in askers {
-            if self.allowed(&asker, call).await? {
-                return Ok(true);
-            }
+        if self.edge.accesses_on(node).iter().any(|access| call.is_allowed_by(access)) {
+            return Ok(true);
         }
-        Ok(false)
-    }
-
-    async fn allowed(&self, asker: &Asker, call: &Call) -> Result<bool, Refused> {
-        let question = call.review(asker).to_string().into_bytes();
+        let question = call.review(node).to_string().into_bytes();
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(kube::client::Body::from(question));

@@ -46,7 +46,7 @@ impl Edge {
             Upstream::Object { change: Change::Insert, object, .. } => {
                 let mut new: CertificateSigningRequest =
                     serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
-                if new.metadata.name.as_deref() != Some(request.name) {
+                if new.metadata.name.as_deref().unwrap_or_default() != request.name {
                     return Ok(forbidden());
                 }
                 let own =
@@ -57,7 +57,8 @@ impl Edge {
                     );
                     return Ok(refuse(request, status::failure(429, "TooManyRequests", &why)));
                 }
-                new.metadata = ObjectMeta { name: new.metadata.name, ..ObjectMeta::default() };
+                let ObjectMeta { name, generate_name, .. } = new.metadata;
+                new.metadata = ObjectMeta { name, generate_name, ..ObjectMeta::default() };
                 new.status = None;
                 new.spec.username = Some(user);
                 new.spec.groups = Some(vec!["system:nodes".to_owned(), "system:authenticated".to_owned()]);

@@ -1,7 +1,11 @@
 //! Which node has which pod, and what its pods reference: the map that decides who gets an object and who may ask. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use crds::policy::ServiceAccountAccessSpec;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -24,14 +28,14 @@ struct PodEntry {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pods: BTreeMap<(String, String), PodEntry>,
-    /// The accounts to which anything is granted: namespace and name.
-    granted: BTreeSet<(String, String)>,
+    /// What accounts may do to which anything is granted, by namespace and name.
+    granted: BTreeMap<(String, String), Arc<ServiceAccountAccessSpec>>,
 }
 
 impl Index {
-    /// Something is granted to the account.
-    pub(super) fn granted(&mut self, namespace: &str, account: &str) {
-        self.granted.insert((namespace.to_owned(), account.to_owned()));
+    /// This is what the account may do now.
+    pub(super) fn granted(&mut self, namespace: &str, account: &str, access: ServiceAccountAccessSpec) {
+        self.granted.insert((namespace.to_owned(), account.to_owned()), Arc::new(access));
     }
 
     /// Nothing is granted to the account any more.
@@ -41,22 +45,23 @@ impl Index {
 
     /// Keeps only the grants of `current` (after a list has started over). Answers what was dropped.
     pub(super) fn retain_granted(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, String)> {
-        let gone: Vec<_> = self.granted.difference(current).cloned().collect();
-        self.granted.retain(|key| current.contains(key));
+        let gone: Vec<_> = self.granted.keys().filter(|key| !current.contains(*key)).cloned().collect();
+        self.granted.retain(|key, _| current.contains(key));
         gone
     }
 
-    /// The accounts of pods on `node` to which anything is granted: namespace and name.
-    pub(super) fn granted_accounts(&self, node: &str) -> BTreeSet<(String, String)> {
+    /// What the accounts of pods on `node` may do.
+    pub(super) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
         let entries = self.pods.iter().filter(|(_, entry)| entry.node == node);
-        let accounts = entries.map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone()));
-        accounts.filter(|account| self.granted.contains(account)).collect()
+        let accounts: BTreeSet<_> =
+            entries.map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone())).collect();
+        accounts.iter().filter_map(|account| self.granted.get(account).cloned()).collect()
     }
 
     /// What the pod's account may do, where anything is granted to it.
     fn access(&self, namespace: &str, entry: &PodEntry) -> Option<ObjectPath> {
         let key = (namespace.to_owned(), entry.account.clone());
-        self.granted.contains(&key).then(|| ObjectPath::new(ObjectKind::Access, key.0, key.1))
+        self.granted.contains_key(&key).then(|| ObjectPath::new(ObjectKind::Access, key.0, key.1))
     }
 
     /// The pod was created or changed. Answers the nodes that should look at it: its own, and the one it was on before.
@@ -212,17 +217,16 @@ mod tests {
     #[test]
     fn a_node_hears_what_the_accounts_of_its_pods_may_do() {
         let mut index = Index::default();
-        let (robot, robot_path) =
-            (("ns".to_owned(), "robot".to_owned()), ObjectPath::new(ObjectKind::Access, "ns", "robot"));
+        let robot_path = ObjectPath::new(ObjectKind::Access, "ns", "robot");
         index.applied(&pod("a", "edge-1", "x"));
         assert!(!index.desired("edge-1").contains(&robot_path), "nothing is granted yet");
-        index.granted("ns", "robot");
-        index.granted("ns", "other");
+        index.granted("ns", "robot", ServiceAccountAccessSpec::default());
+        index.granted("ns", "other", ServiceAccountAccessSpec::default());
         assert!(
             index.desired("edge-1").contains(&robot_path) && index.around("ns", "a").contains(&robot_path)
         );
         assert_eq!(index.nodes_referencing(&robot_path), ["edge-1".to_owned()].into());
-        assert_eq!(index.granted_accounts("edge-1"), [robot].into());
+        assert_eq!((index.accesses_on("edge-1").len(), index.accesses_on("edge-2").len()), (1, 0));
         assert!(index.concerns("edge-1", &robot_path) && !index.concerns("edge-2", &robot_path));
         let gone = index.retain(&BTreeSet::new());
         assert!(gone.contains(&("edge-1".to_owned(), robot_path.clone())), "{gone:?}");

@@ -18,6 +18,7 @@ mod watch;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use crds::policy::ServiceAccountAccessSpec;
 use kube::Client;
 use parking_lot::RwLock;
 
@@ -54,9 +55,9 @@ impl Edge {
         self.index.read().account_on(node, namespace, account, Some(pod))
     }
 
-    /// The service accounts of pods on `node` to which anything is granted: namespace and name.
-    pub(crate) fn granted_accounts(&self, node: &str) -> BTreeSet<(String, String)> {
-        self.index.read().granted_accounts(node)
+    /// What the service accounts of pods on `node` may do.
+    pub(crate) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
+        self.index.read().accesses_on(node)
     }
 
     /// Everything that `node` should look at when it connects: what it should hold, and what it is known to hold.

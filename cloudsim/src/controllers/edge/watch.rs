@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Edge, index::Index};
+use super::Edge;
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 impl Edge {
@@ -95,39 +95,32 @@ impl Edge {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(access)) => {
-                    let key = (access.namespace().unwrap_or_default(), access.name_any());
-                    self.access_changed(&key.0, &key.1, Index::granted);
-                    listed.insert(key);
+                    listed.insert((access.namespace().unwrap_or_default(), access.name_any()));
+                    self.granted(access);
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain_granted(&listed);
-                    gone.iter()
-                        .for_each(|(namespace, name)| self.access_changed(namespace, name, Index::withdrawn));
+                    for (namespace, name) in gone {
+                        self.touched(&ObjectPath::new(ObjectKind::Access, namespace, name));
+                    }
                 }
-                Ok(Event::Apply(access)) => {
-                    self.access_changed(
-                        &access.namespace().unwrap_or_default(),
-                        &access.name_any(),
-                        Index::granted,
-                    );
-                }
+                Ok(Event::Apply(access)) => self.granted(access),
                 Ok(Event::Delete(access)) => {
-                    self.access_changed(
-                        &access.namespace().unwrap_or_default(),
-                        &access.name_any(),
-                        Index::withdrawn,
-                    );
+                    let path = path_of(ObjectKind::Access, &access);
+                    self.index.write().withdrawn(&path.namespace, &path.name);
+                    self.touched(&path);
                 }
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "watching what accounts may do")
+                    warn!(error = &error as &dyn std::error::Error, "watching what accounts may do");
                 }
             }
         }
     }
 
-    fn access_changed(&self, namespace: &str, name: &str, change: fn(&mut Index, &str, &str)) {
-        change(&mut self.index.write(), namespace, name);
-        self.touched(&ObjectPath::new(ObjectKind::Access, namespace, name));
+    fn granted(&self, access: ServiceAccountAccess) {
+        let path = path_of(ObjectKind::Access, &access);
+        self.index.write().granted(&path.namespace, &path.name, access.spec);
+        self.touched(&path);
     }
 
     async fn others<K>(&self, kind: ObjectKind)

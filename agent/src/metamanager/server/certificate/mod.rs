@@ -33,6 +33,8 @@ use crate::{
 /// The waits after a failure.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// Between two certificates.
+const SOONEST: Duration = Duration::from_secs(60 * 60);
 /// A clock that is set, or a machine that slept, is noticed within this time.
 const LOOK: Duration = Duration::from_secs(600);
 
@@ -113,7 +115,11 @@ impl Keeper {
             }
             let next = self.next().await;
             self.held.serve(Some(&next));
+            // also where this machine's clock says that its time is over already
+            let (begin, end) = next.validity;
+            let lifetime = end.duration_since(begin).unwrap_or_default();
             self.current = Some(next);
+            sleep(SOONEST.min(lifetime / 2)).await;
         }
     }
 
