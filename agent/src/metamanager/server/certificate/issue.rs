@@ -109,11 +109,11 @@ enum Stage {
 
 /// What the request says of itself.
 fn stage(request: &Value) -> Result<Stage, IssueError> {
-    let conditions = request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    for condition in
-        conditions.filter(|condition| matches!(condition["type"].as_str(), Some("Denied" | "Failed")))
-    {
-        let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+    let mut conditions =
+        request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let is_refusal = |condition: &&Value| matches!(condition["type"].as_str(), Some("Denied" | "Failed"));
+    if let Some(refusal) = conditions.find(is_refusal) {
+        let text = |key: &str| refusal[key].as_str().unwrap_or_default().to_owned();
         return Ok(Stage::Refused(format!("{} ({})", text("message"), text("reason"))));
     }
     match request.pointer("/status/certificate").and_then(Value::as_str) {
