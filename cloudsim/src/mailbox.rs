@@ -33,15 +33,8 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
-        Self::Node,
-        Self::ConfigMap,
-        Self::Secret,
-        Self::Access,
-        Self::Pod,
-        Self::DeviceModel,
-        Self::Device,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Node, Self::ConfigMap, Self::Secret, Self::Access, Self::Pod, Self::DeviceModel, Self::Device];
 
     /// The Kubernetes kind.
     pub fn kind(self) -> &'static str {
