@@ -21,6 +21,8 @@
 //! | uploads | eventbus → edgehub | 512 | dropped, and said to be | – |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
+mod meta_server;
+
 use std::{
     io,
     net::SocketAddr,
@@ -43,7 +45,7 @@ use crate::{
     edged::{self, AddressSource, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     eventbus::{self, Bus},
-    metamanager::{self, Guard, Listening, MetaManager, MetaServer, MetaServerConfig, TokenRules},
+    metamanager::{self, Listening, MetaManager, MetaServer},
     rt::{Ended, Supervisor},
 };
 
@@ -55,9 +57,6 @@ const DATABASE: &str = "outrigger.db";
 const COPIES: &str = "metaserver.db";
 /// The file of the internal MQTT broker's sessions and retained messages.
 const BROKER_DATABASE: &str = "mqtt.db";
-
-/// The feature gate that has MetaServer ask who calls.
-const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -202,7 +201,7 @@ impl App {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
         let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
-        let server = meta_server_config(config, parts.copies)?;
+        let server = meta_server::config(config, parts.copies)?;
         let (store, to_cloud) = (parts.store.clone(), hub.clone());
         let (meta, ends) =
             metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound, server });
@@ -267,28 +266,6 @@ impl App {
     pub async fn run(self) -> Result<(), Error> {
         Ok(self.supervisor.run(self.shutdown).await?)
     }
-}
-
-fn meta_server_config(
-    config: &Config,
-    copies: Option<Arc<dyn Store>>,
-) -> Result<Option<MetaServerConfig>, Error> {
-    let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
-    let copies = copies.ok_or(Error::NoCopies)?;
-    let is_guarded = config.feature_gates.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default();
-    if !is_guarded && !server.server.ip().is_loopback() {
-        return Err(Error::OpenMetaServer(server.server));
-    }
-    let guard = is_guarded.then(|| Guard {
-        pods_address: server.dummy_server,
-        tls: server.tls.clone(),
-        tokens: TokenRules {
-            issuers: server.issuers.clone(),
-            audiences: server.audiences.clone(),
-            key_files: server.key_files.clone(),
-        },
-    });
-    Ok(Some(MetaServerConfig { address: server.server, copies, guard }))
 }
 
 fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {

@@ -19,7 +19,12 @@ use self::replicas::{bind_hub, replicas, run_hub};
 use crate::{
     admin::{Admin, Doors},
     admission,
-    controllers::{binder, events::Recorder, kubernetes_service, manager, namespaces, node_lifecycle},
+    controllers::{
+        binder,
+        certificates::{self, Office},
+        events::Recorder,
+        kubernetes_service, manager, namespaces, node_lifecycle,
+    },
     enrolment::Enrolment,
     faults::Faults,
     hub::{self, Limits, NodeSession, Sessions},
@@ -319,6 +324,18 @@ fn spawn_controllers(
             options.lease_grace,
             shutdown.child_token(),
         ));
+    }
+    let office = Office {
+        approves: is_on("csrapproving"),
+        signs: is_on("csrsigning"),
+        ca: Arc::clone(pki.ca()),
+        cloud: options.names.clone(),
+    };
+    if office.approves || office.signs {
+        tasks.spawn(certificates::run(client.clone(), office, shutdown.child_token()));
+    }
+    if is_on("csrcleaner") {
+        tasks.spawn(certificates::clean(client.clone(), shutdown.child_token()));
     }
     manager::spawn(tasks, client, events, &options.controllers, shutdown);
 }

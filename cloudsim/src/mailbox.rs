@@ -21,6 +21,8 @@ pub enum ObjectKind {
     ConfigMap,
     /// `v1` Secret.
     Secret,
+    /// `policy.kubeedge.io/v1alpha1` ServiceAccountAccess.
+    Access,
     /// `v1` Pod.
     Pod,
     /// `devices.kubeedge.io/v1beta1` DeviceModel.
@@ -31,8 +33,8 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Node, Self::ConfigMap, Self::Secret, Self::Pod, Self::DeviceModel, Self::Device];
+    pub const ALL: [Self; 7] =
+        [Self::Node, Self::ConfigMap, Self::Secret, Self::Access, Self::Pod, Self::DeviceModel, Self::Device];
 
     /// The Kubernetes kind.
     pub fn kind(self) -> &'static str {
@@ -40,6 +42,7 @@ impl ObjectKind {
             Self::Node => "Node",
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
+            Self::Access => "ServiceAccountAccess",
             Self::Pod => "Pod",
             Self::DeviceModel => "DeviceModel",
             Self::Device => "Device",
@@ -50,6 +53,7 @@ impl ObjectKind {
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Node | Self::ConfigMap | Self::Secret | Self::Pod => "v1",
+            Self::Access => "policy.kubeedge.io/v1alpha1",
             Self::DeviceModel | Self::Device => "devices.kubeedge.io/v1beta1",
         }
     }

@@ -42,6 +42,19 @@ pub struct ServiceAccountAccessSpec {
     pub access_cluster_role_binding: Vec<AccessClusterRoleBinding>,
 }
 
+impl ServiceAccountAccessSpec {
+    /// The rules that hold in the namespace; in the empty one, where objects are in none, those that hold everywhere.
+    pub fn rules_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a PolicyRule> {
+        let everywhere = self.access_cluster_role_binding.iter().flat_map(|binding| &binding.rules);
+        let here = self.access_role_binding.iter().filter(move |binding| {
+            let place =
+                binding.role_binding.as_ref().and_then(|binding| binding.metadata.namespace.as_deref());
+            place.is_some_and(|place| place == namespace)
+        });
+        everywhere.chain(here.flat_map(|binding| &binding.rules))
+    }
+}
+
 /// A binding with the rules that it refers to.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -182,6 +182,14 @@ impl Node {
         let text = fs::read_to_string(&self.config)?;
         Ok(fs::write(&self.config, with_kubelet_settings(&text, settings)?)?)
     }
+
+    /// Adds lines of YAML after this one; the agent reads them at its next start.
+    pub fn add_after(&self, line: &str, new: &str) -> anyhow::Result<()> {
+        let text = fs::read_to_string(&self.config)?;
+        let (before, after) =
+            text.split_once(&format!("{line}\n")).with_context(|| format!("no line {line:?}"))?;
+        Ok(fs::write(&self.config, format!("{before}{line}\n{new}\n{after}"))?)
+    }
 }
 
 /// The control group that holds those of the pods of the one node below `directory`.

@@ -1,7 +1,10 @@
-//! The machinery that every room stands on: waiting between tries, the clock, and running tasks that must not vanish silently.
+//! The machinery that every room stands on: waiting between tries, the clock, running tasks that must not vanish silently, files
+//! that are whole, certificates that are renewed in time.
 
 mod backoff;
 mod clock;
+pub(crate) mod file;
+pub(crate) mod renewal;
 mod supervise;
 
 pub(crate) use backoff::Backoff;

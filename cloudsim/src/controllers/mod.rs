@@ -2,6 +2,7 @@
 //! which cannot tell whether it is served by this process or by a real API server.
 
 pub mod binder;
+pub mod certificates;
 pub mod device;
 pub mod dynamic;
 pub mod edge;
@@ -17,6 +18,7 @@ pub mod namespaces;
 pub mod node_lifecycle;
 mod parcels;
 mod pod_gc;
+mod policy;
 pub mod sync;
 mod volume_binder;
 mod workloads;

@@ -75,6 +75,7 @@ fn told(path: &ObjectPath, change: Change, object: Value) -> Downstream {
         ObjectKind::Node | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Pod => {
             Source::EdgeController
         }
+        ObjectKind::Access => Source::PolicyController,
         ObjectKind::DeviceModel | ObjectKind::Device => Source::DeviceController,
     };
     let place = ResourcePath::object(&path.namespace, &token(path.kind), &path.name);
@@ -86,6 +87,7 @@ fn token(kind: ObjectKind) -> ResourceType {
         ObjectKind::Node => ResourceType::Node,
         ObjectKind::ConfigMap => ResourceType::ConfigMap,
         ObjectKind::Secret => ResourceType::Secret,
+        ObjectKind::Access => ResourceType::ServiceAccountAccess,
         ObjectKind::Pod => ResourceType::Pod,
         ObjectKind::DeviceModel => ResourceType::DeviceModel,
         ObjectKind::Device => ResourceType::Device,

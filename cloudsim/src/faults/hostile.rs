@@ -14,7 +14,7 @@ use wire::{Group, Message, Operation, Route, Source};
 #[derive(Clone, Debug)]
 pub(crate) enum Raw {
     /// A message that is well-formed as such.
-    Message(Message),
+    Message(Box<Message>),
     /// Text that is none.
     Text(String),
     /// Bytes that are not even text.
@@ -117,12 +117,14 @@ const FLOOD: usize = 3000;
 impl Shape {
     /// What is written for it to the node of this name.
     pub(crate) fn messages(self, node: &str) -> Vec<Raw> {
-        let raw = |messages: Vec<Message>| messages.into_iter().map(Raw::Message).collect();
+        let raw = |messages: Vec<Message>| {
+            messages.into_iter().map(|message| Raw::Message(Box::new(message))).collect()
+        };
         match self {
             Self::NotJson => vec![Raw::Text("this is not JSON".to_owned())],
             Self::NotText => vec![Raw::Bytes(vec![0xff, 0xfe, 0x00, 0x80])],
             Self::Null => vec![Raw::Text("null".to_owned())],
-            Self::NullParts => vec![Raw::Message(Message::default())],
+            Self::NullParts => vec![Raw::Message(Box::default())],
             Self::NullContent => raw(objects::known(node, &Value::Null)),
             Self::WrongTypes => raw(objects::wrong_types(node)),
             Self::UnknownKinds => raw(unknown_kinds()),

@@ -248,7 +248,11 @@ impl Session<'_> {
                 }
                 Ok(look.replies)
             }
-            ObjectKind::Node | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Pod => {
+            ObjectKind::Node
+            | ObjectKind::ConfigMap
+            | ObjectKind::Secret
+            | ObjectKind::Access
+            | ObjectKind::Pod => {
                 let parcels = self.shared.edge.parcels(self.node, path, &self.synced).await?;
                 Ok(parcels.into_iter().map(Reply::Acknowledged).collect())
             }

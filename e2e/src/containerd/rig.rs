@@ -48,6 +48,13 @@ impl RealRig {
         self.node.process.wait_for("edge-agent runs")
     }
 
+    /// Starts the agent again, with more lines in its configuration: each after which one, and what.
+    pub fn restart_with_lines(&mut self, lines: &[(&str, &str)]) -> anyhow::Result<()> {
+        lines.iter().try_for_each(|(after, new)| self.node.add_after(after, new))?;
+        self.node.process.start_again()?;
+        self.node.process.wait_for("edge-agent runs")
+    }
+
     fn start_in(directory: TempDir) -> anyhow::Result<Self> {
         let cloud = Cloud::start(directory.path())?;
         let containerd = Containerd::start(directory.path())?;

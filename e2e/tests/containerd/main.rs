@@ -12,6 +12,8 @@ mod faults;
 mod groups;
 mod hooks;
 mod images;
+mod in_cluster;
+mod informer;
 mod lifecycle;
 mod mounts;
 mod names;

@@ -146,11 +146,25 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
     metadata.insert("creationTimestamp".into(), now.as_str().into());
     defaults::fill(kind, object);
     defaults::begin(kind, object);
+    if kind.is(Builtin::CertificateSigningRequest) {
+        name_asker(call, object);
+    }
     if kind.is(Builtin::CustomResourceDefinition) {
         definitions::status::begin(object);
     }
     if origin == Origin::Update {
         patch::track_update(&target(kind), None, object, &writer(call, &now));
+    }
+}
+
+/// A certificate request says who asks for it, whatever it brought. Masters may ask for others.
+fn name_asker(call: &Call, object: &mut Value) {
+    if let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master())
+        && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        ["uid", "extra"].iter().for_each(|key| drop(spec.shift_remove(*key)));
+        spec.insert("username".into(), caller.user.as_str().into());
+        spec.insert("groups".into(), caller.groups.clone().into());
     }
 }
 

@@ -101,6 +101,25 @@ async fn roles_allow_what_is_bound_to_the_caller() {
 }
 
 #[tokio::test]
+async fn a_certificate_request_says_who_asks() {
+    let world = strict().await;
+    let role = json!({"metadata": {"name": "asks"}, "rules": [rule(&["certificates.k8s.io"], &["certificatesigningrequests"], &["create"])]});
+    world.create(&format!("{RBAC}/clusterroles"), role).await;
+    let bindings = format!("{RBAC}/clusterrolebindings");
+    world.create(&bindings, binding("b", ("ClusterRole", "asks"), user("User", "ann"))).await;
+    let claimed = json!({"request": "", "signerName": "a/b", "username": "eve", "groups": ["system:masters"], "uid": "u", "extra": {"a": ["b"]}});
+    let request = |name: &str| json!({"metadata": {"name": name}, "spec": claimed});
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let made = world.called_by(person("ann", &["staff"])).create(requests, request("hers")).await;
+    assert_eq!(
+        made["spec"],
+        json!({"request": "", "signerName": "a/b", "username": "ann", "groups": ["staff"]})
+    );
+    let made = world.create(requests, request("anybodys")).await;
+    assert_eq!(made["spec"]["username"], "eve", "a master asks for whom it wants");
+}
+
+#[tokio::test]
 async fn service_accounts_call_with_their_tokens() {
     let world = strict().await;
     let account = world.create(ACCOUNTS, named("robot")).await;

@@ -26,6 +26,7 @@ mod kills;
 mod links;
 mod mappers;
 mod metaserver;
+mod metaserver_accounts;
 mod metaserver_kubectl;
 mod metaserver_refused;
 mod mqtt;

@@ -7,7 +7,7 @@ use std::{
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, SerialNumber, SubjectPublicKeyInfo,
+    KeyPair, KeyUsagePurpose, SanType, SerialNumber, SubjectPublicKeyInfo,
 };
 use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
@@ -16,7 +16,7 @@ use x509_parser::{
 };
 
 use super::{
-    CertError, EcKey, Usage,
+    CertError, EcKey, ServingRequest, Usage,
     identity::{Identity, MASTERS, NODE_PREFIX, NODES, of_subject},
 };
 
@@ -29,7 +29,7 @@ const LIFETIME: Duration = Duration::from_secs(36_400 * 24 * 60 * 60);
 /// How far back validity begins: the clocks of nodes are not exact.
 const BACKDATED: Duration = Duration::from_secs(5 * 60);
 /// Largest request read; one with a P-256 key has some 300 bytes.
-const REQUEST_LIMIT: usize = 64 * 1024;
+pub(super) const REQUEST_LIMIT: usize = 64 * 1024;
 
 /// A certificate authority: its certificate and its key.
 pub struct Ca {
@@ -156,6 +156,28 @@ impl Ca {
         let mut params = params(now, validity)?;
         params.distinguished_name = subject(NODES, &format!("{NODE_PREFIX}{node}"));
         params.extended_key_usages = usages.iter().map(|usage| (*usage).into()).collect();
+        Ok(params.signed_by(&public, &self.issuer)?.der().to_vec())
+    }
+
+    /// A certificate for a server of a node, DER. Whether the request may be granted is the caller's to decide.
+    ///
+    /// # Errors
+    /// A name or key that no certificate can hold, or a clock beyond the calendar.
+    pub fn sign_serving(
+        &self,
+        request: &ServingRequest,
+        validity: Duration,
+        now: SystemTime,
+    ) -> Result<Vec<u8>, CertError> {
+        let public = SubjectPublicKeyInfo::from_der(&request.public).map_err(|_| CertError::Request)?;
+        let mut params = params(now, validity)?;
+        params.distinguished_name = subject(NODES, &format!("{NODE_PREFIX}{}", request.node));
+        for name in &request.names {
+            let name = name.as_str().try_into().map_err(|_| CertError::ServerName(name.clone()))?;
+            params.subject_alt_names.push(SanType::DnsName(name));
+        }
+        params.subject_alt_names.extend(request.addresses.iter().copied().map(SanType::IpAddress));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         Ok(params.signed_by(&public, &self.issuer)?.der().to_vec())
     }
 

@@ -1,13 +1,15 @@
 //! A node's certificate request.
 
-use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue};
+use std::net::IpAddr;
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue, SanType};
 
 use super::{
     CertError, EcKey,
     identity::{NODE_PREFIX, NODES, is_node_name},
 };
 
-/// A request for a node's certificate, with the key that it is for.
+/// A request for a certificate of a node, with the key that it is for.
 #[derive(Debug)]
 pub struct Csr {
     der: Vec<u8>,
@@ -23,7 +25,6 @@ impl Csr {
         if !is_node_name(name) {
             return Err(CertError::NodeName(name.to_owned()));
         }
-        let key = EcKey::generate()?;
         let mut subject = DistinguishedName::new();
         // X.520 allows a country no other kind of text
         subject.push(DnType::CountryName, DnValue::PrintableString("CN".try_into()?));
@@ -33,6 +34,28 @@ impl Csr {
         subject.push(DnType::CommonName, format!("{NODE_PREFIX}{name}"));
         let mut params = CertificateParams::default();
         params.distinguished_name = subject;
+        Self::of(&params)
+    }
+
+    /// A new key, and a request for the certificate of a server on the node, reached at these addresses: as the kubelet makes it.
+    ///
+    /// # Errors
+    /// No node's name, or no randomness.
+    pub fn for_server(node: &str, addresses: &[IpAddr]) -> Result<Self, CertError> {
+        if !is_node_name(node) {
+            return Err(CertError::NodeName(node.to_owned()));
+        }
+        let mut subject = DistinguishedName::new();
+        subject.push(DnType::OrganizationName, NODES);
+        subject.push(DnType::CommonName, format!("{NODE_PREFIX}{node}"));
+        let mut params = CertificateParams::default();
+        params.distinguished_name = subject;
+        params.subject_alt_names = addresses.iter().copied().map(SanType::IpAddress).collect();
+        Self::of(&params)
+    }
+
+    fn of(params: &CertificateParams) -> Result<Self, CertError> {
+        let key = EcKey::generate()?;
         let der = params.serialize_request(&key.pair)?.der().to_vec();
         Ok(Self { der, key })
     }

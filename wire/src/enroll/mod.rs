@@ -14,6 +14,7 @@ mod identity;
 mod jwt;
 mod key;
 mod pem;
+mod serving;
 mod token;
 mod usage;
 
@@ -24,7 +25,8 @@ pub use self::{
     identity::{Identity, identity_of, is_node_name, validity_of},
     jwt::{install_crypto, verify_es256},
     key::EcKey,
-    pem::{pem_certificate, pem_ec_private_key},
+    pem::{pem_certificate, pem_certificate_request, pem_ec_private_key},
+    serving::{ServingRequest, server_names_of},
     token::{Token, TokenError, verify_bearer},
     usage::Usage,
 };

@@ -10,6 +10,11 @@ pub fn pem_certificate(der: &[u8]) -> String {
     pem("CERTIFICATE", der)
 }
 
+/// A certificate request as PEM.
+pub fn pem_certificate_request(der: &[u8]) -> String {
+    pem("CERTIFICATE REQUEST", der)
+}
+
 /// A private key in SEC1 DER as PEM.
 pub fn pem_ec_private_key(sec1_der: &[u8]) -> String {
     pem("EC PRIVATE KEY", sec1_der)

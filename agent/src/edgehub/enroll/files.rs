@@ -2,8 +2,7 @@
 
 use std::{
     fs,
-    io::{ErrorKind, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    io::{ErrorKind, Read},
     path::Path,
 };
 
@@ -13,6 +12,7 @@ use tracing::warn;
 use wire::enroll::{Identity, identity_of, pem_certificate, pem_ec_private_key};
 
 use super::{Config, EnrollError};
+use crate::rt::file::replace;
 
 /// Largest PEM file read; a chain of certificates stays far below.
 const LIMIT: u64 = 64 * 1024;
@@ -102,23 +102,9 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, EnrollError> {
     Ok(Some(bytes))
 }
 
-/// Atomic: a temporary file beside it, flushed to disk, renamed.
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), EnrollError> {
-    let failed = |step: &str, error: std::io::Error| EnrollError::File {
+    replace(path, bytes, mode).map_err(|error| EnrollError::File {
         path: path.to_owned(),
-        why: format!("cannot {step} ({error}); check owner and free space of the directory"),
-    };
-    let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory).map_err(|error| failed("create its directory", error))?;
-    let temporary = path.with_extension("new");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(&temporary)
-        .map_err(|error| failed("be created", error))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| failed("be written", error))?;
-    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(|error| failed("be protected", error))?;
-    fs::rename(&temporary, path).map_err(|error| failed("be put in place", error))
+        why: format!("cannot be written ({error}); check owner and free space of the directory"),
+    })
 }

@@ -1,7 +1,5 @@
-//! When a certificate is renewed.
-//!
-//! As EdgeCore does it: somewhere between 70 and 90 % of its lifetime, so that a fleet enrolled on one day does not renew on one
-//! day; then again and again until it works, also after it has expired: the cloud may allow it, and clocks may be wrong.
+//! The renewal of a certificate: when it is time, then again and again until it works, also after it has expired: the cloud may
+//! allow it, and clocks may be wrong.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,12 +7,8 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::{super::Config, Identity, renew};
-use crate::rt::Backoff;
+use crate::rt::{Backoff, renewal::due};
 
-/// The first part of the lifetime at whose end the renewal may begin.
-const EARLIEST: f64 = 0.7;
-/// From there on it begins within this part.
-const SPREAD: f64 = 0.2;
 /// The waits after a failure.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(32);
@@ -72,28 +66,5 @@ impl Renewal {
                 }
             }
         }
-    }
-}
-
-/// The instant of the renewal, given `unit` drawn uniformly from 0.0..1.0.
-fn due(begin: SystemTime, end: SystemTime, unit: f64) -> SystemTime {
-    let lifetime = end.duration_since(begin).unwrap_or_default();
-    begin + lifetime.mul_f64(EARLIEST + SPREAD * unit.clamp(0.0, 1.0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn renewals_lie_between_seventy_and_ninety_percent_of_the_lifetime() {
-        let day = Duration::from_secs(24 * 60 * 60);
-        let begin = SystemTime::UNIX_EPOCH + day * 1000;
-        let end = begin + day * 100;
-        for (unit, days) in [(0.0, 70), (0.5, 80), (1.0, 90), (7.0, 90)] {
-            let at = due(begin, end, unit).duration_since(begin).unwrap();
-            assert_eq!((at.as_secs_f64() / day.as_secs_f64()).round() as u64, days, "{unit}");
-        }
-        assert_eq!(due(end, begin, 0.5), end, "a certificate that was never valid is renewed");
     }
 }

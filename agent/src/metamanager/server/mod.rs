@@ -8,8 +8,10 @@
 
 mod access;
 mod ask;
+mod certificate;
 mod copies;
 mod feed;
+mod interface;
 mod kinds;
 mod list;
 mod local;
@@ -23,21 +25,26 @@ mod tls;
 mod watches;
 mod write;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use kubeapi::{
     Api, Rules,
     serve::{BindError, Server},
     store::{Store, StoreError},
 };
+use rustls::ServerConfig;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
 use self::{
     access::Access,
     ask::Cloud,
+    certificate::Keeper,
     copies::{Copies, key_of, text},
     kinds::Kinds,
     list::Lists,
@@ -50,7 +57,10 @@ pub use self::{
     tls::TlsError,
 };
 use super::desired::Desired;
-use crate::{config::TlsFiles, edgehub::EdgeHub};
+use crate::{
+    config::TlsFiles,
+    edgehub::{EdgeHub, Link},
+};
 
 /// What MetaServer needs.
 #[derive(Clone, Debug)]
@@ -66,10 +76,12 @@ pub struct MetaServerConfig {
 /// How MetaServer is guarded.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// Another address for pods, where this machine has it.
+    /// Another address for pods. An interface is made for it where this machine has none that has it.
     pub pods_address: SocketAddr,
     /// Its certificate, and the CA of its clients.
     pub tls: TlsFiles,
+    /// Whether the certificate is requested of the cloud, and kept in the files of `tls`; else it must stand there.
+    pub requested: bool,
     /// Which tokens are accepted.
     pub tokens: TokenRules,
 }
@@ -121,6 +133,7 @@ pub struct MetaServer {
     address: SocketAddr,
     guard: Option<Guard>,
     node: String,
+    hub: EdgeHub,
     own: Desired,
     copies: Copies,
     kinds: Kinds,
@@ -141,7 +154,7 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
     let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay).build();
     let local = Local::new(api.service());
     let copies = Copies::new(copies, own.clone(), node);
-    let cloud = Cloud::new(node, hub);
+    let cloud = Cloud::new(node, hub.clone());
     let lists = Lists::new(cloud.clone(), copies.clone(), local.clone());
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
     let kept = Kept::default();
@@ -156,7 +169,7 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
         local,
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
-    (MetaServer { address, guard, node, own, copies, kinds, kept, front, listening }, told)
+    (MetaServer { address, guard, node, hub, own, copies, kinds, kept, front, listening }, told)
 }
 
 impl MetaServerConfig {
@@ -178,18 +191,16 @@ impl MetaServer {
     /// The address cannot be had, the copies, keys or certificates cannot be read.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
         self.kinds.load().await?;
-        let mut for_pods = None;
-        let tls = match self.guard.take() {
-            None => None,
-            Some(guard) => {
-                let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
-                self.front.access = Some(Arc::new(Access::new(&self.node, own, cloud, guard.tokens)?));
-                let tls = tls::config(&guard.tls)?;
-                for_pods =
-                    Some(Server::bind(guard.pods_address, Some(tls.clone()), self.front.clone()).await);
-                Some(tls)
-            }
-        };
+        let (mut tls, mut keeper, mut for_pods) = (None, None, None);
+        if let Some(guard) = self.guard.take() {
+            let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
+            self.front.access = Some(Arc::new(Access::new(&self.node, own, cloud, guard.tokens.clone())?));
+            let Some(ready) = shutdown.run_until_cancelled(self.tls(&guard)).await else { return Ok(()) };
+            let (served, kept) = ready?;
+            make_interface(guard.pods_address.ip()).await;
+            for_pods = Some(Server::bind(guard.pods_address, Some(served.clone()), self.front.clone()).await);
+            (tls, keeper) = (Some(served), kept);
+        }
         let server = Server::bind(self.address, tls, self.front.clone()).await?;
         tracing::info!(address = %server.local_addr(), "MetaServer serves the Kubernetes API");
         self.listening.send_replace(Some(server.local_addr()));
@@ -206,14 +217,54 @@ impl MetaServer {
                 None => std::future::pending().await,
             }
         };
+        let keep = async {
+            match keeper {
+                Some(keeper) => keeper.run().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            // cancel-safe, all four: what is not copied now is copied at the next start
+            // cancel-safe, all five: what is not copied or renewed now is at the next start
             () = server.run(shutdown.clone()) => {}
             () = serve_pods => {}
+            () = keep => {}
             () = feed::run(&self.own, &self.copies) => {}
             () = sync::run(&self.front, &self.kept) => {}
         }
         Ok(())
+    }
+
+    /// How it is served, and who keeps the certificate where none is configured.
+    async fn tls(&self, guard: &Guard) -> Result<(ServerConfig, Option<Keeper>), TlsError> {
+        if !guard.requested {
+            return Ok((tls::config(&guard.tls)?, None));
+        }
+        // the CA comes with the node's own certificate
+        if !guard.tls.ca.exists() {
+            // fails where the connection's room has ended, and this one is about to
+            let _ = self.hub.link().wait_for(|link| *link != Link::Down).await;
+        }
+        let addresses = addresses([self.address.ip(), guard.pods_address.ip()]);
+        let files = (guard.tls.cert.clone(), guard.tls.key.clone());
+        let keeper = Keeper::new(&self.node, addresses, files, self.hub.clone());
+        Ok((tls::config_of_held(&guard.tls.ca, keeper.held())?, Some(keeper)))
+    }
+}
+
+/// Where it is reached, each address once.
+fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
+    let reached =
+        |address: IpAddr| if address.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address };
+    let mut addresses = listening.map(reached).to_vec();
+    addresses.dedup();
+    addresses
+}
+
+/// Sees to it that this machine has the address; where that cannot be, the other one is served.
+async fn make_interface(address: IpAddr) {
+    let made = spawn_blocking(move || interface::ensure(address)).await;
+    if let Ok(Err(error)) = made {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the address for pods cannot be had");
     }
 }
 

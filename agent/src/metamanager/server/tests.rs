@@ -65,17 +65,19 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let own = Desired::new(MemoryStore::new(), "edge-1".into());
     access::tests::fill(&own).await;
     let token = access::tests::held_token(&own).await;
+    let pods = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let config = MetaServerConfig {
         address: ([127, 0, 0, 1], 0).into(),
         copies: MemoryStore::new(),
         guard: Some(Guard {
-            // no interface has it: the other address is served all the same
-            pods_address: ([203, 0, 113, 1], 1).into(),
+            // nobody may listen there: the other address is served all the same
+            pods_address: pods.local_addr().unwrap(),
             tls: files(&ca, directory.path()),
+            requested: false,
             tokens: TokenRules { issuers: vec![ISSUER.into()], audiences: Vec::new(), key_files: Vec::new() },
         }),
     };
-    assert_eq!(config.service().unwrap()["spec"]["clusterIP"], "203.0.113.1");
+    assert_eq!(config.service().unwrap()["spec"]["clusterIP"], "127.0.0.1");
     let (server, _) = new(config, "edge-1", own, access::tests::hub());
     let (mut listening, shutdown) = (server.listening(), CancellationToken::new());
     let running = tokio::spawn(server.run(shutdown.clone()));

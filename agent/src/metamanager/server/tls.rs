@@ -1,10 +1,17 @@
 //! TLS of MetaServer: its certificate, and the CA of clients that show one.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls::{
+    ConfigBuilder, RootCertStore, ServerConfig,
+    server::{WantsServerCert, WebPkiClientVerifier},
+};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
 
+use super::certificate::Held;
 use crate::config::TlsFiles;
 
 /// Why there is no TLS.
@@ -28,25 +35,36 @@ pub enum TlsError {
     Unfit(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A server that asks clients for a certificate and does without where they have none.
+/// A server with the certificate of these files.
 pub(super) fn config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
-    let failed = |path: &PathBuf| {
-        let path = path.clone();
-        move |source| TlsError::File { path, source: Box::new(source) }
-    };
-    let certificates = |path: &PathBuf| -> Result<Vec<CertificateDer<'static>>, TlsError> {
-        let sections = CertificateDer::pem_file_iter(path).map_err(failed(path))?;
-        sections.collect::<Result<_, _>>().map_err(failed(path))
-    };
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(failed(&files.key))?;
+    builder(&files.ca)?
+        .with_single_cert(certificates(&files.cert)?, key)
+        .map_err(|error| TlsError::Unfit(Box::new(error)))
+}
+
+/// A server with the certificate that is held at the time.
+pub(super) fn config_of_held(ca: &Path, held: Arc<Held>) -> Result<ServerConfig, TlsError> {
+    Ok(builder(ca)?.with_cert_resolver(held))
+}
+
+/// A server that asks clients for a certificate of this CA and does without where they have none.
+fn builder(ca: &Path) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(&files.ca)? {
+    for certificate in certificates(ca)? {
         roots.add(certificate).map_err(|error| TlsError::Unfit(Box::new(error)))?;
     }
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build();
     let verifier = verifier.map_err(|error| TlsError::Unfit(Box::new(error)))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(failed(&files.key))?;
-    ServerConfig::builder()
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(certificates(&files.cert)?, key)
-        .map_err(|error| TlsError::Unfit(Box::new(error)))
+    Ok(ServerConfig::builder().with_client_cert_verifier(verifier))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let sections = CertificateDer::pem_file_iter(path).map_err(failed(path))?;
+    sections.collect::<Result<_, _>>().map_err(failed(path))
+}
+
+fn failed(path: &Path) -> impl Fn(pem::Error) -> TlsError {
+    let path = path.to_owned();
+    move |source| TlsError::File { path: path.clone(), source: Box::new(source) }
 }

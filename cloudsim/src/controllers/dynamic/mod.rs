@@ -2,7 +2,8 @@
 //!
 //! In: Applications of nodes ([`Session::call`]) and the watches that they keep ([`Session::keep`]). Out: answers, and a message for
 //! each change of what is watched. A node may read itself, its pods and what they use ([`mod@permit`]); everything else somebody has
-//! to grant to the user `system:node:<name>` or the group `system:nodes`, by roles and bindings. Watches outlive the connection, as
+//! to grant by roles and bindings: to the user `system:node:<name>`, the group `system:nodes`, or an account of one of its pods, of
+//! which it could have a token. Watches outlive the connection, as
 //! in KubeEdge, whose nodes do not ask again.
 //!
 //! Source: KubeEdge's DynamicController.
@@ -108,8 +109,11 @@ impl Dynamic {
         }
     }
 
-    /// Whether somebody has granted it to the node.
+    /// Whether somebody has granted it to the node, or to an account of its pods: as whom it could come itself, with their tokens.
     async fn granted(&self, node: &str, call: &Call) -> Result<bool, Refused> {
+        if self.edge.accesses_on(node).iter().any(|access| call.is_allowed_by(access)) {
+            return Ok(true);
+        }
         let question = call.review(node).to_string().into_bytes();
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
@@ -283,7 +287,8 @@ fn forbidden(node: &str, call: &Call) -> Value {
     };
     let message = format!(
         "{plural}{about} is forbidden: User \"system:node:{node}\" cannot {verb} resource \"{plural}\" in API group \
-         \"{group}\"{place}: a node reaches itself, its pods and what they use; bind a role to the group system:nodes for more"
+         \"{group}\"{place}: a node reaches itself, its pods and what they use; bind a role to the group \
+         system:nodes, or to the account of a pod there, for more"
     );
     json!({"metadata": {}, "status": "Failure", "message": message, "reason": "Forbidden", "code": 403,
         "details": {"name": name, "group": group, "kind": plural}})

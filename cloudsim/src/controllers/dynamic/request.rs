@@ -1,5 +1,6 @@
 //! An Application as a request of the API: pure.
 
+use crds::policy::ServiceAccountAccessSpec;
 use http::{Request, header};
 use kube::client::Body;
 use serde_json::{Map, Value, json};
@@ -139,19 +140,32 @@ impl Call {
         }
     }
 
+    /// Whether an account that may do this may make the call.
+    pub(super) fn is_allowed_by(&self, access: &ServiceAccountAccessSpec) -> bool {
+        let Target { group, plural, namespace, name, .. } = &self.target;
+        let resource = if self.part.is_empty() { plural.clone() } else { format!("{plural}/{}", self.part) };
+        let verb = self.verb_of_rules();
+        access
+            .rules_in(namespace)
+            .any(|rule| kubeapi::rule_allows(&json!(rule), &verb, group, (&resource, name)))
+    }
+
+    fn verb_of_rules(&self) -> String {
+        match self.verb {
+            Verb::UpdateStatus => "update".to_owned(),
+            verb => json!(verb).as_str().unwrap_or_default().to_owned(),
+        }
+    }
+
     /// The question whether somebody has granted the call to the node.
     pub(super) fn review(&self, node: &str) -> Value {
         let Target { group, version, plural, namespace, name } = &self.target;
-        let verb = match self.verb {
-            Verb::UpdateStatus => "update".into(),
-            verb => json!(verb),
-        };
         json!({
             "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {},
             "spec": {
                 "user": format!("system:node:{node}"), "groups": ["system:nodes", "system:authenticated"],
                 "resourceAttributes": {
-                    "verb": verb, "group": group, "version": version, "resource": plural, "subresource": self.part,
+                    "verb": self.verb_of_rules(), "group": group, "version": version, "resource": plural, "subresource": self.part,
                     "namespace": namespace, "name": name,
                 },
             },

@@ -1,7 +1,11 @@
 //! Which node has which pod, and what its pods reference: the map that decides who gets an object and who may ask. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use crds::policy::ServiceAccountAccessSpec;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -24,9 +28,42 @@ struct PodEntry {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pods: BTreeMap<(String, String), PodEntry>,
+    /// What accounts may do to which anything is granted, by namespace and name.
+    granted: BTreeMap<(String, String), Arc<ServiceAccountAccessSpec>>,
 }
 
 impl Index {
+    /// This is what the account may do now.
+    pub(super) fn granted(&mut self, namespace: &str, account: &str, access: ServiceAccountAccessSpec) {
+        self.granted.insert((namespace.to_owned(), account.to_owned()), Arc::new(access));
+    }
+
+    /// Nothing is granted to the account any more.
+    pub(super) fn withdrawn(&mut self, namespace: &str, account: &str) {
+        self.granted.remove(&(namespace.to_owned(), account.to_owned()));
+    }
+
+    /// Keeps only the grants of `current` (after a list has started over). Answers what was dropped.
+    pub(super) fn retain_granted(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, String)> {
+        let gone: Vec<_> = self.granted.keys().filter(|key| !current.contains(*key)).cloned().collect();
+        self.granted.retain(|key, _| current.contains(key));
+        gone
+    }
+
+    /// What the accounts of pods on `node` may do.
+    pub(super) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
+        let entries = self.pods.iter().filter(|(_, entry)| entry.node == node);
+        let accounts: BTreeSet<_> =
+            entries.map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone())).collect();
+        accounts.iter().filter_map(|account| self.granted.get(account).cloned()).collect()
+    }
+
+    /// What the pod's account may do, where anything is granted to it.
+    fn access(&self, namespace: &str, entry: &PodEntry) -> Option<ObjectPath> {
+        let key = (namespace.to_owned(), entry.account.clone());
+        self.granted.contains_key(&key).then(|| ObjectPath::new(ObjectKind::Access, key.0, key.1))
+    }
+
     /// The pod was created or changed. Answers the nodes that should look at it: its own, and the one it was on before.
     pub(super) fn applied(&mut self, pod: &Pod) -> BTreeSet<String> {
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
@@ -58,14 +95,17 @@ impl Index {
         self.pods.remove(&(pod.namespace().unwrap_or_default(), pod.name_any())).map(|entry| entry.node)
     }
 
-    /// Keeps only the pods of `current` (after a list has started over). Answers what was dropped: node and pod.
+    /// Keeps only the pods of `current` (after a list has started over). Answers what the nodes of the dropped ones should look at.
     pub(super) fn retain(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, ObjectPath)> {
         let gone: Vec<_> = self.pods.keys().filter(|key| !current.contains(*key)).cloned().collect();
         gone.into_iter()
-            .filter_map(|key| {
+            .flat_map(|key| {
                 let entry = self.pods.remove(&key)?;
-                Some((entry.node, ObjectPath::new(ObjectKind::Pod, key.0, key.1)))
+                let access = self.access(&key.0, &entry);
+                let pod = ObjectPath::new(ObjectKind::Pod, key.0, key.1);
+                Some([Some(pod), access].into_iter().flatten().map(move |path| (entry.node.clone(), path)))
             })
+            .flatten()
             .collect()
     }
 
@@ -74,24 +114,29 @@ impl Index {
         let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Node, "", node)]);
         for ((namespace, name), entry) in self.pods.iter().filter(|(_, entry)| entry.node == node) {
             paths.extend(entry.references.iter().cloned());
+            paths.extend(self.access(namespace, entry));
             paths.insert(ObjectPath::new(ObjectKind::Pod, namespace, name));
         }
         paths
     }
 
-    /// What the pod's node should look at because of the pod: the pod and what it references.
+    /// What the pod's node should look at because of the pod: the pod, what it references and what its account may do.
     pub(super) fn around(&self, namespace: &str, name: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Pod, namespace, name)]);
         if let Some(entry) = self.pods.get(&(namespace.to_owned(), name.to_owned())) {
             paths.extend(entry.references.iter().cloned());
+            paths.extend(self.access(namespace, entry));
         }
         paths
     }
 
-    /// The nodes with a pod that references `path`.
+    /// The nodes with a pod that references `path`, or runs as the account that it is about.
     pub(super) fn nodes_referencing(&self, path: &ObjectPath) -> BTreeSet<String> {
-        let entries = self.pods.values().filter(|entry| entry.references.contains(path));
-        entries.map(|entry| entry.node.clone()).collect()
+        let references = |((namespace, _), entry): &(&(String, String), &PodEntry)| match path.kind {
+            ObjectKind::Access => *namespace == path.namespace && entry.account == path.name,
+            _ => entry.references.contains(path),
+        };
+        self.pods.iter().filter(references).map(|(_, entry)| entry.node.clone()).collect()
     }
 
     /// Whether `node` holds or needs `path`.
@@ -99,6 +144,7 @@ impl Index {
         match path.kind {
             ObjectKind::Node => path.name == node,
             ObjectKind::Pod => self.pod_on(node, &path.namespace, &path.name),
+            ObjectKind::Access => self.account_on(node, &path.namespace, &path.name, None),
             ObjectKind::ConfigMap | ObjectKind::Secret => {
                 self.pods.values().any(|entry| entry.node == node && entry.references.contains(path))
             }
@@ -166,6 +212,28 @@ mod tests {
         assert!(!index.account_on("edge-1", "ns", "robot", Some("uid-z")));
         assert!(!index.account_on("edge-2", "ns", "robot", Some("uid-a")));
         assert!(!index.account_on("edge-1", "ns", "admin", None));
+    }
+
+    #[test]
+    fn a_node_hears_what_the_accounts_of_its_pods_may_do() {
+        let mut index = Index::default();
+        let robot_path = ObjectPath::new(ObjectKind::Access, "ns", "robot");
+        index.applied(&pod("a", "edge-1", "x"));
+        assert!(!index.desired("edge-1").contains(&robot_path), "nothing is granted yet");
+        index.granted("ns", "robot", ServiceAccountAccessSpec::default());
+        index.granted("ns", "other", ServiceAccountAccessSpec::default());
+        assert!(
+            index.desired("edge-1").contains(&robot_path) && index.around("ns", "a").contains(&robot_path)
+        );
+        assert_eq!(index.nodes_referencing(&robot_path), ["edge-1".to_owned()].into());
+        assert_eq!((index.accesses_on("edge-1").len(), index.accesses_on("edge-2").len()), (1, 0));
+        assert!(index.concerns("edge-1", &robot_path) && !index.concerns("edge-2", &robot_path));
+        let gone = index.retain(&BTreeSet::new());
+        assert!(gone.contains(&("edge-1".to_owned(), robot_path.clone())), "{gone:?}");
+        assert!(!index.concerns("edge-1", &robot_path));
+        assert_eq!(index.retain_granted(&[("ns".to_owned(), "other".to_owned())].into()).len(), 1);
+        index.withdrawn("ns", "other");
+        assert!(index.granted.is_empty());
     }
 
     #[test]

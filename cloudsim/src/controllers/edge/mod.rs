@@ -1,10 +1,11 @@
 //! The edge controller: Kubernetes objects go down to the nodes that need them, the nodes' reports and requests go into the API.
 //!
-//! In: events of pods, nodes, ConfigMaps and Secrets (they fill the mailboxes of the nodes concerned); messages of nodes
+//! In: events of pods, nodes, ConfigMaps, Secrets and ServiceAccountAccesses (they fill the mailboxes of the nodes concerned); messages of nodes
 //! ([`Edge::handle`]). Out: the messages that a node lacks ([`Edge::parcels`]) and answers. Every request of a node is checked
 //! against [`index::Index`]: a node touches only its own objects.
 
 mod authorize;
+mod certificates;
 mod index;
 mod mirror;
 pub(super) mod objects;
@@ -17,6 +18,10 @@ mod watch;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use crds::policy::ServiceAccountAccessSpec;
+use kube::Client;
+use parking_lot::RwLock;
+
 use self::index::Index;
 pub use self::upstream::Reply;
 use crate::{
@@ -24,8 +29,6 @@ use crate::{
     hub::lane::Parcel,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
 };
-use kube::Client;
-use parking_lot::RwLock;
 
 /// The handle; cheap to clone.
 #[derive(Clone)]
@@ -52,6 +55,11 @@ impl Edge {
         self.index.read().account_on(node, namespace, account, Some(pod))
     }
 
+    /// What the service accounts of pods on `node` may do.
+    pub(crate) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
+        self.index.read().accesses_on(node)
+    }
+
     /// Everything that `node` should look at when it connects: what it should hold, and what it is known to hold.
     pub fn everything(&self, node: &str, synced: &Synced) -> BTreeSet<ObjectPath> {
         let mut paths = self.index.read().desired(node);
@@ -67,14 +75,18 @@ impl Edge {
         path: &ObjectPath,
         synced: &Synced,
     ) -> Result<Vec<Parcel>, kube::Error> {
-        let live =
-            if self.index.read().concerns(node, path) || synced.values().any(|(known, _)| known == path) {
-                objects::get(&self.client, path).await?
-            } else {
-                return Ok(Vec::new());
-            };
-        // a pod that was bound to another node meanwhile is gone for this one
-        let mine = live.filter(|object| path.kind != ObjectKind::Pod || object["spec"]["nodeName"] == node);
+        let concerns = self.index.read().concerns(node, path);
+        if !concerns && !synced.values().any(|(known, _)| known == path) {
+            return Ok(Vec::new());
+        }
+        let live = objects::get(&self.client, path).await?;
+        let mine = live.filter(|object| match path.kind {
+            // a pod that was bound to another node meanwhile is gone for this one
+            ObjectKind::Pod => object["spec"]["nodeName"] == node,
+            // what an account may do is nobody's business where no pod runs as it any more
+            ObjectKind::Access => concerns,
+            _ => true,
+        });
         Ok(difference(path, mine, synced))
     }
 }

@@ -1,6 +1,9 @@
 //! Objects as raw JSON: nothing that the API holds is lost on the way to a node.
 
-use crds::devices::{Device, DeviceModel};
+use crds::{
+    devices::{Device, DeviceModel},
+    policy::ServiceAccountAccess,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{Api, Client, api::ApiResource, core::DynamicObject};
 use serde_json::Value;
@@ -22,6 +25,7 @@ pub(super) fn dynamic(client: &Client, path: &ObjectPath) -> Api<DynamicObject> 
         ObjectKind::Node => return Api::all_with(client.clone(), &ApiResource::erase::<Node>(&())),
         ObjectKind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
         ObjectKind::Secret => ApiResource::erase::<Secret>(&()),
+        ObjectKind::Access => ApiResource::erase::<ServiceAccountAccess>(&()),
         ObjectKind::Pod => ApiResource::erase::<Pod>(&()),
         ObjectKind::DeviceModel => ApiResource::erase::<DeviceModel>(&()),
         ObjectKind::Device => ApiResource::erase::<Device>(&()),

@@ -21,11 +21,9 @@ impl<'a> Request<'a> {
             _ => return None,
         };
         let object = path.as_object()?;
-        Some(Self {
-            kind: object.kind,
-            namespace: object.namespace.unwrap_or_default(),
-            name: object.name?,
-            body,
-        })
+        // the kubelet has the API make up names for these
+        let may_be_nameless = object.kind == ResourceType::CertificateSigningRequest;
+        let name = object.name.or(may_be_nameless.then_some(""))?;
+        Some(Self { kind: object.kind, namespace: object.namespace.unwrap_or_default(), name, body })
     }
 }

@@ -15,7 +15,7 @@ use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourcePath, Resour
 use super::{
     Edge,
     authorize::{Denied, authorize},
-    now_ms, objects,
+    certificates, now_ms, objects,
     request::Request,
     status, storage,
 };
@@ -70,6 +70,12 @@ impl Edge {
     async fn request(&self, node: &str, request: &Request<'_>) -> Outcome {
         if storage::is_asked_by(request) {
             return match self.storage(node, request).await {
+                Ok(answer) => answer,
+                Err(error) => refuse(request, status::of(&error)),
+            };
+        }
+        if certificates::is_asked_by(request) {
+            return match self.certificate(node, request).await {
                 Ok(answer) => answer,
                 Err(error) => refuse(request, status::of(&error)),
             };
@@ -220,7 +226,7 @@ fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {
 }
 
 /// A refusal in the shape in which the request's answer would have come.
-fn refuse(request: &Request<'_>, status: Value) -> Outcome {
+pub(super) fn refuse(request: &Request<'_>, status: Value) -> Outcome {
     let answer = match (&request.kind, request.body) {
         (ResourceType::Event, _) => return Outcome::Nothing,
         (ResourceType::Lease, _)

@@ -1,7 +1,8 @@
-//! Watches the four kinds, keeps the index, and tells the nodes concerned to look.
+//! Watches the kinds that nodes get, keeps the index, and tells the nodes concerned to look.
 
 use std::{collections::BTreeSet, fmt::Debug, hash::Hash, pin::pin};
 
+use crds::policy::ServiceAccountAccess;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{
@@ -27,6 +28,7 @@ impl Edge {
                 self.others::<Node>(ObjectKind::Node),
                 self.others::<ConfigMap>(ObjectKind::ConfigMap),
                 self.others::<Secret>(ObjectKind::Secret),
+                self.accesses(),
             )
         };
         tokio::select! {
@@ -52,25 +54,73 @@ impl Edge {
                     gone.into_iter().for_each(|(node, path)| self.mailboxes.poke(&node, path));
                 }
                 Ok(Event::Apply(pod)) => self.pod_applied(&pod),
-                Ok(Event::Delete(pod)) => {
-                    if let Some(node) = self.index.write().removed(&pod) {
-                        self.mailboxes.poke(&node, path_of(ObjectKind::Pod, &pod));
-                    }
-                }
+                Ok(Event::Delete(pod)) => self.pod_removed(&pod),
                 Err(error) => warn!(error = &error as &dyn std::error::Error, "watching pods"),
             }
         }
     }
 
     fn pod_applied(&self, pod: &Pod) {
+        let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let (nodes, paths) = {
             let mut index = self.index.write();
+            // another pod of this name may have run as another account
+            let mut paths = index.around(&namespace, &name);
             let nodes = index.applied(pod);
-            (nodes, index.around(&pod.namespace().unwrap_or_default(), &pod.name_any()))
+            paths.extend(index.around(&namespace, &name));
+            (nodes, paths)
         };
         for node in nodes {
             paths.iter().for_each(|path| self.mailboxes.poke(&node, path.clone()));
         }
+    }
+
+    fn pod_removed(&self, pod: &Pod) {
+        let (node, mut paths) = {
+            let mut index = self.index.write();
+            let paths = index.around(&pod.namespace().unwrap_or_default(), &pod.name_any());
+            (index.removed(pod), paths)
+        };
+        let Some(node) = node else { return };
+        // what it mounted stays on the node until it changes
+        paths.retain(|path| matches!(path.kind, ObjectKind::Pod | ObjectKind::Access));
+        paths.into_iter().for_each(|path| self.mailboxes.poke(&node, path));
+    }
+
+    async fn accesses(&self) {
+        let mut listed = BTreeSet::new();
+        let api = Api::<ServiceAccountAccess>::all(self.client.clone());
+        let mut events = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(access)) => {
+                    listed.insert((access.namespace().unwrap_or_default(), access.name_any()));
+                    self.granted(access);
+                }
+                Ok(Event::InitDone) => {
+                    let gone = self.index.write().retain_granted(&listed);
+                    for (namespace, name) in gone {
+                        self.touched(&ObjectPath::new(ObjectKind::Access, namespace, name));
+                    }
+                }
+                Ok(Event::Apply(access)) => self.granted(access),
+                Ok(Event::Delete(access)) => {
+                    let path = path_of(ObjectKind::Access, &access);
+                    self.index.write().withdrawn(&path.namespace, &path.name);
+                    self.touched(&path);
+                }
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "watching what accounts may do");
+                }
+            }
+        }
+    }
+
+    fn granted(&self, access: ServiceAccountAccess) {
+        let path = path_of(ObjectKind::Access, &access);
+        self.index.write().granted(&path.namespace, &path.name, access.spec);
+        self.touched(&path);
     }
 
     async fn others<K>(&self, kind: ObjectKind)

@@ -6,7 +6,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     endpoints,
     events::Recorder,
-    eviction, garbage, namespace_lifecycle, pod_gc, volume_binder,
+    eviction, garbage, namespace_lifecycle, pod_gc, policy, volume_binder,
     workloads::{self, Cluster},
 };
 
@@ -41,6 +41,7 @@ pub fn spawn(
         "taint-eviction" => eviction::run,
         "pod-garbage-collector" => pod_gc::run,
         "persistentvolume-binder" => volume_binder::run,
+        "serviceaccountaccess" => policy::run,
     }
     if switches.is_on("garbage-collector") {
         tasks.spawn(garbage::run(client.clone(), stop.child_token()));

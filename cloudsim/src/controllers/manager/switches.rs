@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-/// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods.
-const NAMES: [&str; 16] = [
+/// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods, `serviceaccountaccess`
+/// CloudCore's policy controller.
+const NAMES: [&str; 20] = [
     "cronjob",
+    "csrapproving",
+    "csrcleaner",
+    "csrsigning",
     "daemonset",
     "deployment",
     "endpointslice",
@@ -18,6 +22,7 @@ const NAMES: [&str; 16] = [
     "root-ca-certificate-publisher",
     "scheduler",
     "serviceaccount",
+    "serviceaccountaccess",
     "statefulset",
     "taint-eviction",
 ];

@@ -131,16 +131,30 @@ pub(super) fn wild_numbers(node: &str) -> Vec<Raw> {
                 "resourceVersion": revision, "generation": -1, "deletionGracePeriodSeconds": i64::MIN,
                 "creationTimestamp": "9999999-99-99T99:99:99Z"}, "data": {"k": revision}});
             let path = "default/configmap/wild";
-            Raw::Message(message("edgecontroller", "resource", "update", path, object).at_revision(revision))
+            Raw::Message(Box::new(
+                message("edgecontroller", "resource", "update", path, object).at_revision(revision),
+            ))
         })
         .collect();
     let spec = json!({"nodeName": node, "terminationGracePeriodSeconds": i64::MIN, "activeDeadlineSeconds": i64::MAX,
         "priority": i64::MAX, "containers": [{"name": "c", "image": "registry.example/app:1",
             "resources": {"limits": {"cpu": "1e999999999", "memory": "-9223372036854775809Ki"}}}]});
     let pod = json!({"metadata": {"name": "wild", "namespace": "default", "uid": "wild-pod", "resourceVersion": "2"}, "spec": spec});
-    all.push(Raw::Message(message("edgecontroller", "resource", "insert", "default/pod/wild", pod)));
+    all.push(Raw::Message(Box::new(message(
+        "edgecontroller",
+        "resource",
+        "insert",
+        "default/pod/wild",
+        pod,
+    ))));
     let gone = json!({"metadata": {"name": "wild", "namespace": "default", "uid": "wild-pod"}});
-    all.push(Raw::Message(message("edgecontroller", "resource", "delete", "default/pod/wild", gone)));
+    all.push(Raw::Message(Box::new(message(
+        "edgecontroller",
+        "resource",
+        "delete",
+        "default/pod/wild",
+        gone,
+    ))));
     // no program of the cloud's writes such a timestamp
     all.push(Raw::Text(
         r#"{"header":{"msg_id":"t","timestamp":1e999},"route":{},"content":99999999999999999999999999}"#

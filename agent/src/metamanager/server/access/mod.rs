@@ -174,19 +174,14 @@ impl Access {
     async fn is_granted(&self, namespace: &str, name: &str, ask: &Ask) -> Result<bool, Refusal> {
         for entry in self.own.list(&resource(&ResourceType::ServiceAccountAccess)).await?.0 {
             let Ok(access) = ServiceAccountAccess::deserialize(&entry.value()?) else { continue };
-            let account = access.spec.service_account.map(|account| account.metadata).unwrap_or_default();
-            if account.namespace.as_deref() != Some(namespace) || account.name.as_deref() != Some(name) {
+            let account = access.spec.service_account.as_ref().map(|account| &account.metadata);
+            let is_it = account.is_some_and(|account| {
+                account.namespace.as_deref() == Some(namespace) && account.name.as_deref() == Some(name)
+            });
+            if !is_it {
                 continue;
             }
-            let everywhere =
-                access.spec.access_cluster_role_binding.into_iter().flat_map(|binding| binding.rules);
-            let here = access.spec.access_role_binding.into_iter().filter(|binding| {
-                let place =
-                    binding.role_binding.as_ref().and_then(|binding| binding.metadata.namespace.as_deref());
-                place.is_some_and(|place| place == ask.target.namespace)
-            });
-            let mut rules = everywhere.chain(here.flat_map(|binding| binding.rules));
-            if rules.any(|rule| allows(&json!(rule), ask)) {
+            if access.spec.rules_in(&ask.target.namespace).any(|rule| allows(&json!(rule), ask)) {
                 return Ok(true);
             }
         }

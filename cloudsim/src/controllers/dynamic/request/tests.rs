@@ -97,3 +97,32 @@ fn a_selector_is_added_to_the_calls_own() {
     assert_eq!(list(json!({"fieldSelector": "a=b"})), "a=b,spec.nodeName=n");
     assert_eq!(list(Value::Null), "spec.nodeName=n");
 }
+
+#[test]
+fn accounts_may_make_the_calls_that_their_rules_name() {
+    let rule =
+        |resource: &str, verbs: &[&str]| json!({"apiGroups": [""], "resources": [resource], "verbs": verbs});
+    let binding = json!({"metadata": {"name": "b", "namespace": "ns"}, "roleRef": {"apiGroup": "", "kind": "Role", "name": "r"}});
+    let access: ServiceAccountAccessSpec = serde_json::from_value(json!({
+        "accessRoleBinding": [{"roleBinding": binding, "rules": [rule("configmaps", &["list", "update"])]}],
+        "accessClusterRoleBinding": [{"rules": [rule("nodes", &["get"]), rule("pods/status", &["update"])]}],
+    }))
+    .unwrap();
+    let named = json!({"metadata": {"name": "m"}});
+    let rows = [
+        (Verb::List, "/core/v1/configmaps/ns/null", "", true),
+        (Verb::List, "/core/v1/configmaps/other/null", "", false),
+        (Verb::List, "/core/v1/configmaps/null/null", "", false),
+        (Verb::Watch, "/core/v1/configmaps/ns/null", "", false),
+        (Verb::Update, "/core/v1/configmaps/ns/m", "", true),
+        (Verb::Update, "/core/v1/configmaps/ns/m", "x", false),
+        (Verb::UpdateStatus, "/core/v1/pods/any/m", "", true),
+        (Verb::Update, "/core/v1/pods/any/m", "", false),
+        (Verb::Get, "/core/v1/nodes/null/m", "", true),
+        (Verb::Get, "/apps/v1/nodes/null/m", "", false),
+    ];
+    for (verb, key, part, expected) in rows {
+        let call = Call::of(&application(verb, key, json!({}), named.clone(), part)).unwrap();
+        assert_eq!(call.is_allowed_by(&access), expected, "{verb:?} {key} {part}");
+    }
+}

@@ -1,0 +1,92 @@
+//! MetaServer as it is configured.
+
+use std::{path::Path, sync::Arc};
+
+use kubeapi::store::Store;
+
+use super::Error;
+use crate::{
+    config::{Config, MetaServer, TlsFiles},
+    metamanager::{Guard, MetaServerConfig, TokenRules},
+};
+
+/// The feature gate that has MetaServer ask who calls.
+const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
+
+/// What stands in EdgeCore's configuration where nobody has said anything.
+const DEFAULT_CERT: &str = "/etc/kubeedge/certs/server.crt";
+const DEFAULT_CA: &str = "/etc/kubeedge/ca/rootCA.crt";
+
+/// Where a certificate that was requested is kept, and its key, beside the node's own.
+const CERT: &str = "metaserver.crt";
+const KEY: &str = "metaserver.key";
+
+/// `None` where there is none.
+pub(super) fn config(
+    config: &Config,
+    copies: Option<Arc<dyn Store>>,
+) -> Result<Option<MetaServerConfig>, Error> {
+    let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
+    let copies = copies.ok_or(Error::NoCopies)?;
+    let is_guarded = config.feature_gates.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default();
+    if !is_guarded && !server.server.ip().is_loopback() {
+        return Err(Error::OpenMetaServer(server.server));
+    }
+    let guard = is_guarded.then(|| {
+        let (tls, requested) = files(&config.edge_hub.tls, server);
+        let tokens = TokenRules {
+            issuers: server.issuers.clone(),
+            audiences: server.audiences.clone(),
+            key_files: server.key_files.clone(),
+        };
+        Guard { pods_address: server.dummy_server, tls, requested, tokens }
+    });
+    Ok(Some(MetaServerConfig { address: server.server, copies, guard }))
+}
+
+/// The certificate, its key and the CA of clients, and whether the certificate is to be requested: where the configuration names
+/// none but the node's own, which is a client's and good for no server.
+fn files(node: &TlsFiles, server: &MetaServer) -> (TlsFiles, bool) {
+    let written = &server.tls;
+    if written.cert != node.cert && written.cert != Path::new(DEFAULT_CERT) {
+        return (written.clone(), false);
+    }
+    let ca = if written.ca == Path::new(DEFAULT_CA) { &node.ca } else { &written.ca };
+    let beside = |name: &str| node.cert.with_file_name(name);
+    (TlsFiles { ca: ca.clone(), cert: beside(CERT), key: beside(KEY) }, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_requested_where_none_is_named() {
+        let tls = |cert: &str, ca: &str| TlsFiles { ca: ca.into(), cert: cert.into(), key: "/k".into() };
+        let local = ([127, 0, 0, 1], 0).into();
+        let of = |node: &TlsFiles, written: TlsFiles| {
+            let server = MetaServer {
+                server: local,
+                dummy_server: local,
+                tls: written,
+                issuers: Vec::new(),
+                audiences: Vec::new(),
+                key_files: Vec::new(),
+            };
+            files(node, &server)
+        };
+        let node = tls("/n/node.crt", "/n/ca.crt");
+        let (requested, is_requested) = of(&node, tls(DEFAULT_CERT, DEFAULT_CA));
+        assert!(is_requested);
+        assert_eq!(
+            (requested.cert, requested.key),
+            (PathBuf::from("/n/metaserver.crt"), PathBuf::from("/n/metaserver.key"))
+        );
+        assert_eq!(requested.ca, node.ca);
+        assert_eq!(of(&node, tls("/n/node.crt", "/other.crt")).0.ca, PathBuf::from("/other.crt"));
+        let own = tls("/own.crt", DEFAULT_CA);
+        assert_eq!(of(&node, own.clone()), (own, false));
+    }
+}

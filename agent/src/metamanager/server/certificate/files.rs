@@ -1,0 +1,62 @@
+//! The certificate and its key as files: PEM, the key for nobody else to read.
+
+use std::{
+    fs::File,
+    io,
+    io::{ErrorKind, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{crypto::ring, sign::CertifiedKey};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem::PemObject};
+use wire::enroll::{pem_ec_private_key, validity_of};
+
+use super::Certificate;
+use crate::rt::file;
+
+/// Largest file read; a chain of certificates stays far below.
+const LIMIT: u64 = 64 * 1024;
+
+/// A key as it is made here.
+pub(super) fn key_of(sec1: Vec<u8>) -> PrivateKeyDer<'static> {
+    PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(sec1))
+}
+
+/// What the files hold; `None` where one of them is missing.
+pub(super) fn load((cert, key): &(PathBuf, PathBuf)) -> Result<Option<Certificate>, String> {
+    let (Some(cert), Some(key)) = (bytes(cert)?, bytes(key)?) else { return Ok(None) };
+    let key =
+        PrivateKeyDer::from_pem_slice(&key).map_err(|error| format!("its key cannot be read: {error}"))?;
+    read(&cert, key).map(Some)
+}
+
+/// Writes them; the certificate last, so that a cut in between leaves two that do not fit together, and are not used.
+pub(super) fn save((cert, key): &(PathBuf, PathBuf), pem: &[u8], key_sec1: &[u8]) -> io::Result<()> {
+    file::replace(key, pem_ec_private_key(key_sec1).as_bytes(), 0o600)?;
+    file::replace(cert, pem, 0o644)
+}
+
+/// A certificate, PEM, with those that stand behind it, and its key.
+pub(super) fn read(pem: &[u8], key: PrivateKeyDer<'static>) -> Result<Certificate, String> {
+    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = chain.map_err(|error| format!("it is no PEM: {error}"))?;
+    let first = chain.first().ok_or("there is no certificate in it")?;
+    let validity = validity_of(first).map_err(|error| error.to_string())?;
+    // also looks whether the two belong together
+    let key =
+        CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| error.to_string())?;
+    Ok(Certificate { key: Arc::new(key), validity })
+}
+
+fn bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    let failed = |error: io::Error| format!("{} cannot be read: {error}", path.display());
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(LIMIT).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,164 @@
+//! Asking the cloud for a certificate: a CertificateSigningRequest, and questions until it is answered.
+
+use std::{io, net::IpAddr, path::PathBuf, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+use wire::{
+    Answer, Change, Down, Downstream, ResourceType, Upstream,
+    enroll::{CertError, Csr, pem_certificate_request},
+    lane::needs_ack,
+};
+
+use super::super::super::now_ms;
+use crate::edgehub::{EdgeHub, Unreachable};
+
+/// Who signs.
+const SIGNER: &str = "kubernetes.io/kubelet-serving";
+/// Where EdgeCore says that these objects are, which are in no namespace.
+const NAMESPACE: &str = "default";
+/// How long the cloud may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The first wait between two questions; each is twice the one before.
+const SOON: Duration = Duration::from_millis(100);
+const SELDOM: Duration = Duration::from_secs(30);
+/// How long a request may wait for somebody to approve it before another one is made; the kubelet's.
+const PENDING: Duration = Duration::from_secs(15 * 60);
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum IssueError {
+    /// The cloud is not there, or does not answer.
+    #[error("the cloud cannot be asked")]
+    Unreachable(#[from] Unreachable),
+    /// The cloud refuses the request.
+    #[error("the cloud refuses the certificate request: {0}")]
+    Refused(String),
+    /// Nobody has approved it.
+    #[error(
+        "nobody has approved the certificate request {0} in {PENDING:?}; look at it with kubectl get csr, and approve it with \
+         kubectl certificate approve {0}"
+    )]
+    Pending(String),
+    /// The certificate cannot be used.
+    #[error("what the cloud has signed cannot be used: {0}")]
+    Useless(String),
+    /// It cannot be kept.
+    #[error("{path} or its key cannot be written; check owner and free space of the directory")]
+    Files {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No key.
+    #[error("no key could be made")]
+    Key(#[from] CertError),
+}
+
+/// A certificate for these addresses, PEM, and its new key, SEC1 DER.
+pub(super) async fn request(
+    hub: &EdgeHub,
+    node: &str,
+    addresses: &[IpAddr],
+) -> Result<(Vec<u8>, Vec<u8>), IssueError> {
+    let csr = Csr::for_server(node, addresses)?;
+    let name = format!("csr-{}", Uuid::new_v4().simple());
+    let kind = ResourceType::CertificateSigningRequest;
+    let insert = Upstream::put(Change::Insert, NAMESPACE, &kind, &name, object(&name, csr.der()));
+    ask(hub, insert).await?;
+    let (end, mut wait) = (Instant::now() + PENDING, SOON);
+    loop {
+        sleep(wait).await;
+        wait = (wait * 2).min(SELDOM);
+        let answered = match ask(hub, Upstream::query(NAMESPACE, &kind, &name)).await {
+            // it stands in the cloud, and is asked about again when the connection is back
+            Err(IssueError::Unreachable(_)) => Stage::Pending,
+            answer => stage(&answer?)?,
+        };
+        match answered {
+            Stage::Issued(pem) => return Ok((pem, csr.key_sec1_der())),
+            Stage::Refused(why) => return Err(IssueError::Refused(why)),
+            Stage::Pending if Instant::now() > end => return Err(IssueError::Pending(name)),
+            Stage::Pending => {}
+        }
+    }
+}
+
+fn object(name: &str, csr: &[u8]) -> Value {
+    json!({
+        "kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": name},
+        "spec": {
+            "request": STANDARD.encode(pem_certificate_request(csr)), "signerName": SIGNER,
+            "usages": ["digital signature", "server auth"],
+        },
+    })
+}
+
+/// How far a request has come.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    Pending,
+    /// Denied, or impossible to sign.
+    Refused(String),
+    /// The certificate, PEM.
+    Issued(Vec<u8>),
+}
+
+/// What the request says of itself.
+fn stage(request: &Value) -> Result<Stage, IssueError> {
+    let mut conditions =
+        request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let is_refusal = |condition: &&Value| matches!(condition["type"].as_str(), Some("Denied" | "Failed"));
+    if let Some(refusal) = conditions.find(is_refusal) {
+        let text = |key: &str| refusal[key].as_str().unwrap_or_default().to_owned();
+        return Ok(Stage::Refused(format!("{} ({})", text("message"), text("reason"))));
+    }
+    match request.pointer("/status/certificate").and_then(Value::as_str) {
+        None | Some("") => Ok(Stage::Pending),
+        Some(text) => {
+            STANDARD.decode(text).map(Stage::Issued).map_err(|error| IssueError::Useless(error.to_string()))
+        }
+    }
+}
+
+/// The object that the cloud answers with.
+async fn ask(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
+    let message = hub.request(question.into_message(now_ms()), PATIENCE).await?;
+    if needs_ack(&message) {
+        hub.send(message.acknowledgement(now_ms())).await?;
+    }
+    let refused =
+        |status: Value| IssueError::Refused(status["message"].as_str().unwrap_or_default().to_owned());
+    match Down::from(message).body {
+        Downstream::Answer { answer: Answer::Found(object), .. } => Ok(object),
+        Downstream::Answer { answer: Answer::Response(response), .. } => {
+            response.into_result().map_err(refused)
+        }
+        Downstream::Answer { answer: Answer::Failed(status), .. } => Err(refused(status)),
+        _ => Err(IssueError::Refused("its answer is of another kind than the request".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_says_how_far_it_has_come() {
+        let with = |status: Value| stage(&json!({"status": status})).ok();
+        assert_eq!(with(json!({})), Some(Stage::Pending));
+        assert_eq!(with(json!({"conditions": [{"type": "Approved"}]})), Some(Stage::Pending));
+        assert_eq!(
+            with(json!({"conditions": [{"type": "Approved"}], "certificate": "QUI="})),
+            Some(Stage::Issued(b"AB".to_vec()))
+        );
+        assert_eq!(
+            with(json!({"conditions": [{"type": "Denied", "reason": "No", "message": "never"}]})),
+            Some(Stage::Refused("never (No)".into()))
+        );
+        assert_eq!(with(json!({"certificate": "***"})), None);
+    }
+}

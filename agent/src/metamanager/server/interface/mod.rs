@@ -1,0 +1,129 @@
+//! The interface that has the address at which pods find MetaServer. Where nothing of this machine has it, it is made, and
+//! stays: connections outlive this program.
+//!
+//! Source: EdgeCore's MetaServer, which calls it `edge-dummy0`; rtnetlink(7).
+
+mod message;
+
+use std::{
+    io,
+    net::IpAddr,
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+use nix::{
+    errno::Errno,
+    ifaddrs::getifaddrs,
+    net::if_::if_nametoindex,
+    sys::{
+        socket::{
+            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
+            socket, sockopt::ReceiveTimeout,
+        },
+        time::{TimeVal, TimeValLike},
+    },
+};
+use tracing::info;
+
+/// Its name.
+const NAME: &str = "edge-dummy0";
+/// What it is made of, the first kind that this kernel has. Nothing goes through either; both carry an address.
+const KINDS: [&str; 2] = ["dummy", "bridge"];
+/// The kernel answers at once.
+const PATIENCE_SECONDS: i64 = 5;
+/// An answer is the header, a number and the message that it is about.
+const ANSWER: usize = 4096;
+
+/// Why nothing has the address.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InterfaceError {
+    /// Not allowed.
+    #[error(
+        "the interface {NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
+         hand: ip link add {NAME} type dummy && ip address add {0} dev {NAME} && ip link set {NAME} up"
+    )]
+    NotAllowed(IpAddr),
+    /// The kernel says no.
+    #[error("the interface {NAME} cannot {step}; make it by hand, or give {address} to another interface")]
+    Failed {
+        /// What was to be done.
+        step: &'static str,
+        /// For which address.
+        address: IpAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Sees to it that an interface has the address. One that has it is left alone.
+pub(super) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
+    let failed = |step: &'static str| move |errno: Errno| failed(step, address, errno);
+    if address.is_loopback()
+        || address.is_unspecified()
+        || is_here(address).map_err(failed("be looked for"))?
+    {
+        return Ok(());
+    }
+    let kernel = open().map_err(failed("be asked for"))?;
+    let index = match if_nametoindex(NAME) {
+        Ok(index) => index,
+        Err(_) => {
+            make(&kernel).map_err(failed("be made"))?;
+            if_nametoindex(NAME).map_err(failed("be found after it was made"))?
+        }
+    };
+    tell(&kernel, &message::up(index)).map_err(failed("be set up"))?;
+    match tell(&kernel, &message::address(index, address)) {
+        // somebody was faster
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(errno) => return Err(failed("be given its address")(errno)),
+    }
+    info!(interface = NAME, %address, "the address for pods is this machine's now");
+    Ok(())
+}
+
+fn failed(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
+    match errno {
+        Errno::EPERM | Errno::EACCES => InterfaceError::NotAllowed(address),
+        errno => InterfaceError::Failed { step, address, source: errno.into() },
+    }
+}
+
+/// Whether an interface has the address.
+fn is_here(address: IpAddr) -> Result<bool, Errno> {
+    let mut all = getifaddrs()?.filter_map(|interface| interface.address);
+    Ok(all.any(|own| match address {
+        IpAddr::V4(wanted) => own.as_sockaddr_in().is_some_and(|own| own.ip() == wanted),
+        IpAddr::V6(wanted) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == wanted),
+    }))
+}
+
+fn make(kernel: &OwnedFd) -> Result<(), Errno> {
+    let mut last = Errno::EOPNOTSUPP;
+    for kind in KINDS {
+        match tell(kernel, &message::link(NAME, kind)) {
+            Ok(()) | Err(Errno::EEXIST) => return Ok(()),
+            Err(Errno::EOPNOTSUPP) => {}
+            Err(errno) => last = errno,
+        }
+    }
+    Err(last)
+}
+
+fn open() -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let kernel = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+    setsockopt(&kernel, ReceiveTimeout, &TimeVal::seconds(PATIENCE_SECONDS))?;
+    Ok(kernel)
+}
+
+/// Sends one message and waits until the kernel has done it.
+fn tell(kernel: &OwnedFd, message: &[u8]) -> Result<(), Errno> {
+    sendto(kernel.as_raw_fd(), message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+    let mut answer = [0; ANSWER];
+    let size = recv(kernel.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    message::outcome(answer.get(..size).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

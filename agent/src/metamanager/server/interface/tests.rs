@@ -1,0 +1,62 @@
+//! The kernel itself, in network namespaces of their own.
+
+use std::{process::Command, thread};
+
+use nix::sched::{CloneFlags, unshare};
+
+use super::*;
+
+/// What this says in a new network namespace, on a thread that ends with it.
+fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    let apart = move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
+        run()
+    };
+    thread::spawn(apart).join().unwrap()
+}
+
+fn ip(arguments: &[&str]) -> String {
+    let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
+    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[test]
+fn the_interface_is_made_once_and_reached() {
+    apart(|| {
+        for address in ["169.254.30.10", "fd00::30:10"] {
+            let address: IpAddr = address.parse().unwrap();
+            ensure(address).unwrap();
+            assert!(is_here(address).unwrap());
+            // again: nothing is to be done
+            ensure(address).unwrap();
+            let listener = std::net::TcpListener::bind((address, 0)).unwrap();
+            ip(&["link", "set", "lo", "up"]);
+            std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        }
+        let shown = ip(&["-oneline", "address", "show", "dev", NAME]);
+        assert!(shown.contains("169.254.30.10/32 scope link"), "{shown}");
+        assert!(ip(&["link", "show", "dev", NAME]).contains("UP"));
+    });
+}
+
+#[test]
+fn what_is_there_is_left_alone() {
+    apart(|| {
+        ip(&["link", "set", "lo", "up"]);
+        ip(&["address", "add", "169.254.30.10/16", "dev", "lo"]);
+        ensure([169, 254, 30, 10].into()).unwrap();
+        assert!(if_nametoindex(NAME).is_err(), "the address is on another interface");
+        // an interface without the address gets it
+        ip(&["link", "add", NAME, "type", "bridge"]);
+        ensure([169, 254, 30, 11].into()).unwrap();
+        assert!(ip(&["-oneline", "address", "show", "dev", NAME]).contains("169.254.30.11/32"));
+        ensure([127, 0, 0, 9].into()).unwrap();
+    });
+}
+
+#[test]
+fn without_the_capability_it_says_what_to_do() {
+    let text = failed("be made", [169, 254, 30, 10].into(), Errno::EPERM).to_string();
+    assert!(text.contains("CAP_NET_ADMIN") && text.contains("ip link add edge-dummy0 type dummy"), "{text}");
+}

@@ -1,0 +1,39 @@
+//! Files that are there as a whole or not at all.
+
+use std::{
+    fs, io,
+    io::Write,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+/// Puts `bytes` in the place of the file, with this mode: written beside it, flushed to disk, renamed.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let temporary = path.with_extension("new");
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    file.write_all(bytes)?;
+    // one that was left behind may have had another mode
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_replaced_has_the_mode_and_nothing_else_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("below/secret.key");
+        for bytes in [b"one".as_slice(), b"2"] {
+            replace(&path, bytes, 0o600).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(fs::read_dir(directory.path().join("below")).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,184 @@
+//! Certificate requests of nodes' servers: approved or denied, signed, and deleted when nobody needs them any more.
+//!
+//! In: CertificateSigningRequests for the signer `kubernetes.io/kubelet-serving`, which is what MetaServer asks for. Out: their
+//! conditions and certificates. Requests for other signers are left to whoever serves those.
+//!
+//! Source: Kubernetes' controllers `csrsigning` and `csrcleaner`; the approver of CloudCore.
+
+mod cleaner;
+mod judge;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::{
+    ByteString,
+    api::{
+        certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
+        core::v1::Node,
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{
+        controller::{Action, Controller},
+        watcher,
+    },
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use wire::enroll::{Ca, pem_certificate};
+
+pub use self::cleaner::run as clean;
+use self::judge::{Verdict, judge, readable};
+
+/// The longest a certificate is good for; the lifetime of those by which nodes are known.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// The shortest; Kubernetes'.
+const SHORTEST: Duration = Duration::from_secs(600);
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+
+/// Which of the two parts run, and with what.
+#[derive(Clone, Debug)]
+pub struct Office {
+    /// Whether requests are approved and denied.
+    pub approves: bool,
+    /// Whether what is approved is signed.
+    pub signs: bool,
+    /// The authority.
+    pub ca: Arc<Ca>,
+    /// The names and addresses of the cloud itself, which no node may have but the loopback ones.
+    pub cloud: Vec<String>,
+}
+
+/// Runs until `shutdown`.
+pub async fn run(client: Client, office: Office, shutdown: CancellationToken) {
+    Controller::new(Api::<CertificateSigningRequest>::all(client.clone()), watcher::Config::default())
+        .run(
+            reconcile,
+            |_, error, _| {
+                warn!(
+                    error = error as &dyn std::error::Error,
+                    "a certificate request could not be dealt with"
+                );
+                Action::requeue(AFTER_ERROR)
+            },
+            Arc::new((client, office)),
+        )
+        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        .take_until(shutdown.cancelled_owned())
+        .for_each(|_| async {})
+        .await;
+}
+
+async fn reconcile(
+    request: Arc<CertificateSigningRequest>,
+    context: Arc<(Client, Office)>,
+) -> Result<Action, kube::Error> {
+    let (client, office) = &*context;
+    let api = Api::<CertificateSigningRequest>::all(client.clone());
+    let name = request.name_any();
+    if request.spec.signer_name != judge::SIGNER || request.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    match Stage::of(&request) {
+        Stage::Pending if office.approves => {
+            let node = match judge::user(&request.spec) {
+                Some(node) => Api::<Node>::all(client.clone()).get_opt(node).await?,
+                None => None,
+            };
+            let condition = match judge(&request.spec, node.as_ref(), &office.cloud) {
+                Verdict::Approve => condition("Approved", "AutoApproved", "the node's own server"),
+                Verdict::Deny(why) => {
+                    warn!(request = name, why, "a certificate is denied");
+                    condition("Denied", "NotTheNodesOwn", &why)
+                }
+                Verdict::Leave => return Ok(Action::await_change()),
+            };
+            let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": [condition]}});
+            raced(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
+        }
+        Stage::Approved if office.signs => {
+            let status = match sign(&request, office) {
+                Ok(pem) => {
+                    info!(request = name, "a certificate for a node's server is issued");
+                    json!({"certificate": ByteString(pem.into_bytes())})
+                }
+                Err(why) => {
+                    let mut conditions = conditions(&request).to_vec();
+                    conditions.push(condition("Failed", "SignerValidationFailure", &why));
+                    json!({"conditions": conditions})
+                }
+            };
+            let patch =
+                json!({"metadata": {"resourceVersion": request.resource_version()}, "status": status});
+            raced(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
+        }
+        Stage::Pending | Stage::Approved | Stage::Over => Ok(Action::await_change()),
+    }
+}
+
+/// How far a request has come.
+enum Stage {
+    /// Nobody has decided.
+    Pending,
+    /// It waits for its certificate.
+    Approved,
+    /// It has it, or will never have it.
+    Over,
+}
+
+impl Stage {
+    fn of(request: &CertificateSigningRequest) -> Self {
+        let has = |wanted: &str| conditions(request).iter().any(|condition| condition.type_ == wanted);
+        let is_issued = request.status.as_ref().is_some_and(|status| status.certificate.is_some());
+        match (has("Approved"), has("Denied") || has("Failed") || is_issued) {
+            (_, true) => Self::Over,
+            (true, false) => Self::Approved,
+            (false, false) => Self::Pending,
+        }
+    }
+}
+
+fn conditions(request: &CertificateSigningRequest) -> &[CertificateSigningRequestCondition] {
+    request.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+}
+
+fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequestCondition {
+    let now = Some(Time(Timestamp::now()));
+    CertificateSigningRequestCondition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_update_time: now.clone(),
+        last_transition_time: now,
+    }
+}
+
+/// The certificate, PEM. Also what a person has approved must be the request of that very node.
+fn sign(request: &CertificateSigningRequest, office: &Office) -> Result<String, String> {
+    let wanted = readable(&request.spec)?;
+    let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let validity = asked.map_or(LONGEST, Duration::from_secs).clamp(SHORTEST, LONGEST);
+    let signed = office.ca.sign_serving(&wanted, validity, SystemTime::now());
+    signed.map(|der| pem_certificate(&der)).map_err(|error| error.to_string())
+}
+
+/// Somebody else was faster, or has deleted it: the watch tells.
+fn raced<T>(written: Result<T, kube::Error>) -> Result<Action, kube::Error> {
+    match written {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
+        written => written.map(|_| Action::await_change()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! What service accounts may do, written down for the nodes that run their pods: a ServiceAccountAccess of the account's name for
+//! each to which anything is granted and that a pod on an edge node runs as. The edge controller brings it there, and MetaServer
+//! goes by it.
+//!
+//! Source: KubeEdge's PolicyController.
+
+mod grants;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crds::policy::{ServiceAccountAccess, ServiceAccountAccessStatus};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod, ServiceAccount},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ObjectMeta, PostParams},
+    runtime::{controller::Action, reflector::ObjectRef},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::grants::{Grants, grants};
+use super::{
+    informers::{Change, Failure, Informer, Triggers, work},
+    workloads::{Cluster, pods::controller_reference},
+};
+
+/// What edge nodes are labelled with.
+const EDGE: &str = "node-role.kubernetes.io/edge";
+
+/// What is known of the cluster. Cheap to clone.
+#[derive(Clone)]
+struct Known {
+    cluster: Cluster,
+    accounts: Informer<ServiceAccount>,
+    roles: Informer<Role>,
+    cluster_roles: Informer<ClusterRole>,
+    bindings: Informer<RoleBinding>,
+    cluster_bindings: Informer<ClusterRoleBinding>,
+    accesses: Informer<ServiceAccountAccess>,
+}
+
+/// Runs until `stop`.
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let known = Known {
+        cluster,
+        accounts: Informer::default(),
+        roles: Informer::default(),
+        cluster_roles: Informer::default(),
+        bindings: Informer::default(),
+        cluster_bindings: Informer::default(),
+        accesses: Informer::default(),
+    };
+    let (client, here) = (known.cluster.client.clone(), known.clone());
+    // first, so that it listens before there is anything to hear
+    let reconciling = work(known.accounts.clone(), triggers(&known), known, reconcile, stop.child_token());
+    tokio::join!(
+        reconciling,
+        here.accounts.run(client.clone(), stop.child_token()),
+        here.roles.run(client.clone(), stop.child_token()),
+        here.cluster_roles.run(client.clone(), stop.child_token()),
+        here.bindings.run(client.clone(), stop.child_token()),
+        here.cluster_bindings.run(client.clone(), stop.child_token()),
+        here.accesses.run(client, stop.child_token()),
+    );
+}
+
+/// Roles and bindings change rarely: all accounts are looked at then.
+fn triggers(known: &Known) -> Triggers<ServiceAccount> {
+    let accounts = known.accounts.clone();
+    let all = move || -> Vec<ObjectRef<ServiceAccount>> {
+        accounts.all().iter().map(|account| ObjectRef::from_obj(&**account)).collect()
+    };
+    let [of_nodes, of_roles, of_cluster_roles, of_bindings] =
+        [all.clone(), all.clone(), all.clone(), all.clone()];
+    Triggers::none()
+        .and(&known.cluster.pods, moved)
+        .and(&known.cluster.nodes, move |change: &Change<Node>| {
+            let became = change.before.as_ref().is_some_and(|node| is_edge(node))
+                != (is_edge(&change.object) && !change.gone);
+            if became { of_nodes() } else { Vec::new() }
+        })
+        .and(&known.roles, move |_: &Change<Role>| of_roles())
+        .and(&known.cluster_roles, move |_: &Change<ClusterRole>| of_cluster_roles())
+        .and(&known.bindings, move |_: &Change<RoleBinding>| of_bindings())
+        .and(&known.cluster_bindings, move |_: &Change<ClusterRoleBinding>| all())
+        // somebody else may have changed or deleted it
+        .and(&known.accesses, |change: &Change<ServiceAccountAccess>| {
+            let namespace = change.object.namespace().unwrap_or_default();
+            Some(ObjectRef::new(&change.object.name_any()).within(&namespace))
+        })
+}
+
+/// The accounts of a pod that came to a node or went.
+fn moved(change: &Change<Pod>) -> Vec<ObjectRef<ServiceAccount>> {
+    let before = change.before.as_ref().and_then(|pod| place(pod));
+    let now = place(&change.object).filter(|_| !change.gone);
+    if before == now {
+        return Vec::new();
+    }
+    let namespace = change.object.namespace().unwrap_or_default();
+    let accounts: BTreeSet<&str> = [before, now].into_iter().flatten().map(|(account, _)| account).collect();
+    accounts.into_iter().map(|account| ObjectRef::new(account).within(&namespace)).collect()
+}
+
+/// The account that the pod runs as, and its node.
+fn place(pod: &Pod) -> Option<(&str, &str)> {
+    let spec = pod.spec.as_ref()?;
+    let node = spec.node_name.as_deref().filter(|node| !node.is_empty())?;
+    Some((spec.service_account_name.as_deref().unwrap_or("default"), node))
+}
+
+fn is_edge(node: &Node) -> bool {
+    node.labels().contains_key(EDGE)
+}
+
+impl Known {
+    fn grants(&self, account: &ServiceAccount) -> Grants {
+        grants(
+            account,
+            &self.bindings.all(),
+            &self.roles.all(),
+            &self.cluster_bindings.all(),
+            &self.cluster_roles.all(),
+        )
+    }
+
+    /// The edge nodes with pods of the account, in the order of their names.
+    fn nodes_of(&self, namespace: &str, account: &str) -> Vec<String> {
+        let pods = self.cluster.pods.in_namespace(namespace);
+        let places = pods.iter().filter_map(|pod| place(pod));
+        let nodes: BTreeSet<&str> = places.filter(|(own, _)| *own == account).map(|(_, node)| node).collect();
+        let is_known_edge = |node: &&str| self.cluster.nodes.get("", node).is_some_and(|node| is_edge(&node));
+        nodes.into_iter().filter(is_known_edge).map(str::to_owned).collect()
+    }
+
+    /// The object with another specification; conflicts are found.
+    async fn replace(&self, old: &ServiceAccountAccess, new: ServiceAccountAccess) -> Result<(), Failure> {
+        let api = Api::<ServiceAccountAccess>::namespaced(
+            self.cluster.client.clone(),
+            &old.namespace().unwrap_or_default(),
+        );
+        let metadata = ObjectMeta { resource_version: old.resource_version(), ..new.metadata };
+        let new = ServiceAccountAccess { metadata, ..new };
+        self.accesses.wrote(api.replace(&old.name_any(), &PostParams::default(), &new).await?);
+        Ok(())
+    }
+}
+
+async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Known>) -> Result<Action, Failure> {
+    let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());
+    let grants = known.grants(&account);
+    // most accounts may do nothing: their pods are not even looked for
+    let is_going = grants.is_empty() || account.metadata.deletion_timestamp.is_some();
+    let nodes = if is_going { Vec::new() } else { known.nodes_of(&namespace, &name) };
+    match (nodes.is_empty(), known.accesses.get(&namespace, &name)) {
+        (true, None) => return Ok(Action::await_change()),
+        (true, Some(old)) => {
+            known.cluster.delete(&known.accesses, &*old).await?;
+            return Ok(Action::await_change());
+        }
+        (false, None) => {
+            let new = grants.access(&account, controller_reference(&*account));
+            known.cluster.create(&known.accesses, &new).await?;
+        }
+        (false, Some(old)) => {
+            let new = grants.access(&account, controller_reference(&*account));
+            if old.spec != new.spec {
+                known.replace(&old, new).await?;
+            }
+        }
+    }
+    if let Some(written) = known.accesses.get(&namespace, &name) {
+        let status = ServiceAccountAccessStatus { node_list: nodes };
+        known.cluster.write_status(&known.accesses, &*written, &written.status, &status).await?;
+    }
+    Ok(Action::await_change())
+}
+
+#[cfg(test)]
+mod tests;

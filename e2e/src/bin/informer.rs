@@ -1,0 +1,79 @@
+//! The least that an operator in a pod does: it follows the ConfigMaps of its namespace, and lists them again and again.
+//!
+//! `informer FILE [URL]` keeps in FILE what it sees. It finds the API at URL, or as any program in a cluster does.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::Context;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::ListParams,
+    runtime::{WatchStreamExt, reflector, watcher},
+};
+use serde_json::{Value, json};
+use tokio::time::interval;
+
+/// Between two lists.
+const EVERY: Duration = Duration::from_millis(100);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut arguments = std::env::args().skip(1);
+    let file = arguments.next().context("usage: informer FILE [URL]")?;
+    let mut config = match arguments.next() {
+        Some(url) => {
+            let mut config = Config::new(url.parse()?);
+            // those of the system are not in an image of nothing but a program
+            config.root_cert = Some(Vec::new());
+            config
+        }
+        None => Config::incluster()?,
+    };
+    // what the API answers is to be seen, not waited out
+    config.default_retry = false;
+    let maps = Api::<ConfigMap>::default_namespaced(Client::try_from(config)?);
+    let (known, writer) = reflector::store();
+    let events = watcher(maps.clone(), watcher::Config::default()).default_backoff().reflect(writer);
+    let follow = events.for_each(|event| async { event.map_or_else(|error| report(&error), drop) });
+    let tell = async {
+        let mut ticks = interval(EVERY);
+        for lists in 1_u64.. {
+            ticks.tick().await;
+            let listed = match maps.list(&ListParams::default()).await {
+                Ok(list) => values(list.items.iter()),
+                Err(error) => Value::from(error.to_string()),
+            };
+            let known = known.state();
+            let seen =
+                json!({"lists": lists, "listed": listed, "watched": values(known.iter().map(AsRef::as_ref))});
+            write(Path::new(&file), &seen)?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        // cancel-safe: the program ends with either
+        () = follow => Ok(()),
+        told = tell => told,
+    }
+}
+
+/// The value `v` of each, by name.
+fn values<'a>(maps: impl Iterator<Item = &'a ConfigMap>) -> Value {
+    let value = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("v")).cloned();
+    maps.filter_map(|map| Some((map.name_any(), Value::from(value(map)?)))).collect()
+}
+
+/// Whoever reads the file never finds half of it.
+fn write(file: &Path, seen: &Value) -> anyhow::Result<()> {
+    let new = file.with_extension("new");
+    fs::write(&new, seen.to_string())?;
+    Ok(fs::rename(new, file)?)
+}
+
+#[allow(clippy::print_stderr)]
+fn report(error: &watcher::Error) {
+    eprintln!("{error}");
+}

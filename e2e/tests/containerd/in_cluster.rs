@@ -1,0 +1,84 @@
+//! A program in a pod finds the API as in any cluster, and comes with its account's token: at the node's MetaServer, whose
+//! certificate and interface the agent gets itself.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context, ensure};
+use e2e::{containerd::RealRig, run};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::{Value, json};
+
+use crate::{
+    case::apply,
+    informer::{informer, map, until_seen},
+};
+
+/// Where programs in pods look for their token.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// EdgeCore's address for pods.
+const ADDRESS: &str = "169.254.30.10";
+
+/// An account that may read ConfigMaps.
+fn reader() -> [Value; 3] {
+    let (api, name) = ("rbac.authorization.k8s.io", "reader");
+    [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
+        json!({"apiVersion": format!("{api}/v1"), "kind": "Role", "metadata": {"name": name, "namespace": "default"},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]}),
+        json!({"apiVersion": format!("{api}/v1"), "kind": "RoleBinding", "metadata": {"name": name, "namespace": "default"},
+            "roleRef": {"apiGroup": api, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]}),
+    ]
+}
+
+/// What the API server's admission would mount into the pod.
+fn with_token(mut pod: Value) -> anyhow::Result<Value> {
+    let sources = json!([
+        {"serviceAccountToken": {"path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+    ]);
+    let spec = &mut pod["spec"];
+    spec["serviceAccountName"] = "reader".into();
+    let volumes = spec["volumes"].as_array_mut().context("no volumes")?;
+    volumes.push(json!({"name": "account", "projected": {"sources": sources}}));
+    let mounts = spec["containers"][0]["volumeMounts"].as_array_mut().context("no mounts")?;
+    mounts.push(json!({"name": "account", "mountPath": ACCOUNT, "readOnly": true}));
+    Ok(pod)
+}
+
+fn ip(arguments: &[&str]) -> anyhow::Result<String> {
+    Ok(run(Command::new("ip").args(arguments))?.success()?.text())
+}
+
+#[test]
+fn a_pod_finds_the_api_as_in_any_cluster() -> anyhow::Result<()> {
+    // the address is the same on every node: this one has a network of its own, and all that is started from here is in it
+    unshare(CloneFlags::CLONE_NEWNET).context("root may make a network namespace")?;
+    ip(&["link", "set", "lo", "up"])?;
+    let mut rig = RealRig::start()?;
+    let directory = rig.directory.path().to_owned();
+    rig.restart_with_lines(&[
+        ("kind: EdgeCore", "featureGates: {requireAuthorization: true}"),
+        ("modules:", "  metaManager: {metaServer: {enable: true}}"),
+    ])?;
+    apply(&rig, &reader())?;
+    apply(&rig, &[map("settings", "1"), with_token(informer(&directory, None)?)?])?;
+    let container = RealRig::container_id(&rig.wait_ready("informer")?, "main")?;
+    until_seen(&directory, &json!({"settings": "1"}))?;
+    let found = rig.inside("informer", "echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT")?;
+    ensure!(found.trim() == format!("{ADDRESS}:10550"), "{found}");
+    let shown = ip(&["-oneline", "address", "show", "dev", "edge-dummy0"])?;
+    ensure!(shown.contains(&format!("{ADDRESS}/32")), "{shown}");
+
+    rig.cloud.process.kill()?;
+    // one that begins now learns all from this node, with the token that it has
+    fs::remove_file(directory.join("seen/seen.json"))?;
+    rig.containerd.bare.stop(&container, 0)?;
+    until_seen(&directory, &json!({"settings": "1"}))?;
+
+    rig.cloud.process.start_again()?;
+    rig.cloud.process.wait_for("is ready")?;
+    apply(&rig, &[map("settings", "2")])?;
+    until_seen(&directory, &json!({"settings": "2"})).map(drop)
+}

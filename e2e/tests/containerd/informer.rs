@@ -1,0 +1,155 @@
+//! A kube-rs informer in a pod, and kubectl on the node, against MetaServer: while the cloud is there, while it is away, and
+//! when it is back.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+use e2e::{Kubectl, Ports, containerd::RealRig, until_within};
+use serde_json::{Value, json};
+
+use crate::case::{apply, pod};
+
+/// Where the machine keeps the libraries of its programs; each is mounted where there is one.
+const LIBRARIES: [&str; 3] = ["/lib", "/lib64", "/usr/lib"];
+/// The informer's file, in its container.
+const FILE: &str = "/seen/seen.json";
+/// Many times what a restarted container or a new connection takes.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// The informer in a pod, its file on the node below `directory`. `url`: where the API is for pods in the node's own network;
+/// without, the pod is in one of its own, and in-cluster configuration says it.
+pub(crate) fn informer(directory: &Path, url: Option<&str>) -> anyhow::Result<Value> {
+    let program = Path::new(env!("CARGO_BIN_EXE_informer"));
+    let home = program.parent().context("the program is in no directory")?;
+    let seen = directory.join("seen");
+    fs::create_dir_all(&seen)?;
+    let mut mounted =
+        vec![("informer", home, Path::new("/informer"), true), ("seen", &seen, Path::new("/seen"), false)];
+    for (name, library) in ["library-0", "library-1", "library-2"].into_iter().zip(LIBRARIES.map(Path::new)) {
+        if library.exists() {
+            mounted.push((name, library, library, true));
+        }
+    }
+    let volumes: Vec<Value> =
+        mounted.iter().map(|(name, path, ..)| json!({"name": name, "hostPath": {"path": path}})).collect();
+    let mounts: Vec<Value> = (mounted.iter())
+        .map(|(name, _, at, read_only)| json!({"name": name, "mountPath": at, "readOnly": read_only}))
+        .collect();
+    let command: Vec<&str> = ["/informer/informer", FILE].into_iter().chain(url).collect();
+    Ok(pod(
+        "informer",
+        &json!({"hostNetwork": url.is_some(), "volumes": volumes, "containers": [{"command": command, "volumeMounts": mounts}]}),
+    ))
+}
+
+/// What lets all nodes read and write ConfigMaps.
+fn granted_to_nodes() -> [Value; 2] {
+    let api = "rbac.authorization.k8s.io";
+    [
+        json!({"apiVersion": format!("{api}/v1"), "kind": "ClusterRole", "metadata": {"name": "edge-apps"},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]}),
+        json!({"apiVersion": format!("{api}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "edge-apps"},
+            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "edge-apps"},
+            "subjects": [{"apiGroup": api, "kind": "Group", "name": "system:nodes"}]}),
+    ]
+}
+
+pub(crate) fn map(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}})
+}
+
+/// What the informer has written last.
+fn seen(directory: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(directory.join("seen/seen.json")).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// Waits until the informer has both listed and watched `wanted`; how many lists it has made.
+pub(crate) fn until_seen(directory: &Path, wanted: &Value) -> anyhow::Result<u64> {
+    until_seen_after(directory, wanted, 0)
+}
+
+/// The same, after so many lists.
+fn until_seen_after(directory: &Path, wanted: &Value, lists: u64) -> anyhow::Result<u64> {
+    until_within(PATIENCE, &format!("an informer that sees {wanted}"), || {
+        let seen = seen(directory)?;
+        let is_right = seen["listed"] == *wanted && seen["watched"] == *wanted;
+        match seen["lists"].as_u64() {
+            Some(count) if is_right && count > lists => Ok(count),
+            _ => Err(seen.to_string()),
+        }
+    })
+}
+
+/// kubectl as it is used on the node.
+fn kubectl_on_the_node(directory: &Path, url: &str) -> anyhow::Result<Kubectl> {
+    let path: PathBuf = directory.join("edge.kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "edge",
+        "clusters": [{"name": "edge", "cluster": {"server": url}}],
+        "contexts": [{"name": "edge", "context": {"cluster": "edge", "user": ""}}],
+    });
+    fs::write(&path, config.to_string())?;
+    Ok(Kubectl::new(&path, directory))
+}
+
+#[test]
+fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let directory = rig.directory.path().to_owned();
+    let address = format!("127.0.0.1:{}", Ports::free()?.api);
+    let url = format!("http://{address}");
+    let server = format!("  metaManager: {{metaServer: {{enable: true, server: '{address}'}}}}");
+    rig.restart_with_lines(&[("modules:", &server)])?;
+    apply(&rig, &granted_to_nodes())?;
+    apply(&rig, &[map("stays", "1"), map("goes", "1"), informer(&directory, Some(&url))?])?;
+    rig.wait_ready("informer")?;
+    until_seen(&directory, &json!({"stays": "1", "goes": "1"}))?;
+    apply(&rig, &[map("stays", "2"), map("comes", "1")])?;
+    until_seen(&directory, &json!({"stays": "2", "goes": "1", "comes": "1"}))?;
+    let cloud = rig.cloud.kubectl.clone();
+    cloud.run(&["delete", "configmap", "comes"])?;
+    let known = json!({"stays": "2", "goes": "1"});
+    until_seen(&directory, &known)?;
+    let kubectl = kubectl_on_the_node(&directory, &url)?;
+    let value = ["get", "configmap", "stays", "-o", "jsonpath={.data.v}"];
+    ensure!(kubectl.run(&value)? == "2");
+
+    rig.cloud.process.kill()?;
+    until_within(PATIENCE, "a node that knows that the cloud is away", || {
+        let output = kubectl.output(&["get", "configmaps"]).map_err(|error| format!("{error:#}"))?;
+        if output.stderr.contains("this is what this node holds") { Ok(()) } else { Err(output.stderr) }
+    })?;
+    let before = seen(&directory).map_err(anyhow::Error::msg)?["lists"].as_u64().unwrap_or_default();
+    until_seen_after(&directory, &known, before + 5)?;
+    ensure!(kubectl.run(&value)? == "2");
+    let pods = kubectl.run(&["get", "pods"])?;
+    ensure!(pods.contains("informer") && pods.contains("Running"), "{pods}");
+    let refused = kubectl.output(&["create", "configmap", "new"])?.failure()?;
+    ensure!(refused.contains("the cloud is not connected"), "{refused}");
+
+    // one that begins now learns all from this node
+    fs::remove_file(directory.join("seen/seen.json"))?;
+    let own = kubectl.json(&["get", "pod", "informer"])?;
+    rig.containerd.bare.stop(&RealRig::container_id(&own, "main")?, 0)?;
+    until_seen(&directory, &known)?;
+    until_within(PATIENCE, "the restart in the pod's status", || {
+        let own = kubectl.json(&["get", "pod", "informer"]).map_err(|error| format!("{error:#}"))?;
+        if own["status"]["containerStatuses"][0]["restartCount"] == 1 {
+            Ok(())
+        } else {
+            Err(own["status"].to_string())
+        }
+    })?;
+
+    rig.cloud.process.start_again()?;
+    rig.cloud.process.wait_for("is ready")?;
+    cloud.run(&["delete", "configmap", "goes"])?;
+    apply(&rig, &[map("stays", "3"), map("late", "1")])?;
+    until_seen(&directory, &json!({"stays": "3", "late": "1"}))?;
+    ensure!(kubectl.run(&value)? == "3");
+    Ok(())
+}
