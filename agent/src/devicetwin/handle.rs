@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::{
     topic::DeviceId,
-    twin::{self, INTERNAL, Member, Twins},
+    twin::{self, INTERNAL, Member, NOT_FOUND, Twins},
 };
 
 use super::{counts::Counts, history::Past};
@@ -39,6 +39,9 @@ pub enum Unavailable {
         /// What is wrong.
         source: serde_json::Error,
     },
+    /// What is wanted of it cannot be told now.
+    #[error("what is wanted of it cannot be told")]
+    Refused(#[from] Refused),
 }
 
 /// A device in the [`Catalogue`].
@@ -151,7 +154,12 @@ impl DeviceTwin {
         let Some(mut device) = object.map(|object| typed::<Device>(id, object)).transpose()? else {
             return Ok(None);
         };
-        for (property, value) in self.desired(id).await.unwrap_or_default() {
+        let desired = match self.desired(id).await {
+            // DeviceTwin has not seen the object yet
+            Err(refused) if refused.code == NOT_FOUND => BTreeMap::new(),
+            desired => desired?,
+        };
+        for (property, value) in desired {
             let named = |it: &&mut crds::devices::DeviceProperty| it.name.as_deref() == Some(&property);
             if let Some(found) = device.spec.properties.iter_mut().find(named) {
                 found.desired.get_or_insert_with(TwinProperty::default).value = value;

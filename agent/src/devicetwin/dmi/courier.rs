@@ -48,7 +48,7 @@ pub(super) struct Courier {
 enum Round {
     /// The mapper knows everything.
     Done,
-    /// It does not answer, or has refused something.
+    /// It does not answer, or has refused something; or not everything could be read.
     Again,
 }
 
@@ -95,7 +95,8 @@ impl Courier {
         let begun = Instant::now();
         let wanted = self.gatherer.wanted(catalogue, &self.told).await;
         let plan = steps(&self.told, &wanted);
-        let (count, mut unsaved, mut round) = (plan.len(), 0, Round::Done);
+        let (count, mut unsaved) = (plan.len(), 0);
+        let mut round = if self.gatherer.is_partial() { Round::Again } else { Round::Done };
         for step in plan {
             match self.carry_out(&step).await {
                 Ok(()) => {

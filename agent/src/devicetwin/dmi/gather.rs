@@ -19,6 +19,8 @@ pub(super) struct Gatherer {
     protocol: String,
     seen: BTreeMap<DeviceId, (Stamp, Digest)>,
     models: BTreeMap<DeviceId, (u64, Digest)>,
+    /// Whether something could not be read the last time that can be later.
+    is_partial: bool,
 }
 
 /// What makes a device another one: its UID, its own revision and its model's.
@@ -26,12 +28,19 @@ type Stamp = (Arc<str>, u64, u64);
 
 impl Gatherer {
     pub(super) fn new(twin: DeviceTwin, protocol: &str) -> Self {
-        Self { twin, protocol: protocol.to_owned(), seen: BTreeMap::new(), models: BTreeMap::new() }
+        Self {
+            twin,
+            protocol: protocol.to_owned(),
+            seen: BTreeMap::new(),
+            models: BTreeMap::new(),
+            is_partial: false,
+        }
     }
 
     /// What the mapper should know. A device whose model is not there yet waits for it; one that cannot be read is left as it is.
     pub(super) async fn wanted(&mut self, catalogue: &Catalogue, told: &Known) -> Known {
         let mut wanted = Known::default();
+        self.is_partial = false;
         self.seen.retain(|id, _| catalogue.devices.contains_key(id));
         self.models.retain(|id, _| catalogue.models.contains_key(id));
         for (id, listed) in &catalogue.devices {
@@ -52,6 +61,11 @@ impl Gatherer {
             }
         }
         wanted
+    }
+
+    /// Whether what is wanted is to be asked for again although nothing has changed.
+    pub(super) fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// The model of a device of this protocol, and its revision.
@@ -77,6 +91,8 @@ impl Gatherer {
             Ok(found) => found?,
             Err(error) => {
                 warn!(%id, error = &error as &dyn std::error::Error, "a device cannot be told to its mapper");
+                // one that is malformed changes before it can be read
+                self.is_partial |= !matches!(error, Unavailable::Malformed { .. });
                 return None;
             }
         };
