@@ -7,7 +7,7 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use kubeapi::store::StoreError;
 use tokio::{
     sync::{mpsc, watch},
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -74,7 +74,7 @@ impl Task {
             () = shutdown.cancelled() => return,
             loaded = self.load() => loaded,
         };
-        let mut room = Room { core, history, task: self, confirmed: BTreeSet::new() };
+        let mut room = Room { core, history, task: self, confirmed: BTreeSet::new(), again: None };
         tokio::select! {
             // cancel-safe, both: whoever asked learns that the room has ended, or sends again
             () = shutdown.cancelled() => {}
@@ -106,6 +106,8 @@ struct Room {
     task: Task,
     /// Devices of which the store does not know yet that the cloud has confirmed what they are.
     confirmed: BTreeSet<DeviceId>,
+    /// What nobody sends again soon and could not be written, and when it is tried again. What would come after it waits.
+    again: Option<(Work, Instant)>,
 }
 
 impl Room {
@@ -126,6 +128,7 @@ impl Room {
                 under_way.push(tell(self.task.hub.clone(), id, due));
             }
             let (mut commands, mut requests) = (Vec::new(), Vec::new());
+            let again = self.again.as_ref().map(|(_, at)| *at);
             let work = tokio::select! {
                 // cancel-safe, all: nothing is taken unless the arm wins
                 count = self.task.commands.recv_many(&mut commands, TURN) => {
@@ -134,8 +137,13 @@ impl Room {
                     }
                     Work::Commands(commands)
                 }
-                true = self.task.requests.next(&mut requests, TURN) => Work::Requests(requests),
-                Some(message) = self.task.messages.next() => Work::Message(message),
+                true = self.task.requests.next(&mut requests, TURN), if again.is_none() => Work::Requests(requests),
+                Some(message) = self.task.messages.next(), if again.is_none() => Work::Message(message),
+                // cancel-safe: the work is taken afterwards
+                () = at(again) => match self.again.take() {
+                    Some((work, _)) => work,
+                    None => continue,
+                },
                 // cancel-safe: what was not returned is returned by the next call
                 seen = self.task.objects.next() => Work::Seen(seen),
                 // cancel-safe, all: futures stay in the set until they are done
@@ -218,25 +226,27 @@ impl Room {
     async fn turn(&mut self, work: Work) {
         let core = &mut self.core;
         let mut turn = Turn::default();
-        let mut receipts = Vec::new();
-        let mut follows = false;
+        let (mut again, mut follows) = (None, false);
         let now = now_ms();
         match work {
             Work::Commands(commands) => {
                 commands.into_iter().for_each(|command| core.command(&mut turn, command, now))
             }
             Work::Requests(requests) => {
-                for request in requests {
+                for request in &requests {
                     match request {
-                        Received::Message { topic, payload, receipt } => {
-                            core.message(&mut turn, &topic, &payload, now);
-                            receipts.push(receipt);
+                        Received::Message { topic, payload, .. } => {
+                            core.message(&mut turn, topic, payload, now)
                         }
                         Received::Connected => core.deltas(&mut turn, now),
                     }
                 }
+                again = Some(Work::Requests(requests));
             }
-            Work::Message(message) => said(core, &mut turn, message, now),
+            Work::Message(message) => {
+                said(core, &mut turn, message.clone(), now);
+                again = Some(Work::Message(message));
+            }
             Work::Seen(found) => {
                 found.apply(core, &mut turn, now);
                 // the first catalogue is told even where it is empty
@@ -251,10 +261,13 @@ impl Room {
         if let Err(failure) = self.task.kept.write(turn.writes(core)).await {
             error!(
                 error = &failure as &dyn std::error::Error,
-                "what devices report cannot be written; it is refused until it can"
+                "what devices report cannot be written; it waits or is refused until it can"
             );
             core.take_back(turn);
-            // what the objects say is read again; receipts that are dropped have the broker send again
+            if let Some(work) = again {
+                self.again = Some((work, Instant::now() + RETRY));
+            }
+            // what the objects say is read again
             if follows {
                 tokio::time::sleep(RETRY).await;
                 self.task.objects.again();
@@ -277,10 +290,26 @@ impl Room {
                 Err(refused) => drop(done.send(Err(refused))),
             }
         }
-        receipts.into_iter().for_each(crate::eventbus::Receipt::give);
+        if let Some(Work::Requests(requests)) = again {
+            requests.into_iter().for_each(acknowledge);
+        }
         if turn.catalogue {
             self.task.catalogue.send_replace(Some(Arc::new(self.core.catalogue().clone())));
         }
+    }
+}
+
+/// Waits for a time, for ever where there is none.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn acknowledge(request: Received) {
+    if let Received::Message { receipt, .. } = request {
+        receipt.give();
     }
 }
 

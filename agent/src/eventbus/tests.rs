@@ -213,7 +213,7 @@ async fn what_is_wanted_is_told_again_when_a_broker_is_back() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_refused_and_not_acknowledged() {
+async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
     let beside = Beside::start(None).await;
     let store = node::FailingStore::new();
     let node = Node::start(None, Some(beside.external()), store.clone()).await;
@@ -224,11 +224,20 @@ async fn what_cannot_be_written_is_refused_and_not_acknowledged() {
     let refused = node.devices.report_state(&node::device(), "online").await.unwrap_err();
     assert_eq!(refused.code, 500);
     store.until_failed(2).await;
-    store.fail(false);
     let twin = node.devices.twin(&node::device()).await.unwrap();
     assert_eq!(twin["temp"].clone().unwrap().actual, None, "what is not on disk is not so");
     // the broker was not told that it is done, and sends it to whoever comes back
     node.kill().await;
-    let _node = Node::start(None, Some(beside.external()), store).await;
-    assert_eq!(mapper.told(&topic("default/d", "twin/update/result"), "n1").await.get("code"), None);
+    store.fail(false);
+    let node = Node::start(None, Some(beside.external()), store.clone()).await;
+    let result = topic("default/d", "twin/update/result");
+    assert_eq!(mapper.told(&result, "n1").await.get("code"), None);
+    // to one that stays it does not send it again
+    let (failed, connections) = (store.failed(), node.bus.failures());
+    store.fail(true);
+    mapper.publish(&topic("default/d", "twin/update"), numbered(2)).await;
+    store.until_failed(failed + 1).await;
+    store.fail(false);
+    assert_eq!(mapper.told(&result, "n2").await.get("code"), None);
+    assert_eq!(node.bus.failures(), connections, "on the same connection");
 }

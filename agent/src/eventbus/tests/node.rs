@@ -207,9 +207,14 @@ impl FailingStore {
         self.fails.store(fails, Ordering::Relaxed);
     }
 
+    /// Commits that failed.
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     pub(super) async fn until_failed(&self, times: u64) {
         eventually("commits that fail", async || {
-            let failed = self.failed.load(Ordering::Relaxed);
+            let failed = self.failed();
             (failed >= times).then_some(()).ok_or(failed)
         })
         .await;
