@@ -39,6 +39,7 @@ pub(super) fn start(
             let (store, hub) = (store.clone(), hub.clone());
             let (bus, requests, task) =
                 eventbus::new(eventbus::Config { internal, external, store, hub, messages: topic_messages })?;
+            let task = if config.device_twin.is_some() { task } else { task.without_devices() };
             let stop = shutdown.clone();
             supervisor.spawn("eventbus", async move { Ok(Box::pin(task.run(stop)).await?) });
             (bus, requests)

@@ -20,7 +20,7 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, External, Sinks,
-    handle::{Inlet, Outlet, Publication, Receipt},
+    handle::{Connections, Inlet, Outlet, Publication, Receipt},
     route::Routed,
     tls::Dialler,
 };
@@ -79,7 +79,8 @@ impl Broker {
         sinks: Sinks,
         topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
-        let Self { options, server, qos, inlet: Inlet { mut publications, up, failures } } = self;
+        let Self { options, server, qos, inlet } = self;
+        let Inlet { mut publications, up, failures, dropped } = inlet;
         let built = AsyncClient::builder(options).capacity(WAITING).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
@@ -90,8 +91,19 @@ impl Broker {
                 }
             }
         };
-        let mut connection =
-            Connection { client, events, sinks, topics, server, up, failures, is_told: false };
+        let mut connection = Connection {
+            client,
+            events,
+            sinks,
+            topics,
+            server,
+            up,
+            failures,
+            connections: Connections::default(),
+            dropped,
+            made_up: 0,
+            is_told: false,
+        };
         // neither ends: publications last as long as the handles to them
         tokio::join!(connection.run(), publish);
         Ok(())
@@ -106,6 +118,10 @@ struct Connection {
     server: String,
     up: watch::Sender<bool>,
     failures: Arc<AtomicU64>,
+    connections: Connections,
+    dropped: Arc<AtomicU64>,
+    /// How many of what was dropped DeviceTwin was told to say again.
+    made_up: u64,
     /// Whether people were told that there is no connection.
     is_told: bool,
 }
@@ -124,6 +140,7 @@ impl Connection {
                         }
                     }
                     Err(error) => {
+                        self.lost();
                         self.up.send_replace(false);
                         self.failures.fetch_add(1, Ordering::Relaxed);
                         if self.is_told {
@@ -141,12 +158,22 @@ impl Connection {
         }
     }
 
+    /// What came on the connection that was lost is not acknowledged any more.
+    fn lost(&mut self) {
+        self.connections.lost();
+        // read already and not returned yet: the broker sends it again, but for what it does not wait for
+        let is_not_sent_again = |event: &Event| matches!(event, Event::Incoming(Incoming::Publish(publish)) if publish.qos == QoS::AtMostOnce);
+        self.events.state.events.retain(is_not_sent_again);
+    }
+
     /// Whether the connection stands anew.
     async fn happened(&mut self, event: Event, subscribed: &mut BTreeSet<String>) -> bool {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {
                 info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
                 self.is_told = false;
+                // what was dropped until now is said again
+                self.made_up = self.dropped.load(Ordering::Relaxed);
                 self.up.send_replace(true);
                 // a broker that was restarted may say that it knows us and yet have forgotten what we asked for
                 subscribed.clear();
@@ -197,7 +224,7 @@ impl Connection {
     async fn received(&mut self, publish: Publish) {
         let receipt = match publish.qos {
             QoS::AtMostOnce => Receipt::default(),
-            _ => Receipt::of(&self.client, &publish),
+            _ => Receipt::of(&self.client, &publish, &self.connections),
         };
         let Ok(topic) = std::str::from_utf8(&publish.topic) else {
             receipt.give();
@@ -214,5 +241,11 @@ impl Connection {
         self.up.send_replace(false);
         let _ = self.sinks.requests.send(received).await;
         self.up.send_replace(true);
+        let dropped = self.dropped.load(Ordering::Relaxed);
+        if dropped != self.made_up {
+            // it dropped what it had to say meanwhile, and nothing else would have it say that again
+            self.made_up = dropped;
+            self.sinks.connections.send_modify(|count| *count += 1);
+        }
     }
 }

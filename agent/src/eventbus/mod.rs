@@ -28,7 +28,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use kubeapi::store::Store;
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use self::handle::{Receipt, Received};
+pub(crate) use self::handle::Received;
 pub use self::{
     handle::{Bus, Requests},
     task::Task,
@@ -113,6 +113,9 @@ struct Sinks {
     uploads: mpsc::Sender<upload::Upload>,
     /// Counts the connections to the broker beside: what was said before one may have been missed.
     connections: Arc<watch::Sender<u64>>,
+    /// Whether anybody looks after devices.
+    has_devices: bool,
+    dropped: Arc<upload::Dropped>,
 }
 
 /// Builds the room. [`Task::run`] opens the internal broker and dials the external one.
@@ -124,7 +127,13 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let (requests, received) = mpsc::channel(REQUESTS);
     let (uploads, uploader) = upload::new(hub);
     let (connections, connected) = watch::channel(0);
-    let sinks = Sinks { requests, uploads, connections: Arc::new(connections) };
+    let sinks = Sinks {
+        requests,
+        uploads,
+        connections: Arc::new(connections),
+        has_devices: true,
+        dropped: Arc::default(),
+    };
     let external = external.map(external::Broker::new).transpose()?;
     let (inside, internal) = internal.map(internal::Broker::new).unzip();
     let (outside, external) = external.unzip();

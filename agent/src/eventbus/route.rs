@@ -1,13 +1,15 @@
 //! Where a message from a broker goes. Pure, but for the sending.
 
+use std::mem;
+
 use bytes::Bytes;
-use tokio::sync::mpsc::error::TrySendError;
+use tokio::{sync::mpsc::error::TrySendError, time::Instant};
 use wire::topic::Topic;
 
 use super::{
     Sinks,
     handle::{Receipt, Received},
-    upload::Upload,
+    upload::{HELD, Upload},
 };
 
 /// What became of a message.
@@ -23,9 +25,14 @@ impl Sinks {
     /// Sends a message where it belongs, if there is room.
     pub(super) fn route(&self, topic: &str, payload: Bytes, receipt: Receipt) -> Routed {
         match Topic::parse(topic) {
+            Topic::Device(..) | Topic::Node(..) if !self.has_devices => {
+                // nobody looks after devices on this node, and so nobody else would give it
+                receipt.give();
+                Routed::Gone
+            }
             topic @ (Topic::Device(..) | Topic::Node(..)) => {
                 match self.requests.try_send(Received::Message { topic, payload, receipt }) {
-                    // nobody looks after devices on this node
+                    // DeviceTwin has ended: what it has not written is not acknowledged
                     Ok(()) | Err(TrySendError::Closed(_)) => Routed::Gone,
                     Err(TrySendError::Full(received)) => Routed::Full(received),
                 }
@@ -37,11 +44,104 @@ impl Sinks {
         }
     }
 
-    fn upload(&self, upload: Upload) {
-        if let Err(TrySendError::Full(upload)) = self.uploads.try_send(upload) {
-            super::upload::dropped(&upload.topic);
-            // kept back, it would keep requests about devices from coming
-            upload.receipt.give();
+    fn upload(&self, mut upload: Upload) {
+        match self.uploads.try_reserve() {
+            Ok(room) => {
+                if self.uploads.max_capacity() - self.uploads.capacity() > HELD {
+                    mem::take(&mut upload.receipt).give();
+                }
+                room.send(upload);
+            }
+            Err(TrySendError::Full(())) => {
+                self.dropped.note(&upload.topic, Instant::now());
+                // kept back, it would keep requests about devices from coming
+                upload.receipt.give();
+            }
+            Err(TrySendError::Closed(())) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rumqttc::{AsyncClient, Broker, EventLoop, MqttOptions, Publish, QoS};
+    use tokio::sync::{mpsc, watch};
+
+    use super::{super::handle::Connections, *};
+
+    /// Room for messages of each kind.
+    const ROOM: usize = 8;
+
+    struct Rig {
+        sinks: Sinks,
+        client: AsyncClient,
+        events: EventLoop,
+        uploads: mpsc::Receiver<Upload>,
+        requests: mpsc::Receiver<Received>,
+    }
+
+    impl Rig {
+        fn new(has_devices: bool) -> Self {
+            let options = MqttOptions::new("agent", Broker::tcp("localhost", 1));
+            let (client, events) = AsyncClient::builder(options).capacity(2 * ROOM).build();
+            let (to_cloud, uploads) = mpsc::channel(ROOM);
+            let (to_devices, requests) = mpsc::channel(ROOM);
+            let sinks = Sinks {
+                requests: to_devices,
+                uploads: to_cloud,
+                connections: Arc::new(watch::Sender::new(0)),
+                has_devices,
+                dropped: Arc::default(),
+            };
+            Self { sinks, client, events, uploads, requests }
+        }
+
+        /// Routes a message on `topic`; how many have been acknowledged then.
+        fn routes(&self, topic: &str) -> usize {
+            let publish = Publish::new(topic, QoS::AtLeastOnce, Vec::new());
+            let receipt = Receipt::of(&self.client, &publish, &Connections::default());
+            assert!(matches!(self.sinks.route(topic, Bytes::new(), receipt), Routed::Gone));
+            self.acknowledged()
+        }
+
+        fn acknowledged(&self) -> usize {
+            self.events.diagnostics().queues.control_requests_rx_len
+        }
+    }
+
+    #[test]
+    fn a_few_messages_for_the_cloud_are_not_acknowledged_before_it_has_them() {
+        const TOPIC: &str = "$hw/events/upload/x";
+        let mut rig = Rig::new(true);
+        for _ in 0..HELD {
+            assert_eq!(rig.routes(TOPIC), 0);
+        }
+        for given in 1..=ROOM - HELD {
+            assert_eq!(rig.routes(TOPIC), given);
+        }
+        // one that is dropped too
+        assert_eq!(rig.routes(TOPIC), ROOM - HELD + 1);
+        for _ in 0..ROOM {
+            rig.uploads.try_recv().unwrap().receipt.give();
+        }
+        assert_eq!(rig.acknowledged(), ROOM + 1);
+        assert_eq!(rig.routes(TOPIC), ROOM + 1, "there is room to hold one again");
+    }
+
+    #[test]
+    fn what_is_said_of_devices_is_acknowledged_where_nobody_looks_after_them() {
+        const TOPIC: &str = "$hw/events/device/default/d/twin/update";
+        let mut rig = Rig::new(false);
+        assert_eq!(rig.routes(TOPIC), 1);
+        assert!(rig.requests.try_recv().is_err());
+        let mut rig = Rig::new(true);
+        assert_eq!(rig.routes(TOPIC), 0);
+        assert!(rig.requests.try_recv().is_ok());
+        drop(rig.requests);
+        // DeviceTwin has ended and may come back
+        assert!(matches!(rig.sinks.route(TOPIC, Bytes::new(), Receipt::default()), Routed::Gone));
+        assert_eq!(rig.acknowledged(), 0);
     }
 }

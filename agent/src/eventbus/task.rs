@@ -29,6 +29,12 @@ pub struct Task {
 }
 
 impl Task {
+    /// On a node where nobody looks after devices: what is said of them is acknowledged, and nothing else done with it.
+    pub fn without_devices(mut self) -> Self {
+        self.sinks.has_devices = false;
+        self
+    }
+
     /// Runs until `shutdown`.
     ///
     /// # Errors

@@ -1,7 +1,10 @@
 //! Messages that go to the cloud as they are. While it is not connected they wait, up to a bound.
 
+use std::{mem, time::Duration};
+
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
+use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, warn};
 use wire::Upstream;
 
@@ -10,6 +13,11 @@ use crate::edgehub::{EdgeHub, Link, now_ms};
 
 /// Messages that wait for the cloud; more are dropped, and said to be.
 const WAITING: usize = 512;
+/// So many of them are not acknowledged before the cloud has them. A broker sends a client only so many more while it waits for
+/// acknowledgements (20 at Mosquitto), and requests about devices are to be among them.
+pub(super) const HELD: usize = 4;
+/// How often it is said that messages are dropped.
+const SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// A message for the cloud.
 #[derive(Debug)]
@@ -31,9 +39,28 @@ pub(super) fn new(hub: EdgeHub) -> (mpsc::Sender<Upload>, Uploader) {
     (sender, Uploader { hub, uploads })
 }
 
-/// There was no room for a message.
-pub(super) fn dropped(topic: &str) {
-    warn!(topic, "too many messages wait for the cloud; this one is dropped");
+/// Messages for which there was no room.
+#[derive(Debug, Default)]
+pub(super) struct Dropped(Mutex<(Option<Instant>, u64)>);
+
+impl Dropped {
+    /// One more; it is said once in a while.
+    pub(super) fn note(&self, topic: &str, now: Instant) {
+        if let Some(count) = self.count(now) {
+            warn!(topic, count, "too many messages wait for the cloud; this one and others are dropped");
+        }
+    }
+
+    /// How many there were since it was said last, if it is to be said now.
+    fn count(&self, now: Instant) -> Option<u64> {
+        let (said, count) = &mut *self.0.lock();
+        *count += 1;
+        if said.is_some_and(|said| now.saturating_duration_since(said) < SAID_EVERY) {
+            return None;
+        }
+        *said = Some(now);
+        Some(mem::take(count))
+    }
 }
 
 impl Uploader {
@@ -59,5 +86,20 @@ impl Uploader {
             }
             receipt.give();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_is_said_once_in_a_while() {
+        let (dropped, start) = (Dropped::default(), Instant::now());
+        assert_eq!(dropped.count(start), Some(1));
+        assert_eq!(dropped.count(start), None);
+        assert_eq!(dropped.count(start + SAID_EVERY / 2), None);
+        assert_eq!(dropped.count(start + SAID_EVERY), Some(3));
+        assert_eq!(dropped.count(start + SAID_EVERY), None);
     }
 }
