@@ -69,7 +69,8 @@ fn share() -> anyhow::Result<(u16, File)> {
         let share = (first + offset) % SHARES;
         let path = env::temp_dir().join(format!("outrigger-ports-{share}"));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = file.with_context(|| format!("{} cannot be opened", path.display()))?;
+        // another user's
+        let Ok(file) = file else { continue };
         if file.try_lock().is_ok() {
             return Ok((share, file));
         }

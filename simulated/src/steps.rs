@@ -115,7 +115,8 @@ impl World {
     }
 
     async fn put_thing(&mut self) {
-        let (name, value) = (self.thing(), self.chance.below(1000).to_string());
+        // four digits are base64, too
+        let (name, value) = (self.thing(), format!("{:04}", self.chance.below(1000)));
         let (parameters, metadata) = (PatchParams::apply("world").force(), json!({"name": name}));
         let made = if self.chance.permille(500) {
             let map =
@@ -123,7 +124,8 @@ impl World {
             let maps = Api::<ConfigMap>::default_namespaced(self.cloud.client.clone());
             outcome(&maps.patch(name, &parameters, &Patch::Apply(map)).await)
         } else {
-            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"v": value}});
+            let secret =
+                json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"v": value}});
             let secrets = Api::<Secret>::default_namespaced(self.cloud.client.clone());
             outcome(&secrets.patch(name, &parameters, &Patch::Apply(secret)).await)
         };

@@ -155,11 +155,16 @@ async fn sweep(
     // Other programs may keep other things here: only what has our form.
     let logs = log_dirs.iter().filter_map(|name| Some((uid_of_log(name)?, context.dirs.logs.join(name))));
     let logs = logs.filter(|(uid, _)| is_gone(uid)).map(|(uid, logs)| (uid.to_owned(), Some(logs)));
-    Ok(clear_all(context, ending, gone.chain(logs).collect()).await)
+    Ok(clear_all(context, pods, ending, gone.chain(logs).collect()).await)
 }
 
 /// Removes what pods have left on disk, each for itself: where a disk does not answer, the others go all the same.
-async fn clear_all(context: &Context, ending: &Ending, gone: Vec<(String, Option<PathBuf>)>) -> Left {
+async fn clear_all(
+    context: &Context,
+    pods: &Store<Pod>,
+    ending: &Ending,
+    gone: Vec<(String, Option<PathBuf>)>,
+) -> Left {
     let mut left = Left::Nothing;
     let mut clearing = Vec::new();
     for (uid, logs) in gone {
@@ -169,8 +174,11 @@ async fn clear_all(context: &Context, ending: &Ending, gone: Vec<(String, Option
             continue;
         }
         let (dirs, groups, ending) = (context.dirs.clone(), context.groups.clone(), ending.clone());
+        let pods = pods.clone();
         clearing.push(tokio::task::spawn_blocking(move || {
-            let done = clear(&dirs, &groups, &uid, logs);
+            // a static pod whose file was put back is the same pod again
+            let is_back = pods.state().iter().any(|pod| pod.metadata.uid.as_deref() == Some(&uid));
+            let done = if is_back { Ok(()) } else { clear(&dirs, &groups, &uid, logs) };
             ending.lock().remove(&place);
             match done {
                 Ok(()) => Left::Nothing,

@@ -198,7 +198,9 @@ async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
 
 #[tokio::test]
 async fn what_is_wanted_is_told_again_when_a_broker_is_back() {
-    let mut beside = Beside::start(None).await;
+    // it keeps the mapper's session: whoever is back first, the other's words are not missed
+    let directory = tempfile::tempdir().unwrap();
+    let mut beside = Beside::start(Some(directory.path())).await;
     let node = Node::start(None, Some(beside.external()), node::store()).await;
     node.until_up().await;
     beside.stop().await;

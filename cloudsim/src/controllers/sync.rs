@@ -151,10 +151,11 @@ fn cluster_sync(node: &str, subject: &Subject) -> ClusterObjectSync {
     }
 }
 
-/// Made now or before; or the namespace went away with its objects, and there is nothing to remember.
+/// Made now or before; or the namespace goes away with its objects (403 as long as it does, 404 then), and there is nothing to
+/// remember.
 fn exists<K>(made: Result<K, kube::Error>) -> Result<(), kube::Error> {
     match made {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => Ok(()),
         made => made.map(drop),
     }
 }

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     controllers::{
         edge::Reply,
-        sync::{Record, Synced},
+        sync::{Record, Subject, Synced},
     },
     faults::now,
     mailbox::{Mailbox, ObjectKind, ObjectPath},
@@ -89,7 +89,9 @@ async fn serve(
         synced,
         todo,
         looked: false,
+        failed: BTreeSet::new(),
         retry: None,
+        followed: BTreeSet::new(),
         heard: now(),
         records,
         traffic: registered.traffic.clone(),
@@ -116,8 +118,12 @@ struct Session<'a> {
     todo: BTreeSet<ObjectPath>,
     /// Everything that was to do at the beginning has been looked at.
     looked: bool,
-    /// When to go on with `todo` after the API failed.
+    /// What could not be looked at, or not be announced.
+    failed: BTreeSet<ObjectPath>,
+    /// When that is tried again.
     retry: Option<Instant>,
+    /// What there is more to say of when the end of what was there before is acknowledged.
+    followed: BTreeSet<ObjectPath>,
     heard: Instant,
     records: mpsc::Sender<Entry>,
     traffic: Arc<Traffic>,
@@ -189,7 +195,7 @@ impl Session<'_> {
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
         let next = self.work().await?;
-        self.traffic.queue(self.lane.len() + self.todo.len());
+        self.traffic.queue(self.lane.len() + self.todo.len() + self.failed.len());
         let arrives = self.writer.flush().await?;
         Ok(next.into_iter().chain(arrives).min())
     }
@@ -209,19 +215,18 @@ impl Session<'_> {
             if until.is_some() && !is_stuck {
                 return Ok(until);
             }
-            if let Some(retry) = self.retry.filter(|retry| now() < *retry) {
-                return Ok(until.into_iter().chain([retry]).min());
+            if self.retry.is_some_and(|retry| now() >= retry) {
+                self.retry = None;
+                self.todo.append(&mut self.failed);
             }
-            self.retry = None;
             let Some(path) = self.todo.pop_first() else {
-                self.looked = true;
-                return Ok(until);
+                self.looked |= self.failed.is_empty();
+                return Ok(until.into_iter().chain(self.retry).min());
             };
             match self.look(&path).await {
                 Ok(replies) => {
                     if !self.tell(replies).await? {
-                        self.todo.insert(path);
-                        self.retry = Some(now() + RETRY);
+                        self.put_off(path);
                     }
                 }
                 Err(error) => {
@@ -231,11 +236,16 @@ impl Session<'_> {
                         error = &error as &dyn std::error::Error,
                         "an object could not be read"
                     );
-                    self.todo.insert(path);
-                    self.retry = Some(now() + RETRY);
+                    self.put_off(path);
                 }
             }
         }
+    }
+
+    /// Looks at an object again in a while; the others need not wait for it.
+    fn put_off(&mut self, path: ObjectPath) {
+        self.failed.insert(path);
+        self.retry.get_or_insert_with(|| now() + RETRY);
     }
 
     /// What the node lacks of the object at `path`.
@@ -244,7 +254,7 @@ impl Session<'_> {
             ObjectKind::Device | ObjectKind::DeviceModel => {
                 let look = self.shared.devices.look(self.node, path, &self.synced).await?;
                 if look.again {
-                    self.todo.insert(path.clone());
+                    self.followed.insert(path.clone());
                 }
                 Ok(look.replies)
             }
@@ -326,7 +336,7 @@ impl Session<'_> {
                 self.synced.insert(subject.uid, (subject.path, revision));
             }
             (Some(subject), None) => {
-                self.synced.remove(&subject.uid);
+                self.let_go(&subject);
                 let _ = self.records.send((Record::Dropped(subject), None)).await;
             }
             (None, _) => {}
@@ -366,12 +376,20 @@ impl Session<'_> {
                 Record::Holds(subject, revision)
             }
             None => {
-                self.synced.remove(&subject.uid);
+                self.let_go(&subject);
                 Record::Dropped(subject)
             }
         };
         // closed only when the recorder failed: the node is then told again after the next connection
         let _ = self.records.send((record, None)).await;
+    }
+
+    /// The node has it no more; its successor of the same name is next.
+    fn let_go(&mut self, subject: &Subject) {
+        self.synced.remove(&subject.uid);
+        if self.followed.remove(&subject.path) {
+            self.todo.insert(subject.path.clone());
+        }
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {

@@ -24,8 +24,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub(super) enum Words {
     /// The disk was asked and has not answered.
     Asked,
-    /// What there was; whether there can be more.
-    Read { text: String, whole: bool },
+    /// What there was; whether there can be no more, and whether the disk was asked again.
+    Read { text: String, whole: bool, asked: bool },
 }
 
 /// Where the words are that have to be read: container id, place, exit code, and whether nothing is added any more.
@@ -51,8 +51,8 @@ pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut Observed, c
 fn unread(known: &mut HashMap<String, Words>, observed: &Observed, now: Timestamp) -> Unread {
     known.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
     let is_known = |container: &&Container| match known.get(&container.id) {
-        Some(Words::Asked | Words::Read { whole: true, .. }) => true,
-        Some(Words::Read { whole: false, .. }) | None => false,
+        Some(Words::Asked | Words::Read { whole: true, .. } | Words::Read { asked: true, .. }) => true,
+        Some(Words::Read { whole: false, asked: false, .. }) | None => false,
     };
     let ended = observed.containers.iter().filter(|container| !is_known(container));
     let unread: Unread = ended
@@ -65,7 +65,9 @@ fn unread(known: &mut HashMap<String, Words>, observed: &Observed, now: Timestam
         })
         .collect();
     for (id, ..) in &unread {
-        known.entry(id.clone()).or_insert(Words::Asked);
+        if let Words::Read { asked, .. } = known.entry(id.clone()).or_insert(Words::Asked) {
+            *asked = true;
+        }
     }
     unread
 }
@@ -75,7 +77,7 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
     let mut reading = tokio::task::spawn_blocking(move || {
         let read = unread.into_iter().map(|(id, place, exit_code, whole)| {
             let text = words::read(&place, exit_code);
-            (id, Words::Read { text, whole })
+            (id, Words::Read { text, whole, asked: false })
         });
         read.collect::<Vec<_>>()
     });
@@ -125,9 +127,10 @@ mod tests {
         let row = |id: &str, whole| (id.to_owned(), whole);
         assert_eq!(ids(&mut known, 100), [row("old", true), row("new", false)]);
         assert!(ids(&mut known, 100).is_empty(), "the disk was asked");
-        let read = |whole| Words::Read { text: String::new(), whole };
+        let read = |whole| Words::Read { text: String::new(), whole, asked: false };
         known.extend([("old".to_owned(), read(true)), ("new".to_owned(), read(false))]);
         assert_eq!(ids(&mut known, 101), [row("new", true)], "its log may not have been complete");
+        assert!(ids(&mut known, 101).is_empty(), "the disk was asked again");
         known.insert("gone".to_owned(), Words::Asked);
         ids(&mut known, 101);
         assert!(!known.contains_key("gone"));

@@ -11,7 +11,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    mount::{MntFlags, umount2},
+    mount::{MntFlags, MsFlags, mount, umount2},
 };
 
 use super::Error;
@@ -48,7 +48,11 @@ fn release(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> Resu
         (Some(Err(error)), _) => return Err(Error::io(directory)(error)),
         _ => directory.to_owned(),
     };
-    for point in points(&real)?.into_iter().rev() {
+    let all = points(&real)?;
+    for point in &all {
+        set_apart(point).map_err(|error| Error::Mounted { path: point.clone(), source: error.into() })?;
+    }
+    for point in all.into_iter().rev() {
         match unmount(&point) {
             // Gone meanwhile, or hidden below another one that is gone now.
             Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
@@ -58,6 +62,17 @@ fn release(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> Resu
     match points(&real)?.into_iter().next() {
         Some(path) => Err(Error::Mounted { path, source: io::ErrorKind::ResourceBusy.into() }),
         None => Ok(()),
+    }
+}
+
+/// Has a mount, and all that is mounted in it, no longer share what is mounted and unmounted in it with others: a bind of a place
+/// that the node shares shows what the node mounts there later, and to unmount that here would unmount it there, too.
+pub(super) fn set_apart(point: &Path) -> nix::Result<()> {
+    let nothing: Option<&str> = None;
+    match mount(nothing, point, nothing, MsFlags::MS_PRIVATE.union(MsFlags::MS_REC), nothing) {
+        // no mount, or gone meanwhile
+        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -100,8 +115,6 @@ fn plain(escaped: &[u8]) -> Vec<u8> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use nix::mount::{MsFlags, mount};
-
     use super::*;
 
     fn bind(from: &Path, to: &Path) {
@@ -117,9 +130,51 @@ mod tests {
         assert_eq!(found, [Path::new("/"), Path::new("/a b\\c"), Path::new("/x\\9\\777")]);
     }
 
+    /// A place of the test's own, in which nothing is shared with the machine but what the test shares; ends with it.
+    struct Own(tempfile::TempDir);
+
+    impl Own {
+        fn new() -> Self {
+            let place = Self(tempfile::tempdir().unwrap());
+            bind(place.path(), place.path());
+            set_apart(place.path()).unwrap();
+            place
+        }
+
+        fn path(&self) -> &Path {
+            self.0.path()
+        }
+    }
+
+    impl Drop for Own {
+        fn drop(&mut self) {
+            let _ = umount2(self.0.path(), MntFlags::MNT_DETACH);
+        }
+    }
+
+    #[test]
+    fn what_the_node_mounts_in_a_place_that_it_shares_stays_mounted_there() {
+        let place = Own::new();
+        let (host, volume) = (place.path().join("host"), place.path().join("pod/volume"));
+        for directory in [&host, &volume] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        let nothing: Option<&str> = None;
+        mount(Some("tmpfs"), &host, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        mount(nothing, &host, nothing, MsFlags::MS_SHARED, nothing).unwrap();
+        bind(&host, &volume);
+        let disk = host.join("disk");
+        fs::create_dir(&disk).unwrap();
+        mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        fs::write(disk.join("kept"), "x").unwrap();
+        assert!(volume.join("disk/kept").exists(), "it shows in the pod, too");
+        remove(&place.path().join("pod")).unwrap();
+        assert_eq!(fs::read_to_string(disk.join("kept")).unwrap(), "x");
+    }
+
     #[test]
     fn what_is_mounted_in_a_directory_outlives_it() {
-        let place = tempfile::tempdir().unwrap();
+        let place = Own::new();
         let (outside, pod) = (place.path().join("outside"), place.path().join("pod"));
         let (inside, deeper) = (pod.join("a b/volume"), outside.join("deeper"));
         for directory in [&inside, &deeper] {

@@ -16,7 +16,7 @@ use nix::{
     sys::stat::{Mode, fchmod, mkdirat},
 };
 
-use super::Error;
+use super::{Error, mounted};
 use crate::edged::names;
 
 /// The only thing done with what is opened is to go on from it, and to bind it.
@@ -41,6 +41,9 @@ pub(super) fn bind(root: &Path, sub: &str, place: &Path) -> Result<PathBuf, Erro
 
 fn unbind(place: &Path) {
     // Not mounted is the usual case.
+    if mounted::set_apart(place).is_err() {
+        return;
+    }
     let _ = umount2(place, MntFlags::MNT_DETACH.union(MntFlags::UMOUNT_NOFOLLOW));
 }
 
