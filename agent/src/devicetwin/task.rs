@@ -233,14 +233,7 @@ impl Room {
                 commands.into_iter().for_each(|command| core.command(&mut turn, command, now))
             }
             Work::Requests(requests) => {
-                for request in &requests {
-                    match request {
-                        Received::Message { topic, payload, .. } => {
-                            core.message(&mut turn, topic, payload, now)
-                        }
-                        Received::Connected => core.deltas(&mut turn, now),
-                    }
-                }
+                requests.iter().for_each(|request| asked(core, &mut turn, request, now));
                 again = Some(Work::Requests(requests));
             }
             Work::Message(message) => {
@@ -310,6 +303,14 @@ async fn at(time: Option<Instant>) {
 fn acknowledge(request: Received) {
     if let Received::Message { receipt, .. } = request {
         receipt.give();
+    }
+}
+
+/// What a broker brings.
+fn asked(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
+    match request {
+        Received::Message { topic, payload, .. } => core.message(turn, topic, payload, now),
+        Received::Connected => core.deltas(turn, now),
     }
 }
 
