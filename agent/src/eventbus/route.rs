@@ -139,7 +139,7 @@ mod tests {
         let mut rig = Rig::new(true);
         assert_eq!(rig.routes(TOPIC), 0);
         assert!(rig.requests.try_recv().is_ok());
-        drop(rig.requests);
+        rig.requests.close();
         // DeviceTwin has ended and may come back
         assert!(matches!(rig.sinks.route(TOPIC, Bytes::new(), Receipt::default()), Routed::Gone));
         assert_eq!(rig.acknowledged(), 0);
