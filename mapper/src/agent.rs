@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    slice::from_ref,
     time::Duration,
 };
 
@@ -51,8 +52,23 @@ impl Agent {
         within(self.client.clone().mapper_register(request)).await
     }
 
-    /// Reports readings; whether they arrived. What the agent refuses has arrived, too: it would refuse it again.
+    /// Reports readings; whether they arrived. What the agent refuses has arrived, too: it would refuse it again. It refuses a
+    /// report as a whole, so that the readings of one that it refuses are reported each alone.
     pub(crate) async fn report(&self, device: &Device, readings: &[Reading]) -> bool {
+        let outcome = self.send(device, readings).await;
+        let is_refused = outcome.as_ref().is_err_and(|status| status.code() == Code::InvalidArgument);
+        if !is_refused || readings.len() < 2 {
+            return arrived(device, outcome);
+        }
+        for reading in readings {
+            if !arrived(device, self.send(device, from_ref(reading)).await) {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn send(&self, device: &Device, readings: &[Reading]) -> Result<(), Status> {
         let reported_device =
             DeviceStatus { twins: readings.iter().map(twin).collect(), ..DeviceStatus::default() };
         let request = ReportDeviceStatusRequest {
@@ -60,7 +76,7 @@ impl Agent {
             device_namespace: device.namespace.clone(),
             reported_device: Some(reported_device),
         };
-        arrived(device, within(self.client.clone().report_device_status(request)).await)
+        within(self.client.clone().report_device_status(request)).await.map(drop)
     }
 
     /// Reports a state; whether it arrived.

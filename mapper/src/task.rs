@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_millis(100);
 /// The longest.
 const LATE: Duration = Duration::from_secs(30);
+/// After a device's state did not arrive.
+const STATE_AGAIN: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 enum Ended {
@@ -41,15 +43,11 @@ pub(crate) async fn run<P: Protocol>(
     agent: Agent,
 ) {
     let mut wait = SOON;
-    let mut state = State { agent, told: None };
+    let mut state = State { agent, told: None, again_at: Instant::now() };
     loop {
         let current = device.borrow_and_update().clone();
         let ended = match within(protocol.open(&current)).await {
-            Ok(link) => {
-                wait = SOON;
-                state.tell(&current, "online").await;
-                serve(link, Work::new(current.clone()), &mut device, &mut state).await
-            }
+            Ok(link) => serve(link, Work::new(current.clone()), &mut device, &mut state, &mut wait).await,
             Err(error) => Ended::Failed(error),
         };
         let error = match ended {
@@ -74,7 +72,10 @@ async fn serve<L: Link>(
     mut work: Work,
     device: &mut watch::Receiver<Arc<Device>>,
     state: &mut State,
+    wait: &mut Duration,
 ) -> Ended {
+    // a connection shows nothing of a device behind a gateway: what was read does
+    let (mut is_online, mut has_read) = (false, false);
     loop {
         match device.has_changed() {
             Ok(false) => {}
@@ -88,12 +89,20 @@ async fn serve<L: Link>(
             Err(_) => return Ended::Gone,
         }
         let current = work.device().clone();
+        if !is_online && (has_read || current.properties.is_empty()) {
+            is_online = true;
+            *wait = SOON;
+            state.tell(&current, "online").await;
+        }
+        if state.again_at().is_some_and(|at| at <= Instant::now()) {
+            state.catch_up(&current).await;
+        }
         match work.next(Instant::now()) {
             Next::Write(index, value) => {
                 let Some(property) = current.properties.get(index) else { continue };
                 let written = within(link.write(property, &value)).await;
                 if let Err(error) = &written {
-                    warn!(device = current.name, property = property.name, value, %error, "a value was not written");
+                    warn!(device = current.name, property = property.name, %error, "a value was not written");
                 }
                 work.wrote(index, &value, written.is_ok(), Instant::now());
             }
@@ -103,6 +112,7 @@ async fn serve<L: Link>(
                     Ok(value) => work.read(index, value, now_ms(), Instant::now()),
                     Err(error) => return Ended::Failed(error),
                 }
+                has_read = true;
             }
             Next::Report(readings) => {
                 state.catch_up(&current).await;
@@ -112,6 +122,7 @@ async fn serve<L: Link>(
             }
             Next::Wait(until) => {
                 let until = until.unwrap_or_else(|| Instant::now() + LATE);
+                let until = state.again_at().map_or(until, |at| at.min(until));
                 tokio::select! {
                     // cancel-safe: sleeping holds no data
                     () = sleep_until(until.into()) => {}
@@ -132,6 +143,8 @@ struct State {
     agent: Agent,
     /// What is so, and whether the agent knows.
     told: Option<(&'static str, bool)>,
+    /// When what did not arrive is told again.
+    again_at: Instant,
 }
 
 impl State {
@@ -145,7 +158,13 @@ impl State {
     async fn catch_up(&mut self, device: &Device) {
         if let Some((state, false)) = self.told {
             self.told = Some((state, self.agent.report_state(device, state).await));
+            self.again_at = Instant::now() + STATE_AGAIN;
         }
+    }
+
+    /// When the state is to be told again; `None`: the agent knows it.
+    fn again_at(&self) -> Option<Instant> {
+        self.told.is_some_and(|(_, is_known)| !is_known).then_some(self.again_at)
     }
 }
 

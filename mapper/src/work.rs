@@ -87,7 +87,8 @@ impl Work {
     pub(crate) fn next(&self, now: Instant) -> Next {
         let mut wake: Option<Instant> = None;
         let mut later = |at: Instant| wake = Some(wake.map_or(at, |wake| wake.min(at)));
-        let mut read = None;
+        // the one that has waited longest; one that has not been read at all comes before the others
+        let mut read: Option<(Option<Instant>, usize)> = None;
         for (index, property) in self.device.properties.iter().enumerate() {
             let state = self.properties.get(&property.name);
             if let Some(value) = property.to_write(state) {
@@ -98,10 +99,11 @@ impl Work {
             }
             match state.and_then(|state| state.read_at) {
                 Some(at) if at > now => later(at),
-                _ => read = read.or(Some(index)),
+                at if read.is_none_or(|(longest, _)| at < longest) => read = Some((at, index)),
+                _ => {}
             }
         }
-        if let Some(index) = read {
+        if let Some((None, index)) = read {
             return Next::Read(index);
         }
         let mut due = Vec::new();
@@ -112,7 +114,12 @@ impl Work {
                 _ => due.push(reading),
             }
         }
-        if due.is_empty() { Next::Wait(wake) } else { Next::Report(due) }
+        match read {
+            // before what is read again: that may be due at all times
+            _ if !due.is_empty() => Next::Report(due),
+            Some((_, index)) => Next::Read(index),
+            None => Next::Wait(wake),
+        }
     }
 
     fn to_report(&self, property: &Property) -> Option<(&State, Reading)> {
@@ -259,6 +266,33 @@ mod tests {
         work.reported(&[reading("2", 2, None)], true, now);
         work.read(0, "3".into(), 3, now + 9 * SECOND);
         assert_eq!(work.next(now + 10 * SECOND - SECOND / 2), Next::Wait(Some(now + 10 * SECOND)));
+    }
+
+    #[test]
+    fn a_device_that_is_slower_than_its_cycles_is_read_in_turn_and_reported() {
+        let names = ["a", "b", "c"];
+        let mut work = Work::new(device(names.map(|name| property(name, None)).into()));
+        let mut now = Instant::now();
+        let (mut read, mut reported) = ([0; 3], 0);
+        for at in 0..40 {
+            match work.next(now) {
+                Next::Read(index) => {
+                    read[index] += 1;
+                    // all others are due again meanwhile
+                    now += 2 * SECOND;
+                    work.read(index, "1".into(), at, now);
+                }
+                Next::Report(readings) => {
+                    assert!(read.iter().all(|count| *count > 0), "not before everything was read");
+                    reported += readings.len();
+                    work.reported(&readings, true, now);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(reported > names.len(), "{reported}");
+        let (least, most) = (read.iter().min().unwrap(), read.iter().max().unwrap());
+        assert!(most - least <= 1, "{read:?}");
     }
 
     #[test]

@@ -48,6 +48,13 @@ struct Known {
     is_bare: bool,
 }
 
+impl Known {
+    /// Whether it has an object; the object of a device that was stored may not have been read yet.
+    fn has_object(&self) -> bool {
+        self.spec.is_some() || !self.device.uid.is_empty()
+    }
+}
+
 /// All devices.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -59,6 +66,8 @@ pub(super) struct Core {
     models: BTreeMap<DeviceId, Model>,
     /// Devices of which the cloud does not know everything yet.
     due: BTreeSet<DeviceId>,
+    /// The one of them that was told last.
+    last_due: Option<DeviceId>,
     catalogue: Catalogue,
     revision: u64,
 }
@@ -122,6 +131,7 @@ impl Core {
             names: HashMap::new(),
             models: BTreeMap::new(),
             due: BTreeSet::new(),
+            last_due: None,
             catalogue: Catalogue::default(),
             revision: 0,
         };
@@ -252,7 +262,7 @@ fn noted(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec<Past> {
             continue;
         }
         property.is_noted &= current == value(&change.last);
-        if !property.is_noted && (at - property.noted).abs() >= PACE {
+        if !property.is_noted && at.abs_diff(property.noted) >= PACE.unsigned_abs() {
             (property.noted, property.is_noted) = (at, true);
             past.push(Past { device: id.clone(), property: name.clone(), value: current, at });
         }

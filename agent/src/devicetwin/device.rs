@@ -77,7 +77,7 @@ impl Side {
     pub(super) fn set(&mut self, value: Option<String>, at: i64) {
         self.value = value;
         self.at = at;
-        self.version.edge += 1;
+        self.version.edge = self.version.edge.saturating_add(1);
         self.due = true;
     }
 

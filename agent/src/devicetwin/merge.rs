@@ -300,7 +300,7 @@ pub(super) fn want(device: &mut Device, rules: Rules<'_>, spec: &Spec, now: i64)
             continue;
         }
         let version = property.expected.version;
-        let version = Version { cloud: version.cloud + 1, edge: version.edge };
+        let version = Version { cloud: version.cloud.saturating_add(1), edge: version.edge };
         property.expected.adopt(wish.cloned(), now, version);
         property.observed = None;
         outcome.desired = true;

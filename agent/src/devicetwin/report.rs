@@ -18,7 +18,7 @@ pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)
 
 /// What the cloud is told: what it has not confirmed. Also the proof by which its confirmation counts.
 pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
-    let mut told = Told::default();
+    let mut told = Told { uid: device.uid.clone(), twins: BTreeMap::new() };
     let mut twins = Twins::new();
     for (name, property) in
         device.twins.iter().filter(|(_, property)| property.expected.due || property.actual.due)
@@ -36,18 +36,25 @@ pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
             actual_version: actual.due.then_some(actual.version),
         };
         twins.insert(name.clone(), Some(twin));
-        told.0.insert(name.clone(), (expected.version, property.observed.clone(), actual.version));
+        told.twins.insert(name.clone(), (expected.version, property.observed.clone(), actual.version));
     }
     (!twins.is_empty()).then_some((twins, told))
 }
 
 /// What was told, to compare with what is when the cloud has confirmed it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Told(BTreeMap<String, (Version, Option<String>, Version)>);
+pub(super) struct Told {
+    /// Of the device: another one may have come under its name since.
+    uid: String,
+    twins: BTreeMap<String, (Version, Option<String>, Version)>,
+}
 
 /// The cloud has confirmed what it was told; what has changed since is told again.
 pub(super) fn confirmed(device: &mut Device, told: &Told) {
-    for (name, (expected, observed, actual)) in &told.0 {
+    if device.uid != told.uid {
+        return;
+    }
+    for (name, (expected, observed, actual)) in &told.twins {
         let Some(property) = device.twins.get_mut(name) else { continue };
         if property.expected.version == *expected && property.observed == *observed {
             property.expected.due = false;
@@ -55,5 +62,21 @@ pub(super) fn confirmed(device: &mut Device, told: &Told) {
         if property.actual.version == *actual {
             property.actual.due = false;
         }
+    }
+}
+
+/// The state that was told: the device's UID, and the number of the state.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ToldState(String, u64);
+
+/// The state that the cloud is told.
+pub(super) fn told_state(device: &Device) -> ToldState {
+    ToldState(device.uid.clone(), device.state_due)
+}
+
+/// The cloud has confirmed a state; one that has come since is told again.
+pub(super) fn confirmed_state(device: &mut Device, told: &ToldState) {
+    if told_state(device) == *told {
+        device.state_due = 0;
     }
 }

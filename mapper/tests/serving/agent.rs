@@ -112,6 +112,7 @@ impl FakeAgent {
         DeviceMapperServiceClient::new(channel)
     }
 
+    /// The next call. A report of a property `refused` is refused and is no call.
     pub(crate) async fn next(&self) -> String {
         timeout(PATIENCE, self.calls.lock().await.recv()).await.expect("a call").unwrap()
     }
@@ -176,6 +177,11 @@ impl DeviceManagerService for Service {
         request: Request<ReportDeviceStatusRequest>,
     ) -> Result<Response<ReportDeviceStatusResponse>, Status> {
         let request = request.into_inner();
+        let twins =
+            request.reported_device.as_ref().map(|report| report.twins.as_slice()).unwrap_or_default();
+        if twins.iter().any(|twin| twin.property_name == "refused") {
+            return Err(Status::invalid_argument("its value cannot be"));
+        }
         let value = |property: Option<TwinProperty>| property.unwrap().value;
         let twins = request.reported_device.unwrap().twins.into_iter().map(|twin| {
             format!(

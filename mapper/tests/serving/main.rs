@@ -50,7 +50,7 @@ impl Protocol for Memory {
 impl Link for Memory {
     async fn read(&mut self, property: &Property) -> Result<String> {
         assert_ne!(property.name, "panic", "on purpose");
-        if self.broken.load(Ordering::SeqCst) {
+        if self.broken.load(Ordering::SeqCst) || property.name == "silent" {
             return Err("it is broken".into());
         }
         Ok(self.value.load(Ordering::SeqCst).to_string())
@@ -116,6 +116,34 @@ async fn a_device_that_fails_is_offline_until_it_is_open_again() {
     // the device has forgotten what was wanted of it
     agent.until("ns/d value=7 observed 7").await;
     assert_eq!(memory.opened.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_value_that_is_refused_takes_no_other_with_it() {
+    let agent = FakeAgent::start().await;
+    let mut two = device("d", Some("7"), &json!({}));
+    let refused = agent::property("refused", None, &json!({}));
+    two.spec.as_mut().unwrap().properties.insert(0, refused);
+    agent.devices([model("m")], [two]);
+    let _running = start(&agent, Memory::default());
+    agent.until("ns/d value=7 observed 7").await;
+}
+
+#[tokio::test]
+async fn a_connection_alone_is_not_online_and_a_device_without_properties_is() {
+    let agent = FakeAgent::start().await;
+    let mut silent = device("silent", None, &json!({}));
+    silent.spec.as_mut().unwrap().properties[0].name = "silent".into();
+    let mut bare = device("bare", None, &json!({}));
+    bare.spec.as_mut().unwrap().properties.clear();
+    agent.devices([model("m")], [silent, bare]);
+    let _running = start(&agent, Memory::default());
+    let mut calls = Vec::new();
+    while calls.len() < 3 {
+        calls.push(agent.next().await);
+    }
+    calls.sort();
+    assert_eq!(calls, ["ns/bare is online", "ns/silent is offline", "registered test for virtual"]);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! What the cloud says of devices, and what it is told.
 
+use std::ops::Bound::{Excluded, Unbounded};
+
 use crds::devices::{Device as DeviceObject, DeviceModel};
 
 use super::{super::handle::Listed, *};
@@ -9,8 +11,8 @@ use super::{super::handle::Listed, *};
 pub(in crate::devicetwin) enum Due {
     /// `device/<id>/twin/edge_updated`.
     Twin(TwinUpdate, report::Told),
-    /// `device/<id>/state/update`, and the number of the state.
-    State(StateResult, u64),
+    /// `device/<id>/state/update`, and the state that it tells.
+    State(StateResult, report::ToldState),
 }
 
 impl Core {
@@ -25,7 +27,7 @@ impl Core {
     pub(in crate::devicetwin) fn membership_detail(&mut self, turn: &mut Turn, content: Value, now: i64) {
         let Some(list) = decoded::<MembershipList>(content, "membership/detail") else { return };
         let named: BTreeSet<_> = list.devices.iter().map(|member| &member.id).collect();
-        let left = self.devices.iter().filter(|(id, known)| !named.contains(id) && known.spec.is_none());
+        let left = self.devices.iter().filter(|(id, known)| !named.contains(id) && !known.has_object());
         let removed = left.map(|(id, _)| id.clone()).collect();
         self.members_are(turn, (list.devices, removed), &list.event, now);
     }
@@ -53,7 +55,7 @@ impl Core {
             news.added.get_or_insert_default().push(member);
         }
         for id in removed {
-            if self.devices.get(&id).is_some_and(|known| known.spec.is_some()) {
+            if self.devices.get(&id).is_some_and(Known::has_object) {
                 // it goes with its object, whose end the cloud tells until that is acknowledged
                 self.change(turn, &id, |device, _| device.member = false);
                 continue;
@@ -235,9 +237,14 @@ impl Core {
         }
     }
 
-    /// A device of which the cloud does not know everything, and that is none of `busy`.
-    pub(in crate::devicetwin) fn next_due(&self, busy: &BTreeSet<DeviceId>) -> Option<DeviceId> {
-        self.due.iter().find(|id| !busy.contains(*id)).cloned()
+    /// A device of which the cloud does not know everything, and that is none of `busy`: each in its turn.
+    pub(in crate::devicetwin) fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<DeviceId> {
+        let is_free = |id: &&DeviceId| !busy.contains(*id);
+        let after = |last: &DeviceId| self.due.range((Excluded(last.clone()), Unbounded)).find(is_free);
+        let next =
+            self.last_due.as_ref().and_then(after).or_else(|| self.due.iter().find(is_free)).cloned()?;
+        self.last_due = Some(next.clone());
+        Some(next)
     }
 
     /// What the cloud is to be told of a device; `None`: it knows everything.
@@ -248,7 +255,7 @@ impl Core {
                 Some((twin, told)) => Some(Due::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
                 None if known.device.state_due != 0 => {
                     let device = requests::state_of(id, &known.device);
-                    Some(Due::State(StateResult { event, device }, known.device.state_due))
+                    Some(Due::State(StateResult { event, device }, report::told_state(&known.device)))
                 }
                 None => None,
             }
@@ -264,8 +271,7 @@ impl Core {
         let Some(known) = self.devices.get_mut(id) else { return };
         match due {
             Due::Twin(_, told) => report::confirmed(&mut known.device, told),
-            Due::State(_, number) if known.device.state_due == *number => known.device.state_due = 0,
-            Due::State(..) => {}
+            Due::State(_, told) => report::confirmed_state(&mut known.device, told),
         }
         turn.counts.push(Count::Reported);
     }

@@ -254,6 +254,21 @@ fn the_full_list_takes_away_what_it_does_not_name() {
 }
 
 #[test]
+fn a_stored_device_whose_object_was_not_read_yet_stays() {
+    let mut core = core();
+    object(&mut core, "d", "u1", "21");
+    let d = id("default/d");
+    let stored = core.device(&d).unwrap().clone();
+    let mut again = Core::new("edge-1", [(d.clone(), stored)], || "uuid".to_owned());
+    let mut turn = Turn::default();
+    again.membership_detail(&mut turn, json!({"devices": []}), NOW);
+    again.membership(&mut turn, json!({"removed_devices": [{"id": "default/d"}]}), NOW);
+    assert!(again.device(&d).is_some());
+    again.objects_are(&mut turn, (&BTreeSet::new(), &BTreeSet::new()), NOW);
+    assert!(again.device(&d).is_none(), "its object has gone");
+}
+
+#[test]
 fn objects_that_went_while_nobody_looked() {
     let mut core = core();
     object(&mut core, "a", "u1", "1");
@@ -298,6 +313,55 @@ fn reports_are_told_until_they_are_confirmed() {
     core.confirmed(&mut Turn::default(), &d, &third);
     assert_eq!(core.due(&d, NOW), None);
     assert_eq!(core.next_due(&nobody), None);
+}
+
+#[test]
+fn a_confirmation_is_of_the_device_that_was_told() {
+    let mut core = core();
+    let (d, update) = (id("default/d"), r#"{"twin":{"temp":{"actual":{"value":"9"}}}}"#);
+    for (topic, payload) in [("twin", update), ("state", r#"{"state":"online"}"#)] {
+        let topic = format!("$hw/events/device/default/d/{topic}/update");
+        object(&mut core, "d", &format!("{topic} 1"), "21");
+        said(&mut core, &topic, payload);
+        let told = core.due(&d, NOW).unwrap();
+        object(&mut core, "d", &format!("{topic} 2"), "21");
+        said(&mut core, &topic, payload);
+        core.confirmed(&mut Turn::default(), &d, &told);
+        let again = core.due(&d, NOW).unwrap();
+        core.confirmed(&mut Turn::default(), &d, &again);
+        assert_eq!(core.due(&d, NOW), None, "{topic}");
+    }
+}
+
+#[test]
+fn devices_are_told_in_turn() {
+    let mut core = core();
+    for name in ["a", "b", "c"] {
+        member(&mut core, name);
+        said(&mut core, &format!("$hw/events/device/{name}/state/update"), r#"{"state":"online"}"#);
+    }
+    let busy = BTreeSet::from([id("b")]);
+    let told: Vec<_> = (0..3).filter_map(|_| core.next_due(&busy)).collect();
+    assert_eq!(told, [id("a"), id("c"), id("a")]);
+    assert_eq!(core.next_due(&BTreeSet::new()), Some(id("b")));
+}
+
+#[test]
+fn times_and_versions_at_their_ends() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let d = id("default/d");
+    for at in [i64::MIN, i64::MAX, i64::MIN] {
+        let reading =
+            Reading { property: "t".into(), value: Some(at.to_string()), at: Some(at), observed: None };
+        let (done, _) = tokio::sync::oneshot::channel();
+        let report = Command::Report { device: d.clone(), readings: vec![reading], done };
+        core.command(&mut Turn::default(), report, NOW);
+        core.change(&mut Turn::default(), &d, |device, _| {
+            device.twins.get_mut("t").unwrap().actual.version.edge = i64::MAX;
+        });
+    }
+    assert_eq!(core.device(&d).unwrap().twins["t"].actual.value, Some(i64::MIN.to_string()));
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub(super) enum Failure {
     /// The mapper does not want it.
     #[error("the mapper refuses it: {0}")]
     Refused(String),
+    /// It was not sent: there is nothing to send now.
+    #[error("it was not sent: {0}")]
+    Unsent(String),
 }
 
 impl From<Status> for Failure {

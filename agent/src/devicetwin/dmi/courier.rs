@@ -134,8 +134,11 @@ impl Courier {
                 info!(mapper, %failure, "devices wait for their mapper");
                 true
             }
-            Failure::Refused(_) => {
-                self.told.forget(step);
+            Failure::Refused(_) | Failure::Unsent(_) => {
+                // one that has not heard of the step knows what it was told before
+                if matches!(failure, Failure::Refused(_)) {
+                    self.told.forget(step);
+                }
                 if self.refused.insert(step.id().clone()) {
                     warn!(mapper, ?step, %failure, "a device or model waits for its mapper");
                 }
@@ -152,19 +155,18 @@ impl Courier {
     }
 
     async fn carry_out(&self, step: &Step) -> Result<(), Failure> {
-        let unreadable = |error: Unavailable| Failure::Refused(format!("it cannot be read: {error}"));
+        let unreadable = |error: Unavailable| Failure::Unsent(format!("it cannot be read: {error}"));
+        let gone = || Failure::Unsent("it, or the model of it, has gone".to_owned());
         match step {
             Step::CreateModel(id) | Step::UpdateModel(id) => {
-                let Some(model) = self.gatherer.model(id).await.map_err(unreadable)? else { return Ok(()) };
+                let model = self.gatherer.model(id).await.map_err(unreadable)?.ok_or_else(gone)?;
                 match step {
                     Step::CreateModel(_) => self.client.create_model(model).await,
                     _ => self.client.update_model(model).await,
                 }
             }
             Step::Register(id) | Step::Update(id) => {
-                let Some((device, _)) = self.gatherer.device(id).await.map_err(unreadable)? else {
-                    return Ok(());
-                };
+                let (device, _) = self.gatherer.device(id).await.map_err(unreadable)?.ok_or_else(gone)?;
                 match step {
                     Step::Register(_) => self.client.register(device).await,
                     _ => self.client.update(device).await,
