@@ -59,7 +59,8 @@ pub trait Protocol: Send + Sync + 'static {
 
 /// The connection to one device. It is dropped when the device is gone or reached in another way.
 pub trait Link: Send + 'static {
-    /// Reads a property, as text of its type. An error ends the connection; the device is offline until it is open again.
+    /// Reads a property, as text of its type. An error ends the connection; the device is offline until it has been opened and read
+    /// again.
     fn read(&mut self, property: &Property) -> impl Future<Output = Result<String>> + Send;
 
     /// Writes a property. It is called when another value is wanted, and once for each new connection. An error is told in the
