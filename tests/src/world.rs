@@ -296,7 +296,7 @@ impl World {
         .await;
     }
 
-    /// What the bookkeeping says of a node: names of its ObjectSyncs.
+    /// What a node has acknowledged, by the bookkeeping: names of its ObjectSyncs. Those without a revision are of what was sent.
     pub async fn object_syncs(&self, node: &str) -> BTreeSet<String> {
         let resource = kube::api::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
             "reliablesyncs.kubeedge.io",
@@ -305,7 +305,10 @@ impl World {
         ));
         let all = Api::<kube::api::DynamicObject>::all_with(self.client(), &resource);
         let listed = all.list(&ListParams::default()).await.expect("ObjectSyncs are listed");
-        let names = listed.items.into_iter().filter_map(|sync| sync.metadata.name);
+        let acknowledged = |sync: &kube::api::DynamicObject| {
+            sync.data.pointer("/status/objectResourceVersion").is_some_and(Value::is_string)
+        };
+        let names = listed.items.into_iter().filter(acknowledged).filter_map(|sync| sync.metadata.name);
         names.filter(|name| name.starts_with(&format!("{node}."))).collect()
     }
 }
