@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod cli;
+mod component;
 pub mod config;
 mod database;
 pub mod devicetwin;

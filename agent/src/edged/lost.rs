@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tracing::{debug, info};
 
 use super::{Progress, names, pods::Context, runtime::CallError};
-use crate::rt::Backoff;
+use crate::{component, rt::Backoff};
 
 /// While the cloud is not connected the question costs nothing, and should be answered soon after it is …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ async fn lost(context: &Context, pods: &Store<Pod>) -> Result<BTreeSet<(String, 
     let unknown = labels.filter(|labels| labels.get(names::POD_UID).is_some_and(|uid| !known.contains(uid)));
     let place = unknown
         .filter_map(|labels| Some((labels.get(names::POD_NAMESPACE)?, labels.get(names::POD_NAME)?)))
-        .filter(|(namespace, name)| names::is_component(namespace) && names::is_component(name));
+        .filter(|(namespace, name)| component::is_component(namespace) && component::is_component(name));
     Ok(place.map(|(namespace, name)| (namespace.clone(), name.clone())).collect())
 }
 

@@ -64,7 +64,6 @@ use kubeapi::serve::BindError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
-pub(crate) use self::names::is_component;
 pub use self::{
     node::AddressSource,
     pressure::{Observation, Reading, Signals},
@@ -72,6 +71,7 @@ pub use self::{
     task::Task,
 };
 use crate::{
+    component,
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
     metamanager::{Online, PodsWhole},
@@ -301,7 +301,8 @@ impl Edged {
 
 /// Makes the directories and all parts; nothing runs before [`Task::run`].
 pub fn new(config: Config) -> Result<(Edged, Task), Error> {
-    if !names::is_component(&config.node_name) || config.node_name.bytes().any(|b| b.is_ascii_uppercase()) {
+    if !component::is_component(&config.node_name) || config.node_name.bytes().any(|b| b.is_ascii_uppercase())
+    {
         return Err(Error::NodeName(config.node_name));
     }
     let dirs = names::Dirs { root: config.root_dir.clone(), logs: config.log_dir.clone() };

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Progress, groups::Groups, names, names::Dirs, pods::Context, runtime::CallError, volumes};
-use crate::rt::Backoff;
+use crate::{component, rt::Backoff};
 
 /// What could not be removed is tried again after this, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -261,7 +261,7 @@ fn uid_of_log(name: &str) -> Option<&str> {
     let mut parts = name.split('_');
     let (_, _, uid) = (parts.next()?, parts.next()?, parts.next()?);
     // the identity of a static pod is a hash
-    (parts.next().is_none() && matches!(uid.len(), 32 | 36) && names::is_component(uid)).then_some(uid)
+    (parts.next().is_none() && matches!(uid.len(), 32 | 36) && component::is_component(uid)).then_some(uid)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Carrier, Limits, Sessions, Shared,
+    attend::attend,
     link::Connected,
-    listener::attend,
     sessions::Arrival,
     transport,
     upgrade::{Stream, websocket_limits},

@@ -23,9 +23,10 @@ use wire::{
 };
 
 use super::{
-    Carrier, Replicas, Shared, gate,
+    Carrier, Replicas, Shared,
+    attend::attend,
+    gate,
     link::Connected,
-    listener::attend,
     mute::{Mute, MuteSocket},
     sessions::{Arrival, Ticket},
     transport,

@@ -2,11 +2,11 @@
 
 use super::values::{KUBELET, Values};
 use crate::{
+    component::is_component,
     config::{
         file,
         typed::{CgroupDriver, ControlGroups},
     },
-    edged::is_component,
 };
 
 pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> ControlGroups {

@@ -5,9 +5,12 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 use kube::Api;
 
 use super::{Context, Identity};
-use crate::edged::{
-    api_message, names,
-    volumes::{self, Backing, ClaimError, Claims},
+use crate::{
+    component,
+    edged::{
+        api_message,
+        volumes::{self, Backing, ClaimError, Claims},
+    },
 };
 
 /// What became of each claim.
@@ -31,7 +34,7 @@ pub(super) async fn of_pod(context: &Context, pod: &Pod, identity: &Identity<'_>
 async fn one(context: &Context, namespace: &str, name: &str, node: &Node) -> Result<Backing, ClaimError> {
     let missing = || ClaimError::Missing(name.chars().take(256).collect());
     // A name that is no name would become another path.
-    if !names::is_component(name) {
+    if !component::is_component(name) {
         return Err(missing());
     }
     let unavailable =
@@ -40,7 +43,7 @@ async fn one(context: &Context, namespace: &str, name: &str, node: &Node) -> Res
     let claim = claims.get_opt(name).await.map_err(|error| unavailable(name, &error))?.ok_or_else(missing)?;
     let name = volumes::volume_name(&claim)?;
     let gone = || ClaimError::Gone(name.to_owned());
-    if !names::is_component(name) {
+    if !component::is_component(name) {
         return Err(gone());
     }
     let all = Api::<PersistentVolume>::all(context.client.clone());

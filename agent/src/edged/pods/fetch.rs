@@ -6,10 +6,13 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::{Api, Client, api::ListParams};
 
-use crate::edged::{
-    api_message, names,
-    references::{Fetched, Objects, Reference, config_map_data, secret_data},
-    services::{MASTER, MASTER_NAMESPACE, variables},
+use crate::{
+    component,
+    edged::{
+        api_message,
+        references::{Fetched, Objects, Reference, config_map_data, secret_data},
+        services::{MASTER, MASTER_NAMESPACE, variables},
+    },
 };
 
 /// Asks for all of these, at the same time.
@@ -42,7 +45,7 @@ pub(super) async fn service_variables(client: &Client, pod: &Pod, namespace: &st
 async fn one(client: &Client, namespace: &str, reference: &Reference) -> Fetched {
     let data = match reference {
         // A name that is no name would become another path.
-        Reference::ConfigMap(name) | Reference::Secret(name) if !names::is_component(name) => Ok(None),
+        Reference::ConfigMap(name) | Reference::Secret(name) if !component::is_component(name) => Ok(None),
         Reference::ConfigMap(name) => {
             let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
             api.get_opt(name).await.map(|found| found.map(config_map_data))

@@ -284,7 +284,7 @@ struct Identity<'a> {
 impl<'a> Identity<'a> {
     fn of(pod: &'a Pod) -> Result<Self, Error> {
         let text = |field: &'a Option<String>| {
-            field.as_deref().filter(|text| super::names::is_component(text)).ok_or(Error::Identity)
+            field.as_deref().filter(|text| super::component::is_component(text)).ok_or(Error::Identity)
         };
         let meta = &pod.metadata;
         Ok(Self { namespace: text(&meta.namespace)?, name: text(&meta.name)?, uid: text(&meta.uid)? })

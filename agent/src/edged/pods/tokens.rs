@@ -10,12 +10,14 @@ use k8s_openapi::api::{
 use kube::{Api, api::PostParams};
 
 use super::{Context, Identity};
-use crate::edged::{
-    api_message, moment,
-    names::is_component,
-    volumes::{
-        Tokens,
-        token::{self, Wanted},
+use crate::{
+    component,
+    edged::{
+        api_message, moment,
+        volumes::{
+            Tokens,
+            token::{self, Wanted},
+        },
     },
 };
 
@@ -52,7 +54,7 @@ pub(super) async fn of_pod(
 }
 
 async fn on_disk(context: &Context, identity: &Identity<'_>, wanted: &Wanted) -> Option<String> {
-    if !is_component(&wanted.volume) || !crate::edged::names::is_below(wanted.path.as_ref()) {
+    if !component::is_component(&wanted.volume) || !crate::edged::names::is_below(wanted.path.as_ref()) {
         return None;
     }
     let path = context.dirs.volume(identity.uid, "projected", &wanted.volume).join(&wanted.path);
@@ -67,7 +69,7 @@ async fn request(
 ) -> Result<String, String> {
     let account =
         pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
-    if !is_component(account) {
+    if !component::is_component(account) {
         return Err("that is not a service account's name".into());
     }
     let audiences = Some(wanted.audience.clone()).filter(|audience| !audience.is_empty());

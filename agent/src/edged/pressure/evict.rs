@@ -16,11 +16,11 @@ use super::{
     words,
 };
 use crate::{
+    component,
     config::{Eviction, Signal, Threshold},
     edged::{
         events::{Severity, reason},
         housekeeping::Keeper,
-        names,
         pods::{Condemned, Context, Trigger},
         status::{Waiting, is_over},
     },
@@ -193,7 +193,7 @@ impl Evictor {
             now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_over(&now))
         };
         for pod in evicted {
-            let uid = pod.metadata.uid.as_deref().filter(|uid| names::is_component(uid));
+            let uid = pod.metadata.uid.as_deref().filter(|uid| component::is_component(uid));
             let volumes = uid.map(|uid| self.context.dirs.volumes(uid));
             let keeps = async || match &volumes {
                 Some(volumes) => tokio::fs::try_exists(volumes).await.unwrap_or(false),

@@ -6,10 +6,13 @@ use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
 use super::rank::{ContainerUsage, Disk, Usage};
-use crate::edged::{
-    names::{self, Dirs},
-    runtime::Runtime,
-    usage,
+use crate::{
+    component,
+    edged::{
+        names::{self, Dirs},
+        runtime::Runtime,
+        usage,
+    },
 };
 
 /// More files than this are not counted: a pod that has them is far beyond any limit.
@@ -84,7 +87,7 @@ fn from_runtime(
 
 /// Adds logs and the pod's own volumes.
 fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
-    let text = |field: &Option<String>| field.clone().filter(|text| names::is_component(text));
+    let text = |field: &Option<String>| field.clone().filter(|text| component::is_component(text));
     let meta = &pod.metadata;
     let (Some(namespace), Some(name), Some(uid)) = (text(&meta.namespace), text(&meta.name), text(&meta.uid))
     else {
@@ -92,13 +95,13 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
     };
     let logs = dirs.pod_logs(&namespace, &name, &uid);
     for (container, usage) in &mut usage.containers {
-        if names::is_component(container) {
+        if component::is_component(container) {
             usage.logs = tree(&logs.join(container));
         }
     }
     for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
         let Some(source) = &volume.empty_dir else { continue };
-        if names::is_component(&volume.name) {
+        if component::is_component(&volume.name) {
             let used = tree(&dirs.volume(&uid, "empty-dir", &volume.name));
             usage.volumes.insert(volume.name.clone(), used);
             if source.medium.as_deref().is_some_and(|medium| !medium.is_empty()) {

@@ -9,7 +9,10 @@ use super::{
     machine,
     summary::{ClaimReference, FsStats, VolumeStats},
 };
-use crate::edged::{names, names::Dirs, usage, volumes};
+use crate::{
+    component,
+    edged::{names::Dirs, usage, volumes},
+};
 
 /// More files than this in one place are not counted: the answer would come too late.
 const MAX_FILES: u64 = 200_000;
@@ -60,7 +63,7 @@ fn is_ephemeral(volume: &Volume) -> bool {
 fn logs(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Option<BTreeMap<String, FsStats>> {
     let identity = [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid];
     let [namespace, name, uid] = identity.map(|text| text.as_deref().unwrap_or_default());
-    if ![namespace, name, uid].into_iter().all(names::is_component) {
+    if ![namespace, name, uid].into_iter().all(component::is_component) {
         return None;
     }
     let place = dirs.pod_logs(namespace, name, uid);

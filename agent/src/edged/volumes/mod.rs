@@ -32,9 +32,10 @@ pub(crate) use self::{
 use super::{
     downward::{self, Downward},
     fields::{self, Scope},
-    names::{self, Dirs},
+    names::Dirs,
     references::{Objects, Unmet},
 };
+use crate::component;
 
 /// Why a volume or mount cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -184,7 +185,7 @@ fn place(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Result<PathBuf, Error> {
 fn own(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Result<PathBuf, Error> {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     for name in [uid, &volume.name] {
-        if !names::is_component(name) {
+        if !component::is_component(name) {
             return Err(Error::Escape(name.chars().take(256).collect()));
         }
     }
@@ -261,7 +262,7 @@ pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
 
 fn checked(uid: &str) -> Result<&str, Error> {
     let escape = || Error::Escape(uid.chars().take(256).collect());
-    names::is_component(uid).then_some(uid).ok_or_else(escape)
+    component::is_component(uid).then_some(uid).ok_or_else(escape)
 }
 
 /// Removes a directory that may be gone already.

@@ -13,9 +13,9 @@ use wire::{Answer, Change, ObjectResp, ResourceType, Upstream};
 use super::{
     Edge,
     authorize::{Denied, denied},
+    outcome::{Outcome, refuse},
     request::Request,
     status,
-    upstream::{Outcome, refuse},
 };
 
 /// How many requests of one node there may be; they are deleted an hour after they were answered.

@@ -9,6 +9,7 @@ mod certificates;
 mod index;
 mod mirror;
 pub(super) mod objects;
+mod outcome;
 mod references;
 mod request;
 pub(super) mod status;
@@ -23,7 +24,7 @@ use kube::Client;
 use parking_lot::RwLock;
 
 use self::index::Index;
-pub use self::upstream::Reply;
+pub use self::outcome::Reply;
 use crate::{
     controllers::{parcels::difference, sync::Synced},
     hub::lane::Parcel,

@@ -16,9 +16,9 @@ use wire::{Answer, ResourceType, Upstream};
 use super::{
     Edge,
     authorize::{Denied, denied},
+    outcome::Outcome,
     request::Request,
     status,
-    upstream::Outcome,
 };
 
 /// Whether the request is a query for one of these.
@@ -79,7 +79,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{controllers::edge::upstream::Reply, mailbox::Mailboxes};
+    use crate::{controllers::edge::outcome::Reply, mailbox::Mailboxes};
 
     /// The code of the answer to `node` asking, 200 where it gets the object.
     async fn asks(edge: &Edge, node: &str, kind: ResourceType, namespace: &str, name: &str) -> u64 {

@@ -1,0 +1,65 @@
+//! What a node's request came to, and the message that tells it.
+
+use serde_json::Value;
+use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourcePath, ResourceType, Upstream};
+
+use super::{now_ms, request::Request};
+use crate::{
+    controllers::sync::Subject,
+    hub::lane::{LaneKey, Parcel},
+    mailbox::ObjectPath,
+};
+
+/// What goes back to the node.
+#[derive(Debug)]
+pub enum Reply {
+    /// At once, without acknowledgement.
+    Direct(Message),
+    /// In the acknowledged lane.
+    Acknowledged(Parcel),
+}
+
+/// The outcome of a request: what to answer, and the revision that the answer's header carries.
+pub(super) enum Outcome {
+    Nothing,
+    Answer(Answer, Option<String>),
+    Object(ObjectPath, Value),
+}
+
+/// A refusal in the shape in which the request's answer would have come.
+pub(super) fn refuse(request: &Request<'_>, status: Value) -> Outcome {
+    let answer = match (&request.kind, request.body) {
+        (ResourceType::Event, _) => return Outcome::Nothing,
+        (ResourceType::Lease, _)
+        | (_, Upstream::Object { change: Change::Insert | Change::Update, .. } | Upstream::Patch { .. }) => {
+            Answer::Response(ObjectResp::failed(status))
+        }
+        _ => Answer::Failed(status),
+    };
+    Outcome::Answer(answer, None)
+}
+
+/// The message that tells `outcome` to whoever asked `parent` for `path`.
+pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Option<Reply> {
+    match outcome {
+        Outcome::Nothing => None,
+        Outcome::Answer(answer, revision) => {
+            let message = Downstream::Answer { path, answer }.into_message(now_ms()).answering(parent);
+            Some(Reply::Direct(match revision {
+                Some(revision) => message.at_revision(&revision),
+                None => message,
+            }))
+        }
+        Outcome::Object(subject, object) => {
+            let text = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let answer = Downstream::Answer { path, answer: Answer::Found(object) };
+            Some(Reply::Acknowledged(Parcel {
+                key: LaneKey::Answer(parent.to_owned()),
+                subject: Some(Subject { path: subject, uid }),
+                revision: text.parse().ok(),
+                message: answer.into_message(now_ms()).answering(parent).at_revision(&text),
+            }))
+        }
+    }
+}
