@@ -11,6 +11,7 @@ pub mod containerd;
 mod cri;
 mod desired;
 mod kubectl;
+mod pods;
 mod ports;
 mod process;
 mod random;

@@ -18,7 +18,7 @@
 //! | `static_pods` | pods from files of this node |
 //! | `pressure` | what the node is short of: conditions, refusal, eviction |
 //! | `housekeeping` | containers, images and logs that nobody needs |
-//! | `orphans` | what pods that are gone left behind |
+//! | `orphans`, `ending` | what pods that are gone left behind |
 //! | `lost` | pods that run here and that a store which was begun anew has lost |
 //! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
 //! | `server` | both of them, over HTTP, to read |
@@ -26,6 +26,7 @@
 mod admit;
 mod convert;
 mod downward;
+mod ending;
 mod env;
 mod events;
 mod fields;

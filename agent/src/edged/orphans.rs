@@ -13,10 +13,17 @@ use std::{
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Progress, groups::Groups, names, names::Dirs, pods::Context, runtime::CallError, volumes};
+use super::{
+    Progress,
+    groups::Groups,
+    names,
+    names::Dirs,
+    pods::{Context, tell_strays},
+    runtime::CallError,
+    volumes,
+};
 use crate::{component, rt::Backoff};
 
 /// What could not be removed is tried again after this, doubled with each failure …
@@ -38,14 +45,17 @@ pub(super) async fn run(
     if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
         return;
     }
-    let ending = Ending::default();
     let mut kept = None;
     let mut backoff = Backoff::new(FIRST_WAIT, every);
-    // A runtime may still be giving up what the last agent had asked for when it was killed: it is looked at more often at first.
+    // A runtime may still be giving up what the last agent had asked for when it was killed, or what it was doing when it was
+    // killed itself: it is looked at more often at first.
     let mut settling = Backoff::new(FIRST_WAIT, every);
     loop {
         let was_whole = context.pods_whole.now();
-        let wait = match sweep(&context, &pods, &ending, &mut kept).await {
+        if let Err(error) = tell_strays(&context, &pods).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "strays are looked for later");
+        }
+        let wait = match sweep(&context, &pods, &mut kept).await {
             Ok(Left::Nothing) => {
                 backoff.reset();
                 settling.next(1.0)
@@ -59,7 +69,7 @@ pub(super) async fn run(
         // Cancel-safe: a wake that is not taken here is taken the next time.
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = context.orphaned.notified() => {}
+            () = context.orphaned.notified() => settling.reset(),
             // what was kept until now is kept no longer
             () = context.pods_whole.until(), if !was_whole => {}
         }
@@ -72,9 +82,6 @@ enum Left {
     Nothing,
     Files,
 }
-
-/// Pods whose containers are being stopped, and directories that are being removed.
-type Ending = Arc<Mutex<BTreeSet<String>>>;
 
 /// The uids that are no orphans.
 #[derive(Debug, PartialEq, Eq)]
@@ -110,7 +117,6 @@ type Found = BTreeMap<String, (Vec<String>, Vec<(String, Duration)>)>;
 async fn sweep(
     context: &Arc<Context>,
     pods: &Store<Pod>,
-    ending: &Ending,
     kept: &mut Option<BTreeSet<String>>,
 ) -> Result<Left, CallError> {
     // The runtime first: a pod is in the store before anything of it is in the runtime.
@@ -131,11 +137,11 @@ async fn sweep(
     context.probes.retain(|uid| wanted.known.contains(uid));
     found.retain(|uid, _| !wanted.has(uid));
     // In the background: one that takes its whole grace period does not keep the others, nor those that come meanwhile.
-    let busy = ending.lock().clone();
-    found.retain(|uid, _| !busy.contains(uid));
     for (uid, (sandboxes, containers)) in found {
-        ending.lock().insert(uid.clone());
-        let (task, ending) = (context.clone(), ending.clone());
+        if !context.ending.begin(uid.clone()) {
+            continue;
+        }
+        let task = context.clone();
         let shutdown = context.shutdown.clone();
         context.background.spawn(shutdown.run_until_cancelled_owned(async move {
             tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
@@ -144,7 +150,7 @@ async fn sweep(
                 tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again");
                 tokio::time::sleep(backoff.next(1.0)).await;
             }
-            ending.lock().remove(&uid);
+            task.ending.end(&uid);
             // Its files are next.
             task.orphaned.notify_one();
         }));
@@ -155,31 +161,26 @@ async fn sweep(
     // Other programs may keep other things here: only what has our form.
     let logs = log_dirs.iter().filter_map(|name| Some((uid_of_log(name)?, context.dirs.logs.join(name))));
     let logs = logs.filter(|(uid, _)| is_gone(uid)).map(|(uid, logs)| (uid.to_owned(), Some(logs)));
-    Ok(clear_all(context, pods, ending, gone.chain(logs).collect()).await)
+    Ok(clear_all(context, pods, gone.chain(logs).collect()).await)
 }
 
 /// Removes what pods have left on disk, each for itself: where a disk does not answer, the others go all the same.
-async fn clear_all(
-    context: &Context,
-    pods: &Store<Pod>,
-    ending: &Ending,
-    gone: Vec<(String, Option<PathBuf>)>,
-) -> Left {
+async fn clear_all(context: &Context, pods: &Store<Pod>, gone: Vec<(String, Option<PathBuf>)>) -> Left {
     let mut left = Left::Nothing;
     let mut clearing = Vec::new();
     for (uid, logs) in gone {
         let place = logs.clone().unwrap_or_else(|| context.dirs.pod(&uid)).display().to_string();
-        if !ending.lock().insert(place.clone()) {
+        if !context.ending.begin(place.clone()) {
             left = Left::Files;
             continue;
         }
-        let (dirs, groups, ending) = (context.dirs.clone(), context.groups.clone(), ending.clone());
+        let (dirs, groups, ending) = (context.dirs.clone(), context.groups.clone(), context.ending.clone());
         let pods = pods.clone();
         clearing.push(tokio::task::spawn_blocking(move || {
             // a static pod whose file was put back is the same pod again
             let is_back = pods.state().iter().any(|pod| pod.metadata.uid.as_deref() == Some(&uid));
             let done = if is_back { Ok(()) } else { clear(&dirs, &groups, &uid, logs) };
-            ending.lock().remove(&place);
+            ending.end(&place);
             match done {
                 Ok(()) => Left::Nothing,
                 Err(error) => {

@@ -30,7 +30,8 @@ const RESUBSCRIBE: Duration = Duration::from_secs(5);
 /// every `relist`, and less often where the kernel tells when containers have ended.
 pub(super) async fn run(context: Arc<Context>, relist: Duration) {
     let (groups, pace) = (context.groups.watch(), Pace::new(relist));
-    let mut lists = Lists { last: Snapshot::default(), context: &context, groups, pace, watched: false };
+    let mut lists =
+        Lists { last: Snapshot::default(), context: &context, groups, pace, watched: false, away: false };
     loop {
         let events = context.runtime.events();
         let stream = tokio::select! {
@@ -39,7 +40,11 @@ pub(super) async fn run(context: Arc<Context>, relist: Duration) {
             () = lists.compare_for_ever() => return,
         };
         let ended = match stream {
-            Ok(stream) => follow(stream, &context).await,
+            Ok(stream) => {
+                let ended = follow(stream, &context).await;
+                context.orphaned.notify_one();
+                ended
+            }
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
                 Ended::Stream
@@ -112,6 +117,8 @@ struct Lists<'a> {
     pace: Pace,
     /// Whether the kernel tells of all containers.
     watched: bool,
+    /// The runtime did not answer: when it does, it may have lost something.
+    away: bool,
 }
 
 impl Lists<'_> {
@@ -133,11 +140,15 @@ impl Lists<'_> {
                         }
                     }
                     self.last = now;
+                    if std::mem::take(&mut self.away) {
+                        self.context.orphaned.notify_one();
+                    }
                     self.watched = self.groups.follow(&held);
                     self.pace.after(found, begun)
                 }
                 Err(error) => {
                     tracing::debug!(error = &error as &dyn std::error::Error, "the runtime is not listed");
+                    self.away = true;
                     self.pace.every()
                 }
             };

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Containerd;
-use crate::{Cloud, Node, until};
+use crate::{Cloud, Node};
 
 /// All three, each a process.
 #[derive(Debug)]
@@ -70,13 +70,7 @@ impl RealRig {
 
     /// A pod, or `None`.
     pub fn pod(&self, name: &str) -> anyhow::Result<Option<Value>> {
-        let listed = self.cloud.kubectl.json(&[
-            "get",
-            "pods",
-            "--field-selector",
-            &format!("metadata.name={name}"),
-        ])?;
-        Ok(listed["items"].as_array().context("kubectl lists nothing")?.first().cloned())
+        self.cloud.pod(name)
     }
 
     /// Waits until the pod is as `wanted` says; what it answers otherwise stands in the error.
@@ -85,26 +79,17 @@ impl RealRig {
         name: &str,
         wanted: impl Fn(&Value) -> Result<(), String>,
     ) -> anyhow::Result<Value> {
-        until(&format!("pod {name}"), || {
-            let pod = self.pod(name).map_err(|error| format!("{error:#}"))?.ok_or("it is not there")?;
-            wanted(&pod).map(|()| pod.clone()).map_err(|what| format!("{what}: {}", pod["status"]))
-        })
+        self.cloud.wait_pod(name, wanted)
     }
 
     /// Waits until all containers of the pod run and are ready.
     pub fn wait_ready(&self, name: &str) -> anyhow::Result<Value> {
-        self.wait_pod(name, |pod| {
-            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let ready = conditions.into_iter().any(|all| all["type"] == "Ready" && all["status"] == "True");
-            if ready { Ok(()) } else { Err("it is not ready".to_owned()) }
-        })
+        self.cloud.wait_ready(name)
     }
 
     /// Waits until the pod has this phase.
     pub fn wait_phase(&self, name: &str, phase: &str) -> anyhow::Result<Value> {
-        self.wait_pod(name, |pod| {
-            if pod["status"]["phase"] == phase { Ok(()) } else { Err(format!("it is not {phase}")) }
-        })
+        self.cloud.wait_phase(name, phase)
     }
 
     /// The id of the pod's container of this name, as its status has it.
@@ -122,5 +107,11 @@ impl RealRig {
         let name = seen["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
         let id = Self::container_id(&seen, name)?;
         self.containerd.cri.exec(&id, &["sh", "-c", words])
+    }
+}
+
+impl AsRef<Cloud> for RealRig {
+    fn as_ref(&self) -> &Cloud {
+        &self.cloud
     }
 }

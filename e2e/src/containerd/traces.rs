@@ -36,6 +36,8 @@ pub struct Traces {
     pub groups: BTreeSet<PathBuf>,
     /// Control groups of pods, in all hierarchies.
     pub pod_groups: BTreeSet<PathBuf>,
+    /// The names of the control groups right below them in which something runs: the ids of containers and sandboxes.
+    pub inhabited: BTreeSet<String>,
     /// Bundles of containers that runc knows.
     pub bundles: BTreeSet<String>,
     /// Shims of the test's containerd.
@@ -49,13 +51,15 @@ pub struct Traces {
 impl Traces {
     pub(super) fn of(directory: &Path, bridge: &str) -> anyhow::Result<Self> {
         let tasks = directory.join(TASKS);
+        let pod_groups = pod_groups(directory);
         let bundles = names(&tasks);
         let interfaces = names(&Path::new("/sys/class/net").join(bridge).join("brif"));
         Ok(Self {
             mounts: mounts(directory)?.into_iter().collect(),
             interfaces,
             groups: bundles.iter().filter_map(|id| group(id)).collect(),
-            pod_groups: pod_groups(directory),
+            inhabited: pod_groups.iter().flat_map(|group| inhabited(group)).collect(),
+            pod_groups,
             bundles,
             shims: shims(directory).into_iter().map(Pid::as_raw).collect(),
             tasks,
@@ -122,6 +126,7 @@ impl Traces {
             ("mounts", self.mounts.len()),
             ("bundles", self.bundles.len()),
             ("control groups", self.groups.len()),
+            ("control groups of pods with processes", self.inhabited.len()),
             ("shims", self.shims.len()),
             ("interfaces", self.interfaces.len()),
             ("network namespaces", self.namespaces.len()),
@@ -149,6 +154,14 @@ fn pod_groups(directory: &Path) -> BTreeSet<PathBuf> {
     let is_pod =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pod"));
     all.filter(is_pod).collect()
+}
+
+/// The groups right below `group` that list a process.
+fn inhabited(group: &Path) -> BTreeSet<String> {
+    let lists = |name: &String| {
+        fs::read_to_string(group.join(name).join("cgroup.procs")).is_ok_and(|listed| !listed.is_empty())
+    };
+    names(group).into_iter().filter(lists).collect()
 }
 
 /// Directories below `root`, and itself, each after the one that it is in, up to the first that is `wanted`.

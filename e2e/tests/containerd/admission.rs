@@ -1,14 +1,17 @@
 //! Pods that the node cannot take.
 
 use anyhow::ensure;
-use e2e::containerd::RealRig;
+use e2e::Ports;
 use serde_json::json;
 
-use crate::case::{apply, leaves_nothing, pod};
+use crate::{
+    case::{apply, pod},
+    subject::{Subject, for_both},
+};
 
-#[test]
-fn pods_that_do_not_fit_fail_and_others_run() -> anyhow::Result<()> {
-    let rig = RealRig::start()?;
+for_both!(pods_that_do_not_fit_fail_and_others_run);
+
+fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<()> {
     let requests = |amounts| json!({"containers": [{"resources": {"requests": amounts}}]});
     let sysctl = json!([{"name": "kernel.msgmax", "value": "65536"}]);
     let cases = [
@@ -24,11 +27,37 @@ fn pods_that_do_not_fit_fail_and_others_run() -> anyhow::Result<()> {
     items.push(fits);
     apply(&rig, &items)?;
     for (name, _, reason) in cases {
-        let failed = rig.wait_phase(name, "Failed")?;
-        ensure!(failed["status"]["reason"] == reason, "{name}: {}", failed["status"]);
+        fails(&rig, name, reason)?;
     }
-    rig.wait_ready("fits")?;
-    let listed = rig.containerd.bare.list(None).map_err(|status| anyhow::anyhow!("{status}"))?;
+    rig.as_ref().wait_ready("fits")?;
+    let listed = rig.cri().containers()?;
     ensure!(listed.len() == 1, "only the one that fits has a container: {listed:?}");
-    leaves_nothing(&rig)
+    a_port_is_one_pods(&rig)?;
+    a_node_is_full(&mut rig)?;
+    rig.leaves_nothing()
+}
+
+fn a_port_is_one_pods(rig: &Subject) -> anyhow::Result<()> {
+    let port = Ports::free()?.api;
+    let on_port = json!({"containers": [{"ports": [{"containerPort": 80, "hostPort": port}]}]});
+    apply(rig, &[pod("first", &on_port)])?;
+    rig.as_ref().wait_ready("first")?;
+    apply(rig, &[pod("second", &on_port)])?;
+    fails(rig, "second", "NodePorts")
+}
+
+fn a_node_is_full(rig: &mut Subject) -> anyhow::Result<()> {
+    let before = rig.cri().running()?;
+    rig.node().set_kubelet(&[("maxPods", "2")])?;
+    rig.node().process.start_again()?;
+    apply(rig, &[pod("third", &json!({}))])?;
+    fails(rig, "third", "OutOfpods")?;
+    ensure!(rig.cri().running()? == before, "pods that were there do not stay");
+    Ok(())
+}
+
+fn fails(rig: &Subject, name: &str, reason: &str) -> anyhow::Result<()> {
+    let failed = rig.as_ref().wait_phase(name, "Failed")?;
+    ensure!(failed["status"]["reason"] == reason, "{name}: {}", failed["status"]);
+    Ok(())
 }

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, fs, time::Duration};
 
 use anyhow::ensure;
 use e2e::{
-    PATIENCE,
+    Cloud, PATIENCE,
     containerd::{IMAGE, RealRig, Traces},
     until_within,
 };
@@ -56,9 +56,9 @@ fn merge(into: &mut Value, from: &Value) {
 }
 
 /// Applies all of them with one kubectl.
-pub(crate) fn apply(rig: &RealRig, items: &[Value]) -> anyhow::Result<()> {
+pub(crate) fn apply(cloud: &impl AsRef<Cloud>, items: &[Value]) -> anyhow::Result<()> {
     let documents: Vec<_> = items.iter().map(ToString::to_string).collect();
-    rig.cloud.kubectl.apply(&documents.join("\n---\n")).map(drop)
+    cloud.as_ref().kubectl.apply(&documents.join("\n---\n")).map(drop)
 }
 
 /// Applies all pods at once, and looks into each; all that is wrong is told together.

@@ -11,11 +11,12 @@ use std::{
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Random, RunningContainer, at,
+    AGENT, Random, RunningContainer, at,
     containerd::{RealRig, Traces},
     until, until_within,
 };
 use serde_json::{Value, json};
+use wire::cri::{ContainerState, PodSandboxState};
 
 use crate::case::{apply, leaves_nothing_of, pod};
 
@@ -66,8 +67,7 @@ fn churn(victims: Victims) -> anyhow::Result<()> {
     churn.rest(&rig)?;
     churn.tell(&rig)?;
     leaves_nothing_of(&rig, REST, churn.part())?;
-    churn.tell_left(&rig.containerd.traces()?);
-    Ok(())
+    churn.tell_left(&rig)
 }
 
 /// What was done so far, and what should be there.
@@ -213,23 +213,22 @@ impl Churn {
             .filter_map(|name| Some(name.rsplit_once('_')?.1.to_owned()))
             .collect();
         ensure!(logs == uids, "logs of {logs:?}, pods {uids:?}");
-        let sandboxes = rig.containerd.bare.sandboxes(None)?;
-        let known = of_runtime.into_iter().chain(sandboxes.into_iter().map(|sandbox| sandbox.id)).collect();
-        self.whole(rig.containerd.traces()?, &known)
+        let traces = rig.containerd.traces()?;
+        let mut known = of_runtime;
+        let sandboxes = rig.containerd.bare.sandboxes(None)?.into_iter();
+        let ready = sandboxes.filter(|sandbox| sandbox.state() == PodSandboxState::SandboxReady);
+        known.extend(ready.map(|sandbox| sandbox.id));
+        let lost = (&traces.inhabited - &known, &known - &traces.inhabited);
+        ensure!(traces.inhabited == known, "runs and is not known, or is known and does not run: {lost:?}");
+        self.whole(traces)
     }
 
-    /// One sandbox and one container for each pod, and what belongs to them. A containerd that was killed may have lost a container
-    /// that it was starting, which runs on until its pod goes: that is containerd's own, and not counted here.
-    fn whole(&self, mut traces: Traces, known: &BTreeSet<String>) -> anyhow::Result<()> {
+    /// One sandbox and one container for each pod, and what belongs to them.
+    fn whole(&self, traces: Traces) -> anyhow::Result<()> {
         let mut right: BTreeMap<_, _> =
             [("bundles", 2 * PODS), ("control groups", 2 * PODS), ("shims", PODS)].into();
         if self.victims == Victims::Agent {
             right.extend([("interfaces", PODS), ("network namespaces", PODS), ("addresses", PODS)]);
-        } else {
-            traces.bundles.retain(|id| known.contains(id));
-            traces
-                .groups
-                .retain(|group| group.file_name().is_some_and(|id| known.contains(&*id.to_string_lossy())));
         }
         let counts = self.part()(traces).counts();
         let wrong: Vec<_> = right.iter().filter(|(what, right)| counts[*what] != **right).collect();
@@ -240,11 +239,15 @@ impl Churn {
     /// What a containerd that was killed has left to itself.
     // printed on purpose, as above
     #[allow(clippy::print_stderr)]
-    fn tell_left(&self, traces: &Traces) {
+    fn tell_left(&self, rig: &RealRig) -> anyhow::Result<()> {
+        let ended = logs(rig)?.matches("lost sight of is ended").count();
+        let traces = rig.containerd.traces()?;
         eprintln!(
-            "--- churn: nothing of any pod is left; containerd has left to itself: {:?}",
+            "--- churn: nothing of any pod is left; the agent has ended {ended} that containerd had lost; containerd has left to \
+             itself: {:?}",
             traces.counts()
         );
+        Ok(())
     }
 
     /// A start that was cut off leaves a container that never ran, and is the only reason for a restart.
@@ -254,7 +257,7 @@ impl Churn {
         let mut cut_off = 0;
         for container in rig.containerd.bare.list(None)? {
             let status = rig.containerd.bare.status(&container.id)?;
-            if status.state() != wire::cri::ContainerState::ContainerRunning {
+            if status.state() != ContainerState::ContainerRunning {
                 let name = &container.labels["io.kubernetes.pod.name"];
                 ensure!(status.started_at == 0, "a container of {name} has ended: {status:?}");
                 cut_off += 1;
@@ -291,6 +294,13 @@ fn uid(pod: &Value) -> String {
 fn entries(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
     let entries = fs::read_dir(directory).with_context(|| format!("{}", directory.display()))?;
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// What the agent has said since its first start.
+fn logs(rig: &RealRig) -> anyhow::Result<String> {
+    let of_agent = |name: &String| name.starts_with(AGENT) && name.ends_with(".log");
+    let names = entries(rig.directory.path())?.into_iter().filter(of_agent);
+    names.map(|name| Ok(fs::read_to_string(rig.directory.path().join(name))?)).collect()
 }
 
 fn setting(name: &str, default: u64) -> anyhow::Result<u64> {

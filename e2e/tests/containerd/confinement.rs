@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use e2e::containerd::{IMAGE, RealRig};
+use e2e::{
+    Cloud,
+    containerd::{IMAGE, RealRig},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,16 +18,23 @@ fn own(context: Value) -> Value {
 }
 
 /// Waits until the first container waits with this text.
-pub(crate) fn waits_with(rig: &RealRig, name: &str, reason: &str, text: &str) -> anyhow::Result<()> {
-    rig.wait_pod(name, |pod| {
-        let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
-        let said = waiting["message"].as_str().unwrap_or_default();
-        match waiting["reason"] == reason && said.contains(text) {
-            true => Ok(()),
-            false => Err(format!("waiting is not {reason} with {text:?}")),
-        }
-    })
-    .map(drop)
+pub(crate) fn waits_with(
+    cloud: &impl AsRef<Cloud>,
+    name: &str,
+    reason: &str,
+    text: &str,
+) -> anyhow::Result<()> {
+    cloud
+        .as_ref()
+        .wait_pod(name, |pod| {
+            let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
+            let said = waiting["message"].as_str().unwrap_or_default();
+            match waiting["reason"] == reason && said.contains(text) {
+                true => Ok(()),
+                false => Err(format!("waiting is not {reason} with {text:?}")),
+            }
+        })
+        .map(drop)
 }
 
 #[test]

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use e2e::{
-    PATIENCE, RunningContainer,
+    Cloud, Cri, PATIENCE, RunningContainer,
     containerd::{Bare, RealRig, Traces},
     until,
 };
 use serde_json::json;
 
-use crate::case::{apply, leaves_nothing, leaves_nothing_of, pod};
+use crate::{
+    case::{apply, leaves_nothing, leaves_nothing_of, pod},
+    subject::{Subject, for_both},
+};
 
 /// How many pods live through a fault.
 const PODS: usize = 4;
@@ -19,13 +22,13 @@ fn names() -> Vec<String> {
     (0..PODS).map(|index| format!("steady-{index}")).collect()
 }
 
-fn start(rig: &RealRig) -> anyhow::Result<BTreeSet<RunningContainer>> {
+fn start(cloud: &impl AsRef<Cloud>, cri: &Cri) -> anyhow::Result<BTreeSet<RunningContainer>> {
     let pods: Vec<_> = names().iter().map(|name| pod(name, &json!({}))).collect();
-    apply(rig, &pods)?;
+    apply(cloud, &pods)?;
     for name in names() {
-        rig.wait_ready(&name)?;
+        cloud.as_ref().wait_ready(&name)?;
     }
-    rig.containerd.cri.running()
+    cri.running()
 }
 
 fn unchanged(rig: &RealRig, before: &BTreeSet<RunningContainer>) -> anyhow::Result<()> {
@@ -38,24 +41,21 @@ fn unchanged(rig: &RealRig, before: &BTreeSet<RunningContainer>) -> anyhow::Resu
     Ok(())
 }
 
-#[test]
-fn an_agent_that_comes_back_adopts() -> anyhow::Result<()> {
-    let mut rig = RealRig::start()?;
-    let before = start(&rig)?;
-    ensure!(rig.node.process.terminate()?.success(), "the agent did not end well");
-    ensure!(rig.containerd.cri.running()? == before, "containers ended with the agent");
+for_both!(an_agent_that_comes_back_adopts);
+
+fn an_agent_that_comes_back_adopts(mut rig: Subject) -> anyhow::Result<()> {
+    let before = start(&rig, rig.cri())?;
+    ensure!(rig.node().process.terminate()?.success(), "the agent did not end well");
+    ensure!(rig.cri().running()? == before, "containers ended with the agent");
     // meanwhile one pod goes and one comes
-    rig.cloud.kubectl.run(&["delete", "pod", "steady-0", "--wait=false"])?;
+    rig.as_ref().kubectl.run(&["delete", "pod", "steady-0", "--wait=false"])?;
     apply(&rig, &[pod("new", &json!({}))])?;
-    rig.node.process.start_again()?;
-    rig.wait_ready("new")?;
-    until("the end of the deleted pod", || match rig.pod("steady-0") {
-        Ok(None) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })?;
-    let now = rig.containerd.cri.running()?;
+    rig.node().process.start_again()?;
+    rig.as_ref().wait_ready("new")?;
+    rig.as_ref().wait_gone("steady-0")?;
+    let now = rig.cri().running()?;
     ensure!(now.intersection(&before).count() == PODS - 1, "not adopted: {before:?}, now {now:?}");
-    leaves_nothing(&rig)
+    rig.leaves_nothing()
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
 #[test]
 fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
-    let before = start(&rig)?;
+    let before = start(&rig, &rig.containerd.cri)?;
     rig.containerd.process.kill()?;
     apply(&rig, &[pod("patient", &json!({}))])?;
     rig.cloud.kubectl.run(&["wait", "--for=condition=Ready=false", "node/edge-1", "--timeout=60s"])?;
@@ -120,7 +120,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
 #[test]
 fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
-    start(&rig)?;
+    start(&rig, &rig.containerd.cri)?;
     let seen = rig.wait_ready("steady-0")?;
     let (container, sandbox) = {
         let id = RealRig::container_id(&seen, "main")?;
@@ -161,7 +161,7 @@ fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
         orphan.labels.insert(format!("io.kubernetes.pod.{label}"), value.to_owned());
     }
     bare.run_sandbox(orphan)?;
-    let before = start(&rig)?;
+    let before = start(&rig, &rig.containerd.cri)?;
     rig.node.process.kill()?;
     rig.node.process.start_again()?;
     until("the end of the orphan", || {

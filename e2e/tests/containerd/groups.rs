@@ -1,9 +1,12 @@
 //! Control groups of pods: where they are, what they limit, and that they go.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::containerd::{RealRig, Traces};
+use e2e::{
+    Process,
+    containerd::{RealRig, Traces},
+};
 use serde_json::{Value, json};
 use wire::cri::ListPodSandboxStatsRequest;
 
@@ -144,4 +147,37 @@ fn pods_that_were_made_without_groups_run_on() -> anyhow::Result<()> {
     ensure!(before == after, "{before} → {after}");
     ensure!(group("new", "cpu")?.contains("/kubepods/besteffort/pod"), "the new pod has no group");
     leaves_nothing(&rig)
+}
+
+#[test]
+fn what_runs_in_a_pods_group_and_is_no_container_is_ended() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    apply(&rig, &[idle("whole", &json!({}))])?;
+    let before = RealRig::container_id(&rig.wait_ready("whole")?, "main")?;
+    // what a runtime has lost: in a group of its own, with an id that the runtime does not know
+    let lost = "0123456789abcdef".repeat(4);
+    let mut sleeper = Process::start("sleep", sleep(), rig.directory.path())?;
+    for controller in ["cpu", "memory", "pids", "freezer"] {
+        let own = group("whole", controller)?;
+        let place = Path::new("/sys/fs/cgroup").join(controller).join(own.trim_start_matches('/'));
+        let place = place.with_file_name(&lost);
+        fs::create_dir(&place)?;
+        fs::write(place.join("cgroup.procs"), sleeper.id().context("it has ended")?.to_string())?;
+    }
+    // an agent that starts looks at once, and every minute
+    rig.node.process.kill()?;
+    rig.node.process.start_again()?;
+    e2e::until("its end", || {
+        ensure!(!sleeper.runs(), "it runs");
+        Ok(())
+    })?;
+    let after = RealRig::container_id(&rig.wait_ready("whole")?, "main")?;
+    ensure!(before == after, "{before} → {after}");
+    leaves_nothing(&rig)
+}
+
+fn sleep() -> Command {
+    let mut command = Command::new("sleep");
+    command.arg("1000000");
+    command
 }

@@ -16,6 +16,7 @@ use crate::{
     case::{apply, leaves_nothing, pod},
     probes::wait_event,
     server::HttpServer,
+    subject::{Subject, for_both},
 };
 
 const FOREVER: &str = "trap 'exit 0' TERM; sleep 2147483647 & wait";
@@ -92,14 +93,14 @@ fn hooks_of_every_kind() -> anyhow::Result<()> {
     leaves_nothing(&rig)
 }
 
-#[test]
-fn a_pod_has_its_time_and_no_more() -> anyhow::Result<()> {
-    let rig = RealRig::start()?;
+for_both!(a_pod_has_its_time_and_no_more);
+
+fn a_pod_has_its_time_and_no_more(rig: Subject) -> anyhow::Result<()> {
     apply(
         &rig,
         &[pod("short", &json!({"activeDeadlineSeconds": 2, "containers": [{"command": shell(FOREVER)}]}))],
     )?;
-    let seen = rig.wait_phase("short", "Failed")?;
+    let seen = rig.as_ref().wait_phase("short", "Failed")?;
     ensure!(seen["status"]["reason"] == "DeadlineExceeded", "{}", seen["status"]);
     wait_event(
         &rig,
@@ -107,8 +108,8 @@ fn a_pod_has_its_time_and_no_more() -> anyhow::Result<()> {
         "DeadlineExceeded",
         "Pod was active on the node longer than the specified deadline",
     )?;
-    ensure!(rig.containerd.cri.running()?.is_empty(), "a container goes on after the pod's time");
-    leaves_nothing(&rig)
+    ensure!(rig.cri().running()?.is_empty(), "a container goes on after the pod's time");
+    rig.leaves_nothing()
 }
 
 #[test]

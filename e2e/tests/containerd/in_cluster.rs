@@ -13,8 +13,6 @@ use crate::{
     informer::{informer, map, until_seen},
 };
 
-/// Where programs in pods look for their token.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// EdgeCore's address for pods.
 const ADDRESS: &str = "169.254.30.10";
 
@@ -31,20 +29,11 @@ fn reader() -> [Value; 3] {
     ]
 }
 
-/// What the API server's admission would mount into the pod.
-fn with_token(mut pod: Value) -> anyhow::Result<Value> {
-    let sources = json!([
-        {"serviceAccountToken": {"path": "token"}},
-        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
-    ]);
-    let spec = &mut pod["spec"];
-    spec["serviceAccountName"] = "reader".into();
-    let volumes = spec["volumes"].as_array_mut().context("no volumes")?;
-    volumes.push(json!({"name": "account", "projected": {"sources": sources}}));
-    let mounts = spec["containers"][0]["volumeMounts"].as_array_mut().context("no mounts")?;
-    mounts.push(json!({"name": "account", "mountPath": ACCOUNT, "readOnly": true}));
-    Ok(pod)
+/// With the account's token where programs look for it.
+fn with_token(mut pod: Value) -> Value {
+    pod["spec"]["serviceAccountName"] = "reader".into();
+    pod["spec"]["automountServiceAccountToken"] = true.into();
+    pod
 }
 
 fn ip(arguments: &[&str]) -> anyhow::Result<String> {
@@ -63,7 +52,7 @@ fn a_pod_finds_the_api_as_in_any_cluster() -> anyhow::Result<()> {
         ("modules:", "  metaManager: {metaServer: {enable: true}}"),
     ])?;
     apply(&rig, &reader())?;
-    apply(&rig, &[map("settings", "1"), with_token(informer(&directory, None)?)?])?;
+    apply(&rig, &[map("settings", "1"), with_token(informer(&directory, None)?)])?;
     let container = RealRig::container_id(&rig.wait_ready("informer")?, "main")?;
     until_seen(&directory, &json!({"settings": "1"}))?;
     let found = rig.inside("informer", "echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT")?;

@@ -27,5 +27,6 @@ mod security;
 mod server;
 mod static_pods;
 mod stats;
+mod subject;
 mod upkeep;
 mod volumes;

@@ -1,6 +1,9 @@
 //! A node that runs short of something: who goes, who stays, who may come, and that it ends.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, ensure};
 use e2e::{containerd::RealRig, until};
@@ -173,4 +176,43 @@ fn fill(path: &std::path::Path) -> anyhow::Result<()> {
         while file.write_all(&block).is_ok() {}
     }
     Ok(())
+}
+
+#[test]
+fn a_soft_threshold_gives_pods_time_and_process_ids_count() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let host = rig.directory.path().join("words");
+    fs::create_dir(&host)?;
+    let polite = json!({
+        "terminationGracePeriodSeconds": 600,
+        "volumes": [{"name": "words", "hostPath": {"path": host}}],
+        "containers": [{
+            "command": ["sh", "-c", "trap 'echo bye > /w/polite; exit 0' TERM; sleep 2147483647 & wait"],
+            "volumeMounts": [{"name": "words", "mountPath": "/w"}],
+        }],
+    });
+    apply(&rig, &[pod("polite", &polite)])?;
+    rig.wait_ready("polite")?;
+    let begun = Instant::now();
+    rig.restart_with(&[
+        ("evictionSoft", "{pid.available: 1Ei}"),
+        ("evictionSoftGracePeriod", "{pid.available: 3s}"),
+        ("evictionMaxPodGracePeriod", "60"),
+        ("evictionPressureTransitionPeriod", "1s"),
+    ])?;
+    rig.cloud.wait_node("PIDPressure")?;
+    wait_taint(&rig, "node.kubernetes.io/pid-pressure", true)?;
+    let status = wait_evicted(&rig, "polite")?;
+    ensure!(begun.elapsed() >= Duration::from_secs(3), "not borne for its grace period");
+    let message = status["message"].as_str().unwrap_or_default();
+    let begin = "The node was low on resource: pids. Threshold quantity: 1Ei, available: ";
+    ensure!(message.starts_with(begin), "{message}");
+    ensure!(fs::read_to_string(host.join("polite"))? == "bye\n", "it was not asked to end");
+    apply(&rig, &[pod("late", &json!({}))])?;
+    let refused = "Pod was rejected: The node had condition: [PIDPressure]. ";
+    ensure!(wait_evicted(&rig, "late")?["message"] == refused, "not refused");
+    rig.restart_with(&[("evictionSoft", "{}"), ("evictionSoftGracePeriod", "{}")])?;
+    rig.cloud.wait_node("PIDPressure=False")?;
+    wait_taint(&rig, "node.kubernetes.io/pid-pressure", false)?;
+    leaves_nothing(&rig)
 }

@@ -3,7 +3,7 @@
 use std::{fs, net::TcpListener, process::Command, sync::atomic::Ordering};
 
 use anyhow::ensure;
-use e2e::{Ports, Process, containerd::RealRig, run, until};
+use e2e::{Cloud, Ports, Process, containerd::RealRig, run, until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,17 +26,22 @@ fn unready(pod: &Value) -> Result<(), String> {
 }
 
 /// The messages of the events about this pod with this reason.
-pub(crate) fn events(rig: &RealRig, pod: &str, reason: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn events(cloud: &impl AsRef<Cloud>, pod: &str, reason: &str) -> anyhow::Result<Vec<String>> {
     let selector = format!("involvedObject.name={pod},reason={reason}");
-    let listed = rig.cloud.kubectl.json(&["get", "events", "--field-selector", &selector])?;
+    let listed = cloud.as_ref().kubectl.json(&["get", "events", "--field-selector", &selector])?;
     let items = listed["items"].as_array().cloned().unwrap_or_default();
     Ok(items.iter().filter_map(|event| event["message"].as_str().map(str::to_owned)).collect())
 }
 
 /// Waits for an event with this text.
-pub(crate) fn wait_event(rig: &RealRig, pod: &str, reason: &str, text: &str) -> anyhow::Result<()> {
+pub(crate) fn wait_event(
+    cloud: &impl AsRef<Cloud>,
+    pod: &str,
+    reason: &str,
+    text: &str,
+) -> anyhow::Result<()> {
     until(&format!("event {reason} of {pod}"), || {
-        let all = events(rig, pod, reason)?;
+        let all = events(cloud, pod, reason)?;
         ensure!(all.iter().any(|message| message.contains(text)), "{all:?}");
         Ok(())
     })

@@ -3,13 +3,14 @@
 use std::fs;
 
 use anyhow::{Context, ensure};
-use e2e::containerd::{IMAGE, RealRig};
+use e2e::containerd::IMAGE;
 use serde_json::{Value, json};
 
 use crate::{
-    case::{apply, leaves_nothing, pod},
+    case::{apply, pod},
     confinement::waits_with,
     probes::wait_event,
+    subject::{Subject, for_both},
 };
 
 /// The words of the page for a field of a type.
@@ -56,9 +57,9 @@ fn volumes() -> Vec<(&'static str, Value)> {
     ]
 }
 
-#[test]
-fn what_is_refused_says_so() -> anyhow::Result<()> {
-    let rig = RealRig::start()?;
+for_both!(what_is_refused_says_so);
+
+fn what_is_refused_says_so(rig: Subject) -> anyhow::Result<()> {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pod-fields.md"))?;
     let mut cases = Vec::new();
     for (kind, source) in volumes() {
@@ -102,12 +103,12 @@ fn what_is_refused_says_so() -> anyhow::Result<()> {
     }
     ensure!(seen >= cases.len() - 4, "only {seen} of {} pods came to the node", cases.len());
     apply(&rig, &[pod("fine", &json!({}))])?;
-    rig.wait_ready("fine")?;
+    rig.as_ref().wait_ready("fine")?;
     for (name, _, reason, event, text) in &cases {
-        if rig.pod(name)?.is_some() {
+        if rig.as_ref().pod(name)?.is_some() {
             waits_with(&rig, name, reason, text)?;
             wait_event(&rig, name, event, text)?;
         }
     }
-    leaves_nothing(&rig)
+    rig.leaves_nothing()
 }

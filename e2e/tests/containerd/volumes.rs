@@ -5,7 +5,10 @@ use std::{fs, os::unix::net::UnixListener};
 use e2e::{containerd::RealRig, until};
 use serde_json::{Value, json};
 
-use crate::case::{Case, apply, check, leaves_nothing};
+use crate::{
+    case::{Case, apply, check, leaves_nothing},
+    subject::{Subject, for_both},
+};
 
 #[test]
 fn volumes_from_objects() -> anyhow::Result<()> {
@@ -144,9 +147,9 @@ fn volumes_of_the_node() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn volumes_that_cannot_be() -> anyhow::Result<()> {
-    let rig = RealRig::start()?;
+for_both!(volumes_that_cannot_be);
+
+fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
     let pod = |name: &str, volume: Value, mount: Value| {
         let mut mount = mount;
         mount["name"] = "v".into();
@@ -155,8 +158,8 @@ fn volumes_that_cannot_be() -> anyhow::Result<()> {
         volume["name"] = "v".into();
         crate::case::pod(name, &json!({"volumes": [volume], "containers": [{"volumeMounts": [mount]}]}))
     };
-    let etc = json!({"hostPath": {"path": rig.directory.path().join("links"), "type": ""}});
-    let links = rig.directory.path().join("links");
+    let etc = json!({"hostPath": {"path": rig.directory().join("links"), "type": ""}});
+    let links = rig.directory().join("links");
     fs::create_dir(&links)?;
     std::os::unix::fs::symlink("/etc", links.join("out"))?;
     apply(
@@ -168,13 +171,13 @@ fn volumes_that_cannot_be() -> anyhow::Result<()> {
             pod("fine", json!({"emptyDir": {}}), json!({})),
         ],
     )?;
-    rig.wait_ready("fine")?;
+    rig.as_ref().wait_ready("fine")?;
     for (name, reason, text) in [
         ("wrong-type", "ContainerCreating", "hostPath type check failed"),
         ("no-map", "ContainerCreating", "none"),
         ("escape", "CreateContainerConfigError", "leads out of the volume"),
     ] {
-        rig.wait_pod(name, |pod| {
+        rig.as_ref().wait_pod(name, |pod| {
             let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
             let said = waiting["message"].as_str().unwrap_or_default();
             match waiting["reason"] == reason && said.contains(text) {
@@ -183,5 +186,5 @@ fn volumes_that_cannot_be() -> anyhow::Result<()> {
             }
         })?;
     }
-    leaves_nothing(&rig)
+    rig.leaves_nothing()
 }

@@ -8,6 +8,7 @@ use crate::{
 };
 
 mod access;
+mod account;
 mod batch;
 mod container;
 mod network;
@@ -85,7 +86,10 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
         as_map(object).shift_remove("status");
     }
     let status = match kind.builtin {
-        Some(B::Pod) => pod::status(object),
+        Some(B::Pod) => {
+            account::mount(object);
+            pod::status(object)
+        }
         Some(B::Namespace) => {
             // whoever empties namespaces takes it away
             child(as_map(object), "spec").insert("finalizers".into(), json!(["kubernetes"]));

@@ -136,7 +136,7 @@ fn every_supported_field_is_shown_by_tests() {
     for (kind, rows) in page() {
         for (field, row) in rows.iter().filter(|(_, row)| row.verdict == "supported") {
             for test in row.note.split(", ").map(|test| test.trim_matches('`')) {
-                let head = format!("fn {test}()");
+                let head = format!("fn {test}(");
                 let file = sources.iter().find(|text| {
                     text.split(&head)
                         .next()

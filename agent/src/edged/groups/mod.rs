@@ -152,6 +152,16 @@ impl Groups {
         let _ = ended.await;
     }
 
+    /// The ids of containers and sandboxes in whose groups something runs, below the pod's, but for those that `is_known`. Groups
+    /// whose names have no id are somebody's own. Blocks, though never for long.
+    pub(crate) fn strangers(&self, uid: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+        let inner = &self.0;
+        let possible = if inner.config.per_pod { inner.possible(uid) } else { Vec::new() };
+        let passed = |name: &str| name::id(name).is_none_or(&is_known);
+        let names = possible.iter().flat_map(|group| inner.kernel.inhabited(group, passed));
+        names.filter_map(|name| name::id(&name).map(str::to_owned)).collect()
+    }
+
     /// A watch on pods' groups.
     pub(crate) fn watch(&self) -> Watch {
         Watch::new(self.clone())

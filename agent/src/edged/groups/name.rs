@@ -10,6 +10,17 @@ use crate::config::CgroupDriver;
 /// All pods are below this.
 const PODS: &str = "kubepods";
 
+/// How long the ids of containers and sandboxes are: in hexadecimal, what SHA-256 gives.
+const ID: usize = 64;
+/// What CRI-O calls the groups of the processes that watch over containers.
+const WATCHER: &str = "conmon";
+
+/// The id of the container or sandbox whose group has this name: `<id>`, `cri-containerd-<id>.scope`, `crio-<id>.scope`.
+pub(super) fn id(group: &str) -> Option<&str> {
+    let mut parts = group.split(|c: char| !c.is_ascii_hexdigit());
+    parts.find(|part| part.len() == ID).filter(|_| !group.contains(WATCHER))
+}
+
 /// How much is promised to a pod: each class has a group of its own, but the one to which all is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -87,6 +98,19 @@ impl Naming {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_of_containers_have_their_ids() {
+        let own = "0123456789abcdef".repeat(4);
+        for name in [own.clone(), format!("cri-containerd-{own}.scope"), format!("crio-{own}.scope")] {
+            assert_eq!(id(&name), Some(own.as_str()));
+        }
+        for name in
+            [format!("crio-conmon-{own}.scope"), format!("{own}0"), own[1..].to_owned(), "nested".into()]
+        {
+            assert_eq!(id(&name), None, "{name}");
+        }
+    }
 
     #[test]
     fn groups_are_where_the_kubelet_has_them() {

@@ -69,6 +69,8 @@ pub(crate) struct Memory {
     pub(super) stops: HashMap<String, Timestamp>,
     /// Images being pulled, or that could not be.
     pub(super) pulls: HashMap<String, Pull>,
+    /// Nothing runs that the runtime does not know, as far as anybody has told since the last time that it was looked for.
+    pub(super) no_strays: bool,
     /// Containers whose start failed and of which nothing runs.
     settled: BTreeSet<String>,
     /// What containers that have ended said last, by container id.

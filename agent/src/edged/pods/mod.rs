@@ -22,6 +22,7 @@ mod registry;
 mod report;
 mod start;
 mod stop;
+mod strays;
 mod tell;
 mod terminate;
 mod tokens;
@@ -47,12 +48,14 @@ use wire::cri;
 pub(crate) use self::{
     admission::Door,
     memory::{Book, Condemned},
+    strays::tell as tell_strays,
     turns::Turns,
 };
 use super::{
     Progress,
     convert::{self, NodeDns},
     downward::Allocatable,
+    ending::Ending,
     events::Recorder,
     groups::{self, Groups},
     housekeeping,
@@ -116,6 +119,8 @@ pub(crate) struct Context {
     pub(crate) pressure: Pressure,
     /// Wakes whoever looks for what pods left behind.
     pub(crate) orphaned: Notify,
+    /// What is being removed of pods that are gone.
+    pub(crate) ending: Ending,
     /// Wakes whoever waits for a pod to go.
     pub(crate) gone: Notify,
     /// Whether the API has all pods.
@@ -177,6 +182,7 @@ impl Context {
             self.runtime.end_lost(&id).await;
             self.groups.end_container(uid, &id).await;
         }
+        strays::end(self, uid, &observed).await;
         last_words::add(self, pod, &mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
         self.book.with(uid, |memory| {

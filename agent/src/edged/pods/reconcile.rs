@@ -33,6 +33,9 @@ const MAX_ROUNDS: usize = 16;
 /// What takes longer is reported while it goes on.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// Why volumes are not made yet.
+const GOING: &str = "what this pod had when it was here before is being removed";
+
 /// Brings the pod closer to what is wanted, and says when to look again.
 pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let identity = Identity::of(&pod)?;
@@ -133,7 +136,12 @@ async fn refresh_volumes(
     let claims = claims::of_pod(context, pod, identity).await;
     let (task_context, task_pod) = (context.clone(), pod.clone());
     let (ips, host_ips) = (context.pod_ips(pod, observed), context.addresses.ips());
+    let logs = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
+    let place = context.dirs.pod(identity.uid);
     let done = tokio::task::spawn_blocking(move || {
+        if task_context.ending.is_clearing(&[&place, &logs]) {
+            return Err(GOING.to_owned());
+        }
         let downward = Downward {
             pod: &task_pod,
             host_ips: &host_ips,

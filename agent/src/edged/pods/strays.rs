@@ -1,0 +1,105 @@
+//! What runs in a pod's control group and is not alive as far as the runtime knows: a runtime that is killed in the middle of a start
+//! or a stop may say of a container that it has ended, or know nothing of it, while its processes run on. Two of one container
+//! must not run side by side, so it is ended at the next look at its pod, and each pod is looked at that has any.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::{ObjectRef, Store};
+use wire::cri;
+
+use super::{Context, Trigger};
+use crate::edged::{
+    observed::{Observed, State},
+    runtime::CallError,
+};
+
+/// Ends what the runtime has lost of this pod. Nobody starts anything of it meanwhile: whoever looks at a pod is alone with it.
+pub(super) async fn end(context: &Context, uid: &str, observed: &Observed) {
+    // before the first, a sandbox may be on its way that an agent before this one has asked for
+    if observed.sandboxes.is_empty() {
+        return;
+    }
+    // that nothing has ended and nobody has told of any is what most looks find
+    let told = context.book.with(uid, |memory| !std::mem::replace(&mut memory.no_strays, true));
+    if !told && observed.containers.iter().all(|one| one.exit_code().is_none()) {
+        return;
+    }
+    let alive = alive(observed);
+    let (groups, pod) = (context.groups.clone(), uid.to_owned());
+    let found = tokio::task::spawn_blocking(move || groups.strangers(&pod, |id| alive.contains(id))).await;
+    // A task that cannot be waited for is one of a program that ends.
+    for id in found.unwrap_or_default() {
+        tracing::warn!(uid, id, "what the container runtime has lost sight of is ended");
+        context.runtime.end_lost(&id).await;
+        context.groups.end_container(uid, &id).await;
+    }
+}
+
+/// What may run: one that was made and not started has processes already with some runtimes.
+fn alive(observed: &Observed) -> BTreeSet<String> {
+    let sandboxes = observed.sandboxes.iter().filter(|sandbox| sandbox.ready);
+    let containers = observed.containers.iter();
+    let containers = containers.filter(|one| one.is_alive() || one.state == State::Created);
+    sandboxes.map(|one| one.id.clone()).chain(containers.map(|one| one.id.clone())).collect()
+}
+
+/// Triggers the pods of which something runs that the runtime does not know, or believes to have ended.
+pub(crate) async fn tell(context: &Arc<Context>, pods: &Store<Pod>) -> Result<(), CallError> {
+    let (sandboxes, containers) =
+        tokio::try_join!(context.runtime.sandboxes(None), context.runtime.containers(None))?;
+    let ready = sandboxes.into_iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
+    let alive = containers.into_iter().filter(|one| one.state() != cri::ContainerState::ContainerExited);
+    let alive: BTreeSet<String> = ready.map(|one| one.id).chain(alive.map(|one| one.id)).collect();
+    let (groups, all) = (context.groups.clone(), pods.state());
+    let found = tokio::task::spawn_blocking(move || {
+        let strays = |pod: &Arc<Pod>| {
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            !groups.strangers(uid, |id| alive.contains(id)).is_empty()
+        };
+        all.into_iter().filter(strays).collect::<Vec<_>>()
+    });
+    for pod in found.await.unwrap_or_default() {
+        context.book.with(pod.metadata.uid.as_deref().unwrap_or_default(), |memory| memory.no_strays = false);
+        // fails only where nobody looks at pods any more
+        let _ = context.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::edged::observed::{Container, Sandbox};
+
+    #[test]
+    fn what_has_ended_may_not_run() {
+        let sandbox = |id: &str, ready| Sandbox {
+            id: id.into(),
+            attempt: 0,
+            ready,
+            created_at: Timestamp::UNIX_EPOCH,
+            ips: Vec::new(),
+        };
+        let container = |id: &str, state| Container { id: id.into(), state, ..Container::test("web") };
+        let ended = State::Exited {
+            started_at: Some(Timestamp::UNIX_EPOCH),
+            finished_at: Timestamp::UNIX_EPOCH,
+            exit_code: 255,
+            reason: "Unknown".into(),
+            message: String::new(),
+        };
+        let observed = Observed::new(
+            vec![sandbox("s", true), sandbox("old", false)],
+            vec![
+                container("made", State::Created),
+                container("runs", State::Running { started_at: Timestamp::UNIX_EPOCH }),
+                container("unknown", State::Unknown),
+                container("ended", ended),
+            ],
+        );
+        assert_eq!(alive(&observed).into_iter().collect::<Vec<_>>(), ["made", "runs", "s", "unknown"]);
+    }
+}
