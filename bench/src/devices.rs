@@ -4,7 +4,6 @@
 use std::{
     net::SocketAddr,
     pin::pin,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -36,6 +35,8 @@ const PACE: Duration = Duration::from_millis(50);
 const MANY: usize = 10_000;
 /// Requests to the API at one time.
 const AT_ONCE: usize = 32;
+/// How often it is asked whether something is so.
+const LOOK: Duration = Duration::from_millis(250);
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(200);
 
@@ -73,7 +74,7 @@ pub(crate) async fn many() -> anyhow::Result<Vec<Figure>> {
         async move { node.create(&device(number)).await }
     });
     creating.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    let mut mapper = Mapper::connect(node.inside, "$hw/events/node/+/membership/get/result").await?;
+    let mut mapper = Mapper::at(node.inside, "$hw/events/node/+/membership/get/result").await?;
     let members = async {
         loop {
             mapper
@@ -83,13 +84,13 @@ pub(crate) async fn many() -> anyhow::Result<Vec<Figure>> {
             if list["devices"].as_array().is_some_and(|devices| devices.len() >= MANY) {
                 return anyhow::Ok(());
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(LOOK).await;
         }
     };
     tokio::time::timeout(PATIENCE, members).await.context("the devices do not reach the node")??;
     figures.push(Figure { name: "devices.10000-known", value: begun.elapsed().as_secs_f64(), unit: "s" });
     figures.push(node.resident("devices.10000-resident")?);
-    let mut mapper = Mapper::connect(node.inside, "$hw/events/device/+/+/twin/update/result").await?;
+    let mut mapper = Mapper::at(node.inside, "$hw/events/device/+/+/twin/update/result").await?;
     for number in 0..MANY {
         mapper.publish(&format!("$hw/events/device/default/d{number}/twin/update"), update("21")).await?;
         if number % AT_ONCE == AT_ONCE - 1 {
@@ -192,7 +193,7 @@ async fn time(
     address: SocketAddr,
     mut value: watch::Receiver<Option<(String, Instant)>>,
 ) -> anyhow::Result<Vec<f64>> {
-    let mapper = Arc::new(Mapper::connect(address, "$hw/events/device/+/+/twin/update/result").await?);
+    let mapper = Mapper::ready(address).await?;
     let mut took = Vec::with_capacity(VALUES);
     let mut pace = interval(PACE);
     for number in 0..VALUES {
@@ -216,7 +217,33 @@ struct Mapper {
 }
 
 impl Mapper {
-    /// Connects, and has subscribed when it returns.
+    /// Connects as soon as there is a broker.
+    async fn at(address: SocketAddr, filter: &str) -> anyhow::Result<Self> {
+        let begun = Instant::now();
+        loop {
+            match Self::connect(address, filter).await {
+                Err(_) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK).await,
+                connected => return connected,
+            }
+        }
+    }
+
+    /// The same, once the agent answers there and has the first device.
+    async fn ready(address: SocketAddr) -> anyhow::Result<Self> {
+        let mut mapper = Self::at(address, "$hw/events/device/+/+/twin/+/result").await?;
+        let begun = Instant::now();
+        loop {
+            mapper.publish("$hw/events/device/default/d0/twin/get", "{}".to_owned()).await?;
+            if let Ok(Some(answer)) = tokio::time::timeout(LOOK, mapper.heard.recv()).await
+                && answer.get("code").is_none()
+            {
+                return Ok(mapper);
+            }
+            ensure!(begun.elapsed() < PATIENCE, "the agent does not know its device");
+        }
+    }
+
+    /// Has subscribed when it returns.
     async fn connect(address: SocketAddr, filter: &str) -> anyhow::Result<Self> {
         let name = format!("bench-{}", filter.len());
         let mut options = MqttOptions::new(name, Broker::tcp(address.ip().to_string(), address.port()));

@@ -172,7 +172,7 @@ async fn couriers(registry: Registry, twin: DeviceTwin) {
     let (mut running, mut turns) = (JoinSet::new(), BTreeMap::new());
     loop {
         let newest = mappers.borrow_and_update().clone();
-        turns.retain(|protocol, (_, courier): &mut (u64, tokio::task::AbortHandle)| {
+        turns.retain(|protocol: &String, (_, courier): &mut (u64, tokio::task::AbortHandle)| {
             let stays = newest.contains_key(protocol);
             if !stays {
                 courier.abort();

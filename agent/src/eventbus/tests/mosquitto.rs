@@ -136,7 +136,8 @@ impl Hears {
 pub(super) async fn publish(address: SocketAddr, topic: &str, payload: &str, arguments: &[&str]) -> bool {
     let port = address.port().to_string();
     let mut command = Command::new("mosquitto_pub");
-    command.args(["-h", "127.0.0.1", "-p", &port, "-q", "1", "-t", topic, "-s"]).args(arguments);
+    command.args(["-h", "127.0.0.1", "-p", &port, "-q", "1", "-t", topic]).args(arguments);
+    command.arg(if payload.is_empty() { "-n" } else { "-s" });
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
     // it may have ended already
     let _ = child.stdin.take().unwrap().write_all(payload.as_bytes()).await;
