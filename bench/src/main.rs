@@ -3,6 +3,7 @@
 
 mod api;
 mod containerd;
+mod devices;
 mod fanout;
 mod fleet;
 mod herd;
@@ -27,7 +28,7 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 9] = [
+const BENCHES: [Bench; 11] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -35,6 +36,8 @@ const BENCHES: [Bench; 9] = [
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
     ("herd", || Box::pin(herd::herd())),
     ("twins", || Box::pin(twins::updates())),
+    ("devices.report", || Box::pin(devices::reports())),
+    ("devices.10000", || Box::pin(devices::many())),
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),
     ("containerd.idle", || Box::pin(containerd::idle())),

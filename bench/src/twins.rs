@@ -36,6 +36,7 @@ pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
     let internal = Internal {
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         tls: None,
+        access: None,
         database: Some(directory.path().join("mqtt.db")),
         session_queue: 1000,
         qos: 0,

@@ -25,8 +25,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         devices::DeviceModel::crd(),
         without_subresources(devices::DeviceStatus::crd()),
         operations::ConfigUpdateJob::crd(),
-        operations::ImagePrePullJob::crd(),
-        operations::NodeUpgradeJob::crd(),
+        also_in("v1alpha1", operations::ImagePrePullJob::crd()),
+        also_in("v1alpha1", operations::NodeUpgradeJob::crd()),
         policy::ServiceAccountAccess::crd(),
         reliablesyncs::ClusterObjectSync::crd(),
         reliablesyncs::ObjectSync::crd(),
@@ -40,6 +40,18 @@ fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefi
     for version in &mut crd.spec.versions {
         version.subresources = None;
     }
+    crd
+}
+
+/// KubeEdge serves these kinds in an older version, too, whose fields are among those of the stored one.
+fn also_in(older: &str, mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let versions = crd.spec.versions.iter().cloned().map(|mut version| {
+        older.clone_into(&mut version.name);
+        version.storage = false;
+        version
+    });
+    let versions: Vec<_> = versions.collect();
+    crd.spec.versions.extend(versions);
     crd
 }
 

@@ -44,11 +44,16 @@ fn each_definition_is_as_kubeedge_has_it() {
         .iter()
         .map(|crd| {
             let version = crd.spec.versions.first().unwrap();
-            assert_eq!((crd.spec.versions.len(), version.served, version.storage), (1, true, true));
+            assert_eq!((version.served, version.storage), (true, true));
+            let older = crd.spec.versions.iter().skip(1).map(|version| {
+                assert_eq!((version.served, version.storage), (true, false));
+                format!(",{}", version.name)
+            });
+            let versions = version.name.clone() + &older.collect::<String>();
             let status = if version.subresources.is_some() { "status" } else { "-" };
             let short = crd.spec.names.short_names.clone().unwrap_or_default().join(",");
             let name = crd.metadata.name.clone().unwrap();
-            format!("{name} {} {} {} {status} {short}", version.name, crd.spec.names.kind, crd.spec.scope)
+            format!("{name} {versions} {} {} {status} {short}", crd.spec.names.kind, crd.spec.scope)
         })
         .collect();
     let expected = "\
@@ -58,8 +63,8 @@ devices.devices.kubeedge.io v1beta1 Device Namespaced - \n\
 devicemodels.devices.kubeedge.io v1beta1 DeviceModel Namespaced - \n\
 devicestatuses.devices.kubeedge.io v1beta1 DeviceStatus Namespaced - \n\
 configupdatejobs.operations.kubeedge.io v1alpha2 ConfigUpdateJob Cluster status \n\
-imageprepulljobs.operations.kubeedge.io v1alpha2 ImagePrePullJob Cluster status \n\
-nodeupgradejobs.operations.kubeedge.io v1alpha2 NodeUpgradeJob Cluster status \n\
+imageprepulljobs.operations.kubeedge.io v1alpha2,v1alpha1 ImagePrePullJob Cluster status \n\
+nodeupgradejobs.operations.kubeedge.io v1alpha2,v1alpha1 NodeUpgradeJob Cluster status \n\
 serviceaccountaccesses.policy.kubeedge.io v1alpha1 ServiceAccountAccess Namespaced status saaccess
 clusterobjectsyncs.reliablesyncs.kubeedge.io v1alpha1 ClusterObjectSync Cluster status \n\
 objectsyncs.reliablesyncs.kubeedge.io v1alpha1 ObjectSync Namespaced status \n\

@@ -11,6 +11,7 @@ pub mod containerd;
 mod cri;
 mod desired;
 mod kubectl;
+mod mqtt;
 mod pods;
 mod ports;
 mod process;
@@ -25,6 +26,7 @@ pub use self::{
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},
     kubectl::Kubectl,
+    mqtt::mosquitto,
     ports::Ports,
     process::Process,
     random::Random,

@@ -224,7 +224,7 @@ fn with_kubelet_settings(text: &str, settings: &[(&str, &str)]) -> anyhow::Resul
 }
 
 /// The text with the value of its one line `key: …` replaced.
-fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
+pub(crate) fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
     let mut found = 0;
     let replaced = text.lines().map(|line| {
         let body = line.trim_start();

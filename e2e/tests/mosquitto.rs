@@ -2,9 +2,7 @@
 //! with an agent that is killed.
 
 use std::{
-    fs,
     io::{BufRead, BufReader},
-    path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -12,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, Cloud, Node, PATIENCE, Ports, Process, Rig, Runtime, run, until};
+use e2e::{PATIENCE, Ports, Rig, mosquitto, run, until};
 use serde_json::{Value, json};
 
 const MANIFESTS: &str = "
@@ -36,54 +34,6 @@ spec:
 ";
 
 const DEVICE: &str = "$hw/events/device/default/valve";
-
-/// mosquitto, which keeps sessions below `directory`.
-fn broker(directory: &Path, port: u16) -> anyhow::Result<Process> {
-    let config = directory.join("mosquitto.conf");
-    let kept = directory.join("mosquitto");
-    fs::create_dir_all(&kept)?;
-    let user = run(Command::new("id").arg("-un"))?.success()?.text();
-    let text = format!(
-        "listener {port} 127.0.0.1\nallow_anonymous true\nuser {}\npersistence true\npersistence_location {}/\nautosave_interval 1\nautosave_on_changes true\n",
-        user.trim(),
-        kept.display()
-    );
-    fs::write(&config, text)?;
-    let mut command = Command::new("mosquitto");
-    command.arg("-c").arg(config);
-    let mut process =
-        Process::start("mosquitto", command, directory).context("`make needs` installs mosquitto")?;
-    process.wait_for(" running")?;
-    Ok(process)
-}
-
-/// A rig whose agent has a broker at the first port, and looks for one at the second.
-fn rig(directory: tempfile::TempDir, ports: Ports) -> anyhow::Result<Rig> {
-    let path = directory.path();
-    let cloud = Cloud::start(path)?;
-    let runtime = Runtime::start(path)?;
-    let config = Node::configure(path, cloud.ports, &cloud.token()?)?;
-    let mut text = fs::read_to_string(&config)?;
-    for (key, value) in [
-        ("mqttMode", "1".to_owned()),
-        ("mqttServerInternal", format!("tcp://127.0.0.1:{}", ports.api)),
-        ("mqttServerExternal", format!("tcp://127.0.0.1:{}", ports.https)),
-    ] {
-        let line = format!("    {key}: {value}\n");
-        let old =
-            text.lines().find(|line| line.trim_start().starts_with(key)).map(|line| format!("{line}\n"));
-        text = match old {
-            Some(old) => text.replacen(&old, &line, 1),
-            None => text.replacen("  eventBus:\n", &format!("  eventBus:\n{line}"), 1),
-        };
-    }
-    fs::write(&config, text)?;
-    let mut process = Process::start(AGENT, Node::command(&config)?, path)?;
-    process.wait_for("edge-agent runs")?;
-    cloud.wait_node("Ready")?;
-    let node = Node { process, config, pods: path.join("node/kubelet/pods"), port: cloud.ports.node };
-    Ok(Rig { node, runtime, cloud, directory })
-}
 
 /// A `mosquitto_sub` that listens to everything about the device; its lines come as topic and body.
 struct Listener {
@@ -223,8 +173,8 @@ fn a_device_over_mqtt() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let ports = Ports::free()?;
     let (inside, beside) = (ports.api, ports.https);
-    let mut broker = broker(directory.path(), beside)?;
-    let mut rig = rig(directory, ports)?;
+    let mut broker = mosquitto(directory.path(), beside)?;
+    let mut rig = Rig::with_brokers(directory, ports)?;
     rig.cloud.kubectl.apply(MANIFESTS)?;
     for port in [inside, beside] {
         talk(port)?;

@@ -1,55 +1,15 @@
-//! A thermometer that is not there: its `temperature` creeps towards its `target`, which can be set.
+//! The mapper of a thermometer that is not there: `temperature` creeps towards `target`, which can be set.
 //!
 //! `DMI_SOCKET=/etc/kubeedge/dmi.sock MAPPER_SOCKET=/etc/kubeedge/thermometer.sock cargo run -p mapper --example thermometer`
 
-use mapper::{Config, Device, Link, Mapper, Property, Protocol, Result};
+use mapper::{Config, Mapper, Result, thermometer::Virtual};
 use tokio_util::sync::CancellationToken;
-
-struct Virtual;
-
-struct Thermometer {
-    temperature: f64,
-    target: f64,
-}
-
-impl Protocol for Virtual {
-    type Link = Thermometer;
-
-    async fn open(&self, device: &Device) -> Result<Thermometer> {
-        let temperature = device.settings.get_or("start", 20.0)?;
-        Ok(Thermometer { temperature, target: temperature })
-    }
-}
-
-impl Link for Thermometer {
-    async fn read(&mut self, property: &Property) -> Result<String> {
-        match property.name.as_str() {
-            "temperature" => {
-                self.temperature += (self.target - self.temperature) / 2.0;
-                Ok(format!("{:.1}", self.temperature))
-            }
-            "target" => Ok(self.target.to_string()),
-            other => Err(format!("a thermometer has no {other}").into()),
-        }
-    }
-
-    async fn write(&mut self, property: &Property, value: &str) -> Result<()> {
-        match property.name.as_str() {
-            "target" => self.target = value.parse()?,
-            other => return Err(format!("{other} cannot be set").into()),
-        }
-        Ok(())
-    }
-}
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        let _ = tokio::signal::ctrl_c().await;
-        stop.cancel();
-    });
+    let stop = shutdown.clone().drop_guard();
+    tokio::spawn(async move { drop((tokio::signal::ctrl_c().await, stop)) });
     Mapper::bind(Config::new("thermometer", "virtual"), Virtual)?.run(shutdown).await?;
     Ok(())
 }

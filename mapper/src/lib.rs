@@ -34,6 +34,7 @@ mod keeper;
 mod mapper;
 mod server;
 mod task;
+pub mod thermometer;
 mod work;
 
 pub use self::{

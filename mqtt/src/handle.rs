@@ -55,8 +55,9 @@ impl Handle {
         let (receiver, messages) = mpsc::channel(capacity);
         let (done, answer) = oneshot::channel();
         self.send(Command::Subscribe { filter: filter.to_owned(), receiver, done }).await?;
-        answer.await.map_err(|_| PublishError::Stopped)?;
-        Ok(Subscription { messages, capacity, room: Arc::clone(&self.room) })
+        let receiver = answer.await.map_err(|_| PublishError::Stopped)?;
+        let filters = Filters { handle: self.clone(), receiver };
+        Ok(Subscription { messages, capacity, room: Arc::clone(&self.room), filters })
     }
 
     /// What has been counted since the start.
@@ -76,15 +77,49 @@ impl Handle {
     }
 }
 
-/// Messages of one filter; it ends with this value.
+/// What a [`Subscription`] hears; cheap to clone. It keeps nothing alive: without the subscription it does nothing.
+#[derive(Debug, Clone)]
+pub struct Filters {
+    handle: Handle,
+    receiver: u64,
+}
+
+impl Filters {
+    /// Hears another filter, too, retained messages first. A message that several of its filters match comes once.
+    pub async fn add(&self, filter: &str) -> Result<(), PublishError> {
+        topic::parse_filter(filter).map_err(PublishError::Topic)?;
+        self.set(filter, true).await
+    }
+
+    /// Hears a filter no more. What waits already is still received.
+    pub async fn remove(&self, filter: &str) -> Result<(), PublishError> {
+        self.set(filter, false).await
+    }
+
+    async fn set(&self, filter: &str, on: bool) -> Result<(), PublishError> {
+        let (done, answer) = oneshot::channel();
+        let command = Command::Filter { receiver: self.receiver, filter: filter.to_owned(), on, done };
+        self.handle.send(command).await?;
+        answer.await.map_err(|_| PublishError::Stopped)
+    }
+}
+
+/// Messages of one filter, and of those that were added; it ends with this value.
 #[derive(Debug)]
 pub struct Subscription {
     messages: mpsc::Receiver<Arc<Message>>,
     capacity: usize,
     room: Arc<Notify>,
+    filters: Filters,
 }
 
 impl Subscription {
+    /// What it hears.
+    #[must_use]
+    pub fn filters(&self) -> Filters {
+        self.filters.clone()
+    }
+
     /// The next message; none when the broker has ended. Cancel-safe: no message is lost with a dropped future.
     pub async fn recv(&mut self) -> Option<Arc<Message>> {
         let message = self.messages.recv().await;

@@ -33,8 +33,9 @@ pub use self::{
     config::{Config, Limits, Listener, Tls},
     counters::Counts,
     error::{Error, PublishError},
-    handle::{Handle, Subscription},
+    handle::{Filters, Handle, Subscription},
     message::{Message, QoS},
     reason::{Fault, Reason},
     task::{Task, bind},
+    topic::is_filter,
 };

@@ -31,6 +31,12 @@ pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
     Err(Fault::new(Reason::TopicNameInvalid, said))
 }
 
+/// Whether something can be subscribed to by this text.
+#[must_use]
+pub fn is_filter(text: &str) -> bool {
+    text.len() <= usize::from(u16::MAX) && !text.contains('\0') && parse_filter(text).is_ok()
+}
+
 /// Takes a subscription's filter apart.
 pub(crate) fn parse_filter(text: &str) -> Result<Filter<'_>, Fault> {
     let invalid = |said| Fault::new(Reason::TopicFilterInvalid, said);

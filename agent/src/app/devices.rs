@@ -71,6 +71,7 @@ fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Internal>, Opt
     let internal = (wanted.mode != MqttMode::External).then(|| Internal {
         address: wanted.internal_server,
         tls: wanted.tls.clone().filter(|_| wanted.internal_tls),
+        access: wanted.internal_access.clone(),
         database: Some(config.database.with_file_name(BROKER_DATABASE)),
         session_queue: usize::try_from(wanted.session_queue_size).unwrap_or(usize::MAX),
         qos: wanted.qos,

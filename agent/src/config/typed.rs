@@ -14,7 +14,9 @@ mod services;
 
 pub use self::groups::{CgroupDriver, ControlGroups};
 pub use self::resources::{Amount, Eviction, Housekeeping, Signal, Threshold};
-pub use self::services::{DeviceTwin, EdgeStream, EventBus, MetaManager, MetaServer, MqttMode, ServiceBus};
+pub use self::services::{
+    DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode, ServiceBus,
+};
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use tracing::warn;
 use wire::{
     topic::{DeviceId, DeviceTopic, NodeTopic, Topic},
     twin::{
-        self, BAD_REQUEST, DeviceState, Event, INTERNAL, Member, MembershipList, MembershipUpdate, NOT_FOUND,
-        Refusal, StateResult, TOO_LARGE, TwinDelta, TwinDocument, TwinUpdate, Twins,
+        self, BAD_REQUEST, DeviceState, Event, Member, MembershipList, MembershipUpdate, NOT_FOUND, Refusal,
+        StateResult, TOO_LARGE, TwinDelta, TwinDocument, TwinUpdate, Twins,
     },
 };
 
@@ -37,6 +37,8 @@ pub(super) use self::{answer::Reply, cloud::Due};
 
 /// The longest request that is read, bytes: a thousand properties, many times over.
 pub(super) const MAX_PAYLOAD: usize = 256 * 1024;
+/// Devices whose mappers are told again in one turn.
+const REMINDERS: usize = 256;
 
 /// A device with what is known of it beside.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +57,34 @@ impl Known {
     }
 }
 
+/// When a mapper is told again what is wanted of its device, milliseconds. The default: at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reminder {
+    at: i64,
+    wait: i64,
+}
+
+impl Reminder {
+    /// The first wait.
+    const SOON: i64 = 10_000;
+    /// The longest; each is twice the one before.
+    const LATE: i64 = 60_000;
+
+    fn after(now: i64) -> Self {
+        Self { at: now + Self::SOON, wait: Self::SOON }
+    }
+
+    /// Whether it is time. A clock that was set back does not make it late.
+    fn is_due(self, now: i64) -> bool {
+        self.at <= now || self.at - now > Self::LATE
+    }
+
+    fn next(self, now: i64) -> Self {
+        let wait = (self.wait * 2).clamp(Self::SOON, Self::LATE);
+        Self { at: now + wait, wait }
+    }
+}
+
 /// All devices.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -66,6 +96,8 @@ pub(super) struct Core {
     models: BTreeMap<DeviceId, Model>,
     /// Devices of which the cloud does not know everything yet.
     due: BTreeSet<DeviceId>,
+    /// Devices that are not as they are wanted, and when their mappers are told again.
+    unheeded: BTreeMap<DeviceId, Reminder>,
     /// The one of them that was told last.
     last_due: Option<DeviceId>,
     catalogue: Catalogue,
@@ -131,6 +163,7 @@ impl Core {
             names: HashMap::new(),
             models: BTreeMap::new(),
             due: BTreeSet::new(),
+            unheeded: BTreeMap::new(),
             last_due: None,
             catalogue: Catalogue::default(),
             revision: 0,
@@ -151,7 +184,7 @@ impl Core {
         for (id, known) in turn.before {
             self.put(id, known);
         }
-        let why = Refused::new(INTERNAL, "the change could not be written to disk; send it again");
+        let why = Refused::unwritten();
         turn.replies.into_iter().for_each(|reply| reply.fail(&why));
     }
 
@@ -160,6 +193,7 @@ impl Core {
             None => {
                 self.devices.remove(&id);
                 self.due.remove(&id);
+                self.unheeded.remove(&id);
                 if let Some(same) = self.names.get_mut(id.name()) {
                     same.remove(&id);
                     if same.is_empty() {
@@ -172,6 +206,9 @@ impl Core {
                 let twin = device.twins.values().any(|property| property.expected.due || property.actual.due);
                 if twin || device.state_due != 0 {
                     self.due.insert(id.clone());
+                }
+                if report::delta(device).is_some() {
+                    self.unheeded.entry(id.clone()).or_default();
                 }
                 self.names.entry(id.name().to_owned()).or_default().insert(id.clone());
                 self.devices.insert(id, known);
@@ -217,6 +254,11 @@ impl Core {
         turn.past.extend(noted(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
         let delta = report::delta(&known.device);
+        if delta.is_none() {
+            self.unheeded.remove(id);
+        } else if outcome.desired || !self.unheeded.contains_key(id) {
+            self.unheeded.insert(id.clone(), Reminder::after(event.timestamp));
+        }
         for device in [Some(id.clone()), bare].into_iter().flatten() {
             let topic = |topic| Topic::Device(device.clone(), topic);
             if !outcome.document.is_empty() {

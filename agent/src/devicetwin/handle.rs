@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crds::devices::{Device, DeviceModel, TwinProperty};
-use kubeapi::store::StoreError;
+use kubeapi::store::{Object, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -104,10 +104,29 @@ pub(super) enum Command {
     Twin { device: DeviceId, done: Done<Twins> },
     /// Asks for what is wanted of a device.
     Desired { device: DeviceId, done: Done<BTreeMap<String, String>> },
+    /// Asks for what is wanted of all devices.
+    AllDesired { done: oneshot::Sender<BTreeMap<DeviceId, BTreeMap<String, String>>> },
     /// Asks for what a device was.
     History { device: DeviceId, done: Done<Vec<Past>> },
     /// Asks for all devices.
     Members { done: oneshot::Sender<Vec<Member>> },
+}
+
+impl Command {
+    /// Itself where it changes nothing; else it is refused.
+    pub(super) fn question_or(self, why: &Refused) -> Option<Self> {
+        // whoever asked may have left
+        match self {
+            Self::Update { done, .. } => drop(done.send(Err(why.clone()))),
+            Self::Report { done, .. } | Self::State { done, .. } => drop(done.send(Err(why.clone()))),
+            question @ (Self::Twin { .. }
+            | Self::Desired { .. }
+            | Self::AllDesired { .. }
+            | Self::History { .. }
+            | Self::Members { .. }) => return Some(question),
+        }
+        None
+    }
 }
 
 /// Where an answer goes, after what it says is on disk.
@@ -159,13 +178,30 @@ impl DeviceTwin {
             Err(refused) if refused.code == NOT_FOUND => BTreeMap::new(),
             desired => desired?,
         };
-        for (property, value) in desired {
-            let named = |it: &&mut crds::devices::DeviceProperty| it.name.as_deref() == Some(&property);
-            if let Some(found) = device.spec.properties.iter_mut().find(named) {
-                found.desired.get_or_insert_with(TwinProperty::default).value = value;
-            }
-        }
+        wants(&mut device, desired);
         Ok(Some(device))
+    }
+
+    /// The devices of a protocol, each as [`Self::device`] gives it, and all models. One that cannot be read is left out.
+    pub async fn devices_of(
+        &self,
+        protocol: &str,
+    ) -> Result<(BTreeMap<DeviceId, Device>, BTreeMap<DeviceId, DeviceModel>), Unavailable> {
+        let models = self.objects.list(DeviceObject::Model).await?.0;
+        let devices = self.objects.list(DeviceObject::Device).await?.0;
+        let (done, answer) = oneshot::channel();
+        self.commands.send(Command::AllDesired { done }).await.map_err(|_| Refused::ended())?;
+        let mut desired = answer.await.map_err(|_| Refused::ended())?;
+        let models = models.iter().filter_map(listed::<DeviceModel>).collect();
+        let devices = devices.iter().filter_map(listed::<Device>);
+        let is_own = |(_, device): &(DeviceId, Device)| {
+            device.spec.protocol.as_ref().and_then(|it| it.protocol_name.as_deref()) == Some(protocol)
+        };
+        let devices = devices.filter(is_own).map(|(id, mut device)| {
+            wants(&mut device, desired.remove(&id).unwrap_or_default());
+            (id, device)
+        });
+        Ok((devices.collect(), models))
     }
 
     /// A model's object.
@@ -225,9 +261,32 @@ impl Refused {
         Self { code, reason: reason.into() }
     }
 
+    /// It could not be written, or something older is still to be.
+    pub(super) fn unwritten() -> Self {
+        Self::new(INTERNAL, "the change could not be written to disk; send it again")
+    }
+
     fn ended() -> Self {
         Self::new(INTERNAL, "the agent is shutting down; ask again when it runs")
     }
+}
+
+/// Puts what is wanted of a device into its object.
+fn wants(device: &mut Device, desired: BTreeMap<String, String>) {
+    for (property, value) in desired {
+        let named = |it: &&mut crds::devices::DeviceProperty| it.name.as_deref() == Some(&property);
+        if let Some(found) = device.spec.properties.iter_mut().find(named) {
+            found.desired.get_or_insert_with(TwinProperty::default).value = value;
+        }
+    }
+}
+
+/// One of a list; one that is not what its kind says is told of by whoever follows the objects.
+fn listed<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
+    Some((
+        DeviceId::new(&object.key.namespace, &object.key.name)?,
+        serde_json::from_slice(&object.json).ok()?,
+    ))
 }
 
 fn typed<T: DeserializeOwned>(id: &DeviceId, object: Value) -> Result<T, Unavailable> {

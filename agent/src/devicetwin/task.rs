@@ -64,6 +64,8 @@ enum Work {
     Message(Downstream),
     Seen(Seen),
     Confirmed(DeviceId, Due),
+    /// Some time has passed.
+    Remind,
 }
 
 impl Task {
@@ -145,7 +147,7 @@ impl Room {
                     None => continue,
                 },
                 // cancel-safe: what was not returned is returned by the next call
-                seen = self.task.objects.next() => Work::Seen(seen),
+                seen = self.task.objects.next(), if again.is_none() => Work::Seen(seen),
                 // cancel-safe, all: futures stay in the set until they are done
                 Some((id, told)) = under_way.next() => match told {
                     Told::Confirmed(due) => {
@@ -166,7 +168,7 @@ impl Room {
                 _ = notes.tick() => {
                     self.note_confirmed().await;
                     self.note_history().await;
-                    continue;
+                    Work::Remind
                 }
                 // cancel-safe: the newest state is read
                 Ok(()) = link.changed() => {
@@ -179,8 +181,23 @@ impl Room {
                     continue;
                 }
             };
-            self.turn(work).await;
+            match work {
+                Work::Commands(commands) => self.commands(commands).await,
+                work => self.turn(work).await,
+            }
         }
+    }
+
+    /// Carries out what other rooms ask. What waits for the disk is older: while it cannot be written, nothing newer is.
+    async fn commands(&mut self, mut commands: Vec<Command>) {
+        if let Some((older, _)) = self.again.take() {
+            self.turn(older).await;
+        }
+        if self.again.is_some() {
+            let why = Refused::unwritten();
+            commands = commands.into_iter().filter_map(|command| command.question_or(&why)).collect();
+        }
+        self.turn(Work::Commands(commands)).await;
     }
 
     /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
@@ -250,6 +267,7 @@ impl Room {
                 core.confirmed(&mut turn, &id, &due);
                 self.confirmed.insert(id);
             }
+            Work::Remind => core.remind(&mut turn, now),
         }
         if let Err(failure) = self.task.kept.write(turn.writes(core)).await {
             error!(

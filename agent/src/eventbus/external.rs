@@ -23,6 +23,7 @@ use super::{
     handle::{Connections, Inlet, Outlet, Publication, Receipt},
     route::Routed,
     tls::Dialler,
+    topics,
 };
 use crate::rt::Backoff;
 
@@ -202,8 +203,9 @@ impl Connection {
     /// Subscribes to what is not subscribed to yet, and to what is wanted no longer no more.
     fn follow(&mut self, subscribed: &mut BTreeSet<String>) {
         let of_rules = self.topics.borrow_and_update().clone();
-        let wanted: BTreeSet<String> =
-            SUBSCRIPTIONS.iter().map(|&filter| filter.to_owned()).chain(of_rules).collect();
+        let own = SUBSCRIPTIONS.iter().map(|&filter| filter.to_owned());
+        // brokers may send a message once for each filter that it matches
+        let wanted = topics::widest(own.chain(of_rules).collect());
         let new = wanted
             .difference(subscribed)
             .map(|filter| SubscribeFilterInput::new(filter.clone(), QoS::AtLeastOnce));

@@ -1,16 +1,10 @@
 //! The broker in this process: subscribed to without a socket, published to without one.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    net::SocketAddr,
-};
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use futures::StreamExt;
-use mqtt::{Handle, Limits, Listener, QoS, Subscription};
-use tokio::{
-    sync::{mpsc, watch},
-    task::{AbortHandle, JoinSet},
-};
+use mqtt::{Access, Filters, Handle, Limits, Listener, PublishError, QoS, Subscription};
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -19,8 +13,10 @@ use wire::topic::SUBSCRIPTIONS;
 use super::{
     Error, Internal, Sinks,
     handle::{Inlet, Outlet, Publication, Receipt},
+    passwords,
     route::Routed,
 };
+use crate::config::InternalAccess;
 
 /// Messages of one subscription that wait for this room.
 const WAITING: usize = 512;
@@ -31,14 +27,16 @@ const AT_ONCE: usize = 128;
 #[derive(Debug)]
 pub(super) struct Broker {
     config: Internal,
+    access: Access,
     inlet: Inlet,
     address: watch::Sender<Option<SocketAddr>>,
 }
 
 impl Broker {
-    pub(super) fn new(config: Internal) -> (Outlet, Self) {
+    pub(super) fn new(config: Internal) -> Result<(Outlet, Self), Error> {
+        let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
         let (outlet, inlet) = Outlet::new();
-        (outlet, Self { config, inlet, address: watch::Sender::new(None) })
+        Ok((outlet, Self { config, access, inlet, address: watch::Sender::new(None) }))
     }
 
     /// Where it listens, once it does.
@@ -53,8 +51,8 @@ impl Broker {
         topics: watch::Receiver<BTreeSet<String>>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
-        let Self { config, inlet: Inlet { publications, up, .. }, address } = self;
-        let (handle, task) = mqtt::bind(broker(&config)).await?;
+        let Self { config, access, inlet: Inlet { publications, up, .. }, address } = self;
+        let (handle, task) = mqtt::bind(mqtt::Config { access, ..broker(&config) }).await?;
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
         info!(address = ?listening, "the internal MQTT broker listens");
@@ -67,6 +65,16 @@ impl Broker {
             () = subscribe(handle.clone(), sinks, topics) => Ok(()),
         }
     }
+}
+
+fn access(wanted: &InternalAccess) -> Result<Access, Error> {
+    let mut access = Access::default().with_anonymous(wanted.anonymous);
+    if let Some(path) = &wanted.password_file {
+        for (user, password) in passwords::read(path)? {
+            access = access.with_user(&user, password.expose().as_bytes());
+        }
+    }
+    Ok(wanted.rules.iter().cloned().fold(access, Access::with_rule))
 }
 
 fn broker(config: &Internal) -> mqtt::Config {
@@ -101,41 +109,47 @@ async fn publish(handle: Handle, publications: mpsc::Receiver<Publication>, (qos
     std::future::pending().await
 }
 
-async fn subscribe(handle: Handle, sinks: Sinks, mut topics: watch::Receiver<BTreeSet<String>>) {
-    let mut readers = JoinSet::new();
-    for filter in SUBSCRIPTIONS {
-        if let Some(subscription) = one(&handle, filter).await {
-            readers.spawn(read(subscription, sinks.clone()));
+/// One receiver for all filters: what a rule listens to and this room listens to anyway comes once.
+async fn subscribe(handle: Handle, sinks: Sinks, topics: watch::Receiver<BTreeSet<String>>) {
+    let [first, others @ ..] = SUBSCRIPTIONS;
+    let listening = async {
+        let subscription = handle.subscribe(first, WAITING).await?;
+        let filters = subscription.filters();
+        for filter in others {
+            filters.add(filter).await?;
         }
+        Ok::<_, PublishError>((subscription, filters))
+    };
+    match listening.await {
+        Ok((subscription, filters)) => drop(tokio::join!(read(subscription, sinks), follow(filters, topics))),
+        // the broker has ended before
+        Err(error) => warn!(error = &error as &dyn std::error::Error, "not subscribed"),
     }
-    let mut of_rules: HashMap<String, AbortHandle> = HashMap::new();
-    loop {
-        let wanted = topics.borrow_and_update().clone();
-        of_rules.retain(|topic, reader| {
-            let stays = wanted.contains(topic);
-            if !stays {
-                reader.abort();
-            }
-            stays
-        });
-        for topic in wanted {
-            if !of_rules.contains_key(&topic)
-                && let Some(subscription) = one(&handle, &topic).await
-            {
-                of_rules.insert(topic, readers.spawn(read(subscription, sinks.clone())));
-            }
-        }
-        if topics.changed().await.is_err() {
-            return std::future::pending().await;
-        }
-    }
+    std::future::pending().await
 }
 
-async fn one(handle: &Handle, filter: &str) -> Option<Subscription> {
-    let subscription = handle.subscribe(filter, WAITING).await;
-    subscription
-        .inspect_err(|error| warn!(filter, error = error as &dyn std::error::Error, "not subscribed"))
-        .ok()
+/// Listens to the topics of rules, as they come and go.
+async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>) {
+    let mut heard = BTreeSet::new();
+    loop {
+        let mut wanted = topics.borrow_and_update().clone();
+        // listened to whatever rules say
+        wanted.retain(|filter| !SUBSCRIPTIONS.contains(&filter.as_str()));
+        let mut done = Ok(());
+        for new in wanted.difference(&heard) {
+            done = done.and(filters.add(new).await);
+        }
+        for old in heard.difference(&wanted) {
+            done = done.and(filters.remove(old).await);
+        }
+        if let Err(error) = done {
+            warn!(error = &error as &dyn std::error::Error, "not subscribed to all topics of rules");
+        }
+        heard = wanted;
+        if topics.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// A full room makes the broker hold back publishers above QoS 0.

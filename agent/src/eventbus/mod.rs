@@ -11,12 +11,14 @@
 //! | `upload` | what goes to the cloud |
 //! | `handle` | the doors for other rooms |
 //! | `tls` | the connection to the broker beside |
+//! | `passwords` | the users of the broker in this process |
 //!
 //! Source: KubeEdge's EventBus.
 
 mod external;
 mod handle;
 mod internal;
+mod passwords;
 mod route;
 mod task;
 mod tls;
@@ -31,11 +33,12 @@ use tokio::sync::{mpsc, watch};
 pub(crate) use self::handle::Received;
 pub use self::{
     handle::{Bus, Requests},
+    passwords::PasswordError,
     task::Task,
     tls::TlsError,
 };
 use crate::{
-    config::{HostPort, Secret, TlsFiles},
+    config::{HostPort, InternalAccess, Secret, TlsFiles},
     edgehub::EdgeHub,
     metamanager::CloudMessages,
 };
@@ -50,6 +53,8 @@ pub struct Internal {
     pub address: SocketAddr,
     /// Its certificate; `None`: plain.
     pub tls: Option<TlsFiles>,
+    /// Who may do what; `None`: everybody everything.
+    pub access: Option<InternalAccess>,
     /// Where sessions and retained messages are kept.
     pub database: Option<PathBuf>,
     /// Messages that wait for a client.
@@ -101,6 +106,9 @@ pub enum Error {
     /// The broker in this process cannot start, or cannot go on.
     #[error("modules.eventBus: the internal broker cannot run")]
     Broker(#[from] mqtt::Error),
+    /// The users of the broker in this process cannot be read.
+    #[error("modules.eventBus.internalAccess.passwordFile cannot be used")]
+    Passwords(#[from] PasswordError),
     /// The client of the broker beside cannot be made.
     #[error("modules.eventBus: this is no client of a broker: {0}")]
     Client(String),
@@ -121,7 +129,7 @@ struct Sinks {
 /// Builds the room. [`Task::run`] opens the internal broker and dials the external one.
 ///
 /// # Errors
-/// The files of TLS cannot be used.
+/// The files of TLS or of passwords cannot be used.
 pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let Config { internal, external, store, hub, messages } = config;
     let (requests, received) = mpsc::channel(REQUESTS);
@@ -135,7 +143,7 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
         dropped: Arc::default(),
     };
     let external = external.map(external::Broker::new).transpose()?;
-    let (inside, internal) = internal.map(internal::Broker::new).unzip();
+    let (inside, internal) = internal.map(internal::Broker::new).transpose()?.unzip();
     let (outside, external) = external.unzip();
     let addresses = internal.as_ref().map(internal::Broker::listening);
     let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses);

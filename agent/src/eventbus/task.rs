@@ -81,7 +81,7 @@ async fn load(store: &Arc<dyn Store>) -> BTreeSet<String> {
     loop {
         match topics::load(store).await {
             Ok(mut topics) => {
-                topics.retain(|topic| topics::is_filter(topic));
+                topics.retain(|topic| mqtt::is_filter(topic));
                 return topics;
             }
             Err(failure) => failed(&failure).await,
@@ -104,7 +104,7 @@ async fn listen(
     while let Some(message) = messages.next().await {
         match message {
             Downstream::Subscription { on, topic, .. } => {
-                if !topics::is_filter(&topic) {
+                if !mqtt::is_filter(&topic) {
                     warn!(topic, "a rule of the cloud listens to what is no topic");
                     continue;
                 }

@@ -3,19 +3,22 @@
 mod brokers;
 mod cloud;
 mod mapper;
+mod mosquitto;
 mod node;
+mod topics;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
 use serde_json::{Value, json};
 
 use self::{
-    brokers::{Beside, certificates},
+    brokers::{Beside, Restarts, certificates},
     mapper::Mapper,
+    mosquitto::Mosquitto,
     node::{Node, eventually, internal},
 };
 use super::*;
-use crate::devicetwin::Count;
+use crate::devicetwin::{Count, Reading};
 
 /// The topics of a device, in both forms.
 const DEVICES: [&str; 2] = ["default/d", "d"];
@@ -140,8 +143,8 @@ async fn a_broker_with_certificates_and_passwords() {
 }
 
 /// What a mapper was told of its updates, over restarts of whatever is between.
-async fn all_are_answered(mapper: &mut Mapper, count: usize) {
-    let mut missing: BTreeSet<String> = (0..count).map(|number| format!("n{number}")).collect();
+async fn all_are_answered(mapper: &mut Mapper, numbers: Range<usize>) {
+    let mut missing: BTreeSet<String> = numbers.map(|number| format!("n{number}")).collect();
     while !missing.is_empty() {
         let body = mapper.until(&topic("default/d", "twin/update/result"), |_| true).await;
         assert_eq!(body.get("code"), None, "{body}");
@@ -153,28 +156,48 @@ fn numbered(number: usize) -> Value {
     json!({"event_id": format!("n{number}"), "twin": {"temp": {"actual": {"value": (number % 100).to_string()}}}})
 }
 
-#[tokio::test]
-async fn a_broker_that_is_started_again_and_again_loses_nothing() {
-    const RESTARTS: usize = 10;
+/// How often a broker is started again; `OUTRIGGER_BROKER_RESTARTS` says otherwise.
+fn restarts(standard: usize) -> usize {
+    std::env::var("OUTRIGGER_BROKER_RESTARTS").map_or(standard, |text| text.parse().unwrap())
+}
+
+/// Updates before each restart, some of which are under way when the broker ends: each is answered, and carried out.
+async fn loses_nothing(mut broker: impl Restarts, restarts: usize) {
     const EACH: usize = 20;
-    let directory = tempfile::tempdir().unwrap();
-    let mut beside = Beside::start(Some(directory.path())).await;
-    let node = Node::start(None, Some(beside.external()), node::store()).await;
-    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    let node = Node::start(None, Some(broker.external()), node::store()).await;
+    let mut mapper = Mapper::connect(broker.address(), "mapper").await;
     node.until_up().await;
-    for round in 0..RESTARTS {
+    for round in 0..restarts {
         for number in 0..EACH {
             mapper.publish(&topic("default/d", "twin/update"), numbered(round * EACH + number)).await;
         }
-        beside.restart().await;
+        broker.restart().await;
+        let answered = (round + 1) * EACH;
+        all_are_answered(&mut mapper, round * EACH..answered).await;
     }
-    all_are_answered(&mut mapper, RESTARTS * EACH).await;
+    let last = ((restarts * EACH - 1) % 100).to_string();
     eventually("the last value", async || {
         let twin = node.devices.twin(&node::device()).await.unwrap();
         let value = twin["temp"].clone().unwrap().actual.unwrap().value;
-        (value.as_deref() == Some("99")).then_some(()).ok_or(value)
+        (value.as_ref() == Some(&last)).then_some(()).ok_or(value)
     })
     .await;
+    let counts = node.devices.counts();
+    // one that was under way may have come twice
+    assert!(counts.get(Count::Done) >= (restarts * EACH) as u64);
+    assert_eq!([Count::Bad, Count::TooLarge, Count::Unknown].map(|count| counts.get(count)), [0; 3]);
+    assert!(node.bus.failures() >= restarts as u64, "each was counted");
+}
+
+#[tokio::test]
+async fn a_broker_that_is_started_again_and_again_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    loses_nothing(Beside::start(Some(directory.path())).await, restarts(10)).await;
+}
+
+#[tokio::test]
+async fn mosquitto_that_is_started_again_and_again_loses_nothing() {
+    loses_nothing(Mosquitto::start().await, restarts(3)).await;
 }
 
 #[tokio::test]
@@ -193,7 +216,7 @@ async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
         node.kill().await;
         node = Node::start(None, Some(beside.external()), store.clone()).await;
     }
-    all_are_answered(&mut mapper, KILLS * EACH).await;
+    all_are_answered(&mut mapper, 0..KILLS * EACH).await;
 }
 
 #[tokio::test]
@@ -242,4 +265,27 @@ async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
     store.fail(false);
     assert_eq!(mapper.told(&result, "n2").await.get("code"), None);
     assert_eq!(node.bus.failures(), connections, "on the same connection");
+}
+
+/// What waits for the disk is older than what comes meanwhile, and is written first.
+#[tokio::test]
+async fn a_report_does_not_overtake_an_update_that_waits_for_the_disk() {
+    let beside = Beside::start(None).await;
+    let store = node::FailingStore::new();
+    let node = Node::start(None, Some(beside.external()), store.clone()).await;
+    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    node.until_up().await;
+    store.fail(true);
+    mapper.publish(&topic("default/d", "twin/update"), numbered(1)).await;
+    store.until_failed(1).await;
+    let reading = |value: &str| {
+        vec![Reading { property: "temp".into(), value: Some(value.into()), ..Reading::default() }]
+    };
+    let refused = node.devices.report(&node::device(), reading("2")).await.unwrap_err();
+    assert_eq!(refused.code, 500);
+    store.fail(false);
+    node.devices.report(&node::device(), reading("3")).await.unwrap();
+    assert_eq!(mapper.told(&topic("default/d", "twin/update/result"), "n1").await.get("code"), None);
+    let twin = node.devices.twin(&node::device()).await.unwrap();
+    assert_eq!(twin["temp"].clone().unwrap().actual.unwrap().value.as_deref(), Some("3"));
 }

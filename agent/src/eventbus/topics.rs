@@ -39,18 +39,29 @@ fn resources() -> [Resource; 2] {
     GROUPS.map(|(group, plural)| Resource::new(group, plural))
 }
 
-/// Whether a text can be subscribed to.
-pub(super) fn is_filter(text: &str) -> bool {
-    let mut levels = text.split('/').peekable();
-    let mut is_sound = !text.is_empty() && text.len() <= usize::from(u16::MAX) && !text.contains('\0');
-    while let Some(level) = levels.next() {
-        is_sound &= match level {
-            "#" => levels.peek().is_none(),
-            "+" => true,
-            level => !level.contains(['+', '#']),
-        };
+/// Those filters that no other of them covers: together they match the same topics.
+pub(super) fn widest(filters: BTreeSet<String>) -> BTreeSet<String> {
+    let is_covered = |filter: &String| filters.iter().any(|other| other != filter && covers(other, filter));
+    filters.iter().filter(|filter| !is_covered(filter)).cloned().collect()
+}
+
+/// Whether a filter matches whatever the other one does.
+fn covers(wide: &str, narrow: &str) -> bool {
+    // wildcards do not stand for a first level with `$`
+    if wide.starts_with(['+', '#']) && narrow.starts_with('$') {
+        return false;
     }
-    is_sound
+    let mut levels = narrow.split('/');
+    for wanted in wide.split('/') {
+        match (wanted, levels.next()) {
+            ("#", _) => return true,
+            (_, None | Some("#")) => return false,
+            ("+", Some(_)) => {}
+            (wanted, Some(level)) if wanted == level => {}
+            _ => return false,
+        }
+    }
+    levels.next().is_none()
 }
 
 #[cfg(test)]
@@ -76,12 +87,22 @@ mod tests {
     }
 
     #[test]
-    fn filters() {
-        for good in ["a", "a/+/b", "#", "a/#", "+", "/", "a//b", "$hw/x"] {
-            assert!(is_filter(good), "{good}");
+    fn what_another_filter_covers_is_not_asked_for() {
+        for (wide, narrow) in [
+            ("#", "a/b"),
+            ("a/#", "a"),
+            ("a/#", "a/+/c"),
+            ("+/user/#", "x/user/y"),
+            ("a/+", "a/b"),
+            ("+", "a"),
+        ] {
+            assert!(covers(wide, narrow) && !covers(narrow, wide), "{wide} {narrow}");
         }
-        for bad in ["", "a#", "#/a", "a/b+", "a\0"] {
-            assert!(!is_filter(bad), "{bad:?}");
+        for (one, other) in [("#", "$hw/x"), ("+/b", "a/+"), ("a/+", "a/#"), ("a", "b"), ("a/b", "a")] {
+            assert!(!covers(one, other), "{one} {other}");
         }
+        let set = |filters: &[&str]| filters.iter().map(|&filter| filter.to_owned()).collect::<BTreeSet<_>>();
+        let rules = set(&["+/user/#", "default/user/x", "default/up", "default/#", "$hw/a"]);
+        assert_eq!(widest(rules), set(&["$hw/a", "+/user/#", "default/#"]));
     }
 }

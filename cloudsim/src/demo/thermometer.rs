@@ -1,6 +1,6 @@
-//! A thermometer that is not there, with its mapper: its `temperature` creeps towards its `target`.
+//! The mapper of a thermometer that is not there.
 
-use mapper::{Config, Device, Link, Mapper, Property, Protocol, Result, RunError};
+use mapper::{Config, Mapper, RunError, thermometer::Virtual};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -12,12 +12,12 @@ const PROTOCOL: &str = "virtual";
 /// The mapper, which ends when this is dropped.
 pub(super) struct Running {
     _ends: DropGuard,
-    task: JoinHandle<std::result::Result<(), RunError>>,
+    task: JoinHandle<Result<(), RunError>>,
 }
 
 impl Running {
     /// Starts one on a node.
-    pub(super) fn on(node: &HollowNode) -> std::result::Result<Self, RunError> {
+    pub(super) fn on(node: &HollowNode) -> Result<Self, RunError> {
         let config = Config {
             socket: node.directory().join("thermometer.sock"),
             agent: node.directory().join("dmi.sock"),
@@ -35,42 +35,5 @@ impl Running {
             Ok(Err(error)) => error.to_string(),
             ended => format!("it has ended: {ended:?}"),
         }
-    }
-}
-
-struct Virtual;
-
-struct Thermometer {
-    temperature: f64,
-    target: f64,
-}
-
-impl Protocol for Virtual {
-    type Link = Thermometer;
-
-    async fn open(&self, device: &Device) -> Result<Thermometer> {
-        let temperature = device.settings.get_or("start", 20.0)?;
-        Ok(Thermometer { temperature, target: temperature })
-    }
-}
-
-impl Link for Thermometer {
-    async fn read(&mut self, property: &Property) -> Result<String> {
-        match property.name.as_str() {
-            "temperature" => {
-                self.temperature += (self.target - self.temperature) / 2.0;
-                Ok(format!("{:.1}", self.temperature))
-            }
-            "target" => Ok(self.target.to_string()),
-            other => Err(format!("a thermometer has no {other}").into()),
-        }
-    }
-
-    async fn write(&mut self, property: &Property, value: &str) -> Result<()> {
-        match property.name.as_str() {
-            "target" => self.target = value.parse()?,
-            other => return Err(format!("{other} cannot be set").into()),
-        }
-        Ok(())
     }
 }

@@ -18,7 +18,7 @@ pub(crate) type Delivery = mpsc::Sender<Arc<Message>>;
 /// A receiver in this process.
 #[derive(Debug)]
 pub(super) struct Local {
-    filter: String,
+    filters: Vec<String>,
     receiver: Delivery,
 }
 
@@ -41,11 +41,21 @@ impl Core {
         }
     }
 
-    /// This process subscribes; retained messages come first.
-    pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery) {
+    /// This process subscribes. Answers the receiver's number.
+    pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery) -> u64 {
+        let id = self.new_id();
+        self.locals.insert(id, Local { filters: Vec::new(), receiver });
+        self.add_local(id, filter);
+        id
+    }
+
+    /// A receiver hears another filter, too; retained messages come first. What several of its filters match comes once.
+    pub(super) fn add_local(&mut self, id: u64, filter: String) {
         // The handle has looked at it.
         let Ok(parsed) = topic::parse_filter(&filter) else { return };
-        let id = self.new_id();
+        let Some(local) = self.locals.get_mut(&id).filter(|local| !local.filters.contains(&filter)) else {
+            return;
+        };
         let entry = Entry {
             who: Subscriber::Local(id),
             qos: QoS::ExactlyOnce,
@@ -56,10 +66,19 @@ impl Core {
         self.index.insert(parsed, entry);
         let retained =
             if parsed.share.is_none() { self.retained.matching(parsed.filter) } else { Vec::new() };
-        self.locals.insert(id, Local { filter, receiver });
+        local.filters.push(filter);
         let now = self.now;
         for message in retained.iter().filter(|message| !message.expired(now)) {
             self.hand_over(id, message);
+        }
+    }
+
+    /// A receiver hears a filter no more.
+    pub(super) fn remove_local(&mut self, id: u64, filter: &str) {
+        let Some(local) = self.locals.get_mut(&id) else { return };
+        local.filters.retain(|heard| heard != filter);
+        if let Ok(parsed) = topic::parse_filter(filter) {
+            self.index.remove(parsed, Subscriber::Local(id));
         }
     }
 
@@ -70,10 +89,10 @@ impl Core {
             Ok(()) => Counters::count(&self.counters.sent),
             Err(TrySendError::Full(_)) => Counters::count(&self.counters.dropped),
             Err(TrySendError::Closed(_)) => {
-                if let Ok(filter) = topic::parse_filter(&local.filter) {
+                let Some(local) = self.locals.remove(&id) else { return };
+                for filter in local.filters.iter().filter_map(|filter| topic::parse_filter(filter).ok()) {
                     self.index.remove(filter, Subscriber::Local(id));
                 }
-                self.locals.remove(&id);
             }
         }
     }

@@ -57,7 +57,9 @@ pub(crate) enum Command {
     /// This process publishes; above QoS 0 it is told when that is done.
     Publish { message: Message, done: Option<Done> },
     /// This process subscribes.
-    Subscribe { filter: String, receiver: Delivery, done: oneshot::Sender<()> },
+    Subscribe { filter: String, receiver: Delivery, done: oneshot::Sender<u64> },
+    /// A receiver of this process hears another filter, or one no more.
+    Filter { receiver: u64, filter: String, on: bool, done: oneshot::Sender<()> },
 }
 
 /// Packets of one connection; the connection reads on when the permit is dropped.
@@ -165,8 +167,14 @@ impl Core {
             }
             Command::Publish { message, done } => self.publish_local(message, done),
             Command::Subscribe { filter, receiver, done } => {
-                self.subscribe_local(filter, receiver);
                 // Nobody waits for it any more: nothing is lost.
+                let _ = done.send(self.subscribe_local(filter, receiver));
+            }
+            Command::Filter { receiver, filter, on, done } => {
+                match on {
+                    true => self.add_local(receiver, filter),
+                    false => self.remove_local(receiver, &filter),
+                }
                 let _ = done.send(());
             }
         }

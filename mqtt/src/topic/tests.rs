@@ -107,3 +107,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_can_be_subscribed_to() {
+    for good in ["a", "a/+/b", "#", "a/#", "+", "/", "a//b", "$hw/x", "$share/g/a"] {
+        assert!(is_filter(good), "{good}");
+    }
+    let long = "x".repeat(70_000);
+    for bad in ["", "a#", "#/a", "a/b+", "a\0", "$share/g", &long] {
+        assert!(!is_filter(bad), "{bad:.20?}");
+    }
+}

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    bytes::{ack, clean5, connect311, packet, publish, subscribe, text},
+    bytes::{ack, clean5, clean311, connect311, packet, publish, subscribe, text},
     support::{Broker, Raw, plain, within},
 };
 
@@ -61,6 +61,11 @@ async fn a_device_has_its_own_topics_only() {
     client.expect(&packet(0x50, &[&[0, 1, 0x87]])).await;
     client.send(&subscribe(2, Some(&[]), "device/+/x", 0)).await;
     client.expect(&[0x90, 4, 0, 2, 0, 0x87]).await;
+    // MQTT 3.1.1 has no way to refuse: it is acknowledged and dropped
+    let mut older = Raw::connect(broker.address, &clean311("d3")).await;
+    older.send(&publish(2, "device/d2/x", 1, None, b"no")).await;
+    older.expect(&ack(0x40, 1)).await;
+    drop(older);
     client.send(&publish(2, "device/d1/x", 3, Some(&[]), b"yes")).await;
     client.expect(&ack(0x40, 3)).await;
     assert_eq!(within("a message", heard.recv()).await.unwrap().payload[..], *b"yes");

@@ -80,3 +80,30 @@ async fn a_broker_without_listeners_serves_its_process() {
     stop.cancel();
     running.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn what_several_filters_of_a_receiver_match_comes_once() {
+    let broker = Broker::start(plain()).await;
+    let mut messages = broker.handle.subscribe("a/#", 8).await.unwrap();
+    let filters = messages.filters();
+    for filter in ["a/+", "b", "b"] {
+        filters.add(filter).await.unwrap();
+    }
+    assert!(matches!(filters.add("#/x").await, Err(PublishError::Topic(_))));
+    for topic in ["a/1", "b", "c"] {
+        broker.handle.publish(topic, "", QoS::AtMostOnce, false).await.unwrap();
+    }
+    filters.remove("a/#").await.unwrap();
+    for topic in ["a/2", "a/3/4"] {
+        broker.handle.publish(topic, "", QoS::AtMostOnce, false).await.unwrap();
+    }
+    filters.remove("a/+").await.unwrap();
+    for topic in ["a/5", "b"] {
+        broker.handle.publish(topic, "", QoS::AtMostOnce, false).await.unwrap();
+    }
+    for expected in ["a/1", "b", "a/2", "b"] {
+        assert_eq!(&*within("a message", messages.recv()).await.unwrap().topic, expected);
+    }
+    broker.stop().await;
+    assert!(messages.recv().await.is_none());
+}

@@ -5,6 +5,8 @@
 
 // Tables read as tables: a row's steps side by side.
 #[rustfmt::skip]
+mod complete;
+#[rustfmt::skip]
 mod v311;
 #[rustfmt::skip]
 mod v5;

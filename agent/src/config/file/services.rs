@@ -43,6 +43,26 @@ pub(in crate::config) struct EventBus {
     pub(in crate::config) mqtt_password: String,
     #[serde(rename = "eventBusTLS")]
     pub(in crate::config) tls: EventBusTls,
+    #[serde(default)]
+    pub(in crate::config) internal_access: Option<InternalAccess>,
+}
+
+/// Not in EdgeCore.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::config) struct InternalAccess {
+    pub(in crate::config) anonymous: bool,
+    pub(in crate::config) password_file: String,
+    pub(in crate::config) rules: Vec<AccessRule>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::config) struct AccessRule {
+    pub(in crate::config) user: String,
+    pub(in crate::config) action: String,
+    pub(in crate::config) filter: String,
+    pub(in crate::config) allow: Option<bool>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

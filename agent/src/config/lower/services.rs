@@ -6,7 +6,8 @@ use super::values::{Values, optional, secret};
 use crate::config::{
     file,
     typed::{
-        DeviceTwin, EdgeStream, Endpoint, EventBus, MetaManager, MetaServer, MqttMode, ServiceBus, TlsFiles,
+        DeviceTwin, EdgeStream, Endpoint, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode,
+        ServiceBus, TlsFiles,
     },
 };
 
@@ -68,6 +69,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
         internal_server: values
             .socket(&at("mqttServerInternal"), &internal.replace("localhost:", "127.0.0.1:")),
         internal_tls,
+        internal_access: written.internal_access.map(|access| internal_access(access, values)),
         external_server: values.host_port(&at("mqttServerExternal"), external),
         qos: values.number(&at("mqttQOS"), written.mqtt_qos, 0, 2),
         retain: written.mqtt_retain,
@@ -86,6 +88,40 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
             key: values.path(&at("eventBusTLS.tlsMqttPrivateKeyFile"), tls.key_file),
         }),
     })
+}
+
+fn internal_access(written: file::InternalAccess, values: &mut Values<'_>) -> InternalAccess {
+    let at = |key: &str| format!("modules.eventBus.internalAccess.{key}");
+    let rules = written.rules.into_iter().enumerate().map(|(number, rule)| {
+        let at = |key: &str| at(&format!("rules[{number}].{key}"));
+        let action = match rule.action.as_str() {
+            "publish" => mqtt::Action::Publish,
+            "subscribe" => mqtt::Action::Subscribe,
+            "all" => mqtt::Action::All,
+            other => {
+                values.fault(&at("action"), format!("is {other:?}, but must be publish, subscribe or all"));
+                mqtt::Action::All
+            }
+        };
+        if !mqtt::is_filter(&rule.filter) {
+            values.fault(
+                &at("filter"),
+                format!("is {:?}, but must be a topic filter such as a/+/#", rule.filter),
+            );
+        }
+        mqtt::Rule {
+            user: optional(rule.user),
+            action,
+            filter: rule.filter,
+            allow: rule.allow.unwrap_or(true),
+        }
+    });
+    let rules = rules.collect();
+    InternalAccess {
+        password_file: values.optional_path(&at("passwordFile"), written.password_file),
+        anonymous: written.anonymous,
+        rules,
+    }
 }
 
 /// Whether it is over TLS, and where it is.

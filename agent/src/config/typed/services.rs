@@ -39,6 +39,8 @@ pub struct EventBus {
     pub internal_server: SocketAddr,
     /// Whether it does so over TLS.
     pub internal_tls: bool,
+    /// Who may do what there; `None`: everybody everything.
+    pub internal_access: Option<InternalAccess>,
     /// The broker beside it.
     pub external_server: HostPort,
     /// MQTT quality of service, 0 to 2.
@@ -55,6 +57,17 @@ pub struct EventBus {
     pub password: Option<Secret>,
     /// TLS with the broker beside the agent, and that inside where it listens over TLS.
     pub tls: Option<TlsFiles>,
+}
+
+/// Who may connect to the broker inside the agent, and use which topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InternalAccess {
+    /// Users with their passwords, a line each.
+    pub password_file: Option<PathBuf>,
+    /// Whether clients without a user are let in.
+    pub anonymous: bool,
+    /// The first that fits decides; none: everything is allowed.
+    pub rules: Vec<mqtt::Rule>,
 }
 
 /// Which MQTT brokers there are.

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
-use wire::twin::{Member, Twins};
+use wire::{
+    topic::DeviceId,
+    twin::{Member, Twins},
+};
 
 use super::super::handle::{Done, Refused};
 
@@ -13,6 +16,10 @@ pub(in crate::devicetwin) enum Reply {
     Twins(Done<Twins>, Result<Twins, Refused>),
     Nothing(Done<()>, Result<(), Refused>),
     Desired(Done<BTreeMap<String, String>>, Result<BTreeMap<String, String>, Refused>),
+    AllDesired(
+        oneshot::Sender<BTreeMap<DeviceId, BTreeMap<String, String>>>,
+        BTreeMap<DeviceId, BTreeMap<String, String>>,
+    ),
     Members(oneshot::Sender<Vec<Member>>, Vec<Member>),
 }
 
@@ -23,6 +30,7 @@ impl Reply {
             Self::Twins(to, answer) => drop(to.send(answer)),
             Self::Nothing(to, answer) => drop(to.send(answer)),
             Self::Desired(to, answer) => drop(to.send(answer)),
+            Self::AllDesired(to, answer) => drop(to.send(answer)),
             Self::Members(to, answer) => drop(to.send(answer)),
         }
     }
@@ -34,7 +42,7 @@ impl Reply {
             Self::Nothing(to, _) => drop(to.send(Err(why.clone()))),
             Self::Desired(to, _) => drop(to.send(Err(why.clone()))),
             // it asked for nothing that can fail
-            members @ Self::Members(..) => members.send(),
+            answer @ (Self::AllDesired(..) | Self::Members(..)) => answer.send(),
         }
     }
 }

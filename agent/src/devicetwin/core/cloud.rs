@@ -225,16 +225,26 @@ impl Core {
 
     /// Tells mappers what is wanted, all of it: they may have missed it.
     pub(in crate::devicetwin) fn deltas(&mut self, turn: &mut Turn, now: i64) {
-        let devices: Vec<_> = self
-            .devices
-            .iter()
-            .filter(|(_, known)| report::delta(&known.device).is_some())
-            .map(|(id, _)| id.clone())
-            .collect();
+        let devices: Vec<_> = self.unheeded.keys().cloned().collect();
         for id in devices {
-            let event = self.event("", now);
-            self.tell(turn, &id, &event, &Outcome::default());
+            self.unheeded.insert(id.clone(), Reminder::after(now));
+            self.tell_again(turn, &id, now);
         }
+    }
+
+    /// Tells mappers again what is wanted and is not so, at growing intervals: one that has subscribed since has missed it.
+    pub(in crate::devicetwin) fn remind(&mut self, turn: &mut Turn, now: i64) {
+        let late = self.unheeded.iter().filter(|(_, reminder)| reminder.is_due(now));
+        let late: Vec<_> = late.take(REMINDERS).map(|(id, reminder)| (id.clone(), *reminder)).collect();
+        for (id, reminder) in late {
+            self.unheeded.insert(id.clone(), reminder.next(now));
+            self.tell_again(turn, &id, now);
+        }
+    }
+
+    fn tell_again(&mut self, turn: &mut Turn, id: &DeviceId, now: i64) {
+        let event = self.event("", now);
+        self.tell(turn, id, &event, &Outcome::default());
     }
 
     /// A device of which the cloud does not know everything, and that is none of `busy`: each in its turn.

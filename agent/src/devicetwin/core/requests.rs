@@ -222,6 +222,10 @@ impl Core {
             Command::Desired { device, done } => {
                 Reply::Desired(done, self.find(&device).map(|id| self.desired_values(&id)))
             }
+            Command::AllDesired { done } => {
+                let all = self.devices.keys().map(|id| (id.clone(), self.desired_values(id)));
+                Reply::AllDesired(done, all.collect())
+            }
             // the store is asked, not the devices
             Command::History { device, done } => {
                 let device = self.find(&device);

@@ -1,6 +1,7 @@
 //! Messages in, messages out.
 
 use serde_json::json;
+use wire::twin::INTERNAL;
 
 use super::*;
 
@@ -444,4 +445,42 @@ fn values_that_have_become_others_go_into_the_history() {
     }
     // 3 came too soon after 2, and stayed; so did 4
     assert_eq!(past, [("1".to_owned(), 0), ("2".to_owned(), 1200), ("3".to_owned(), 2400)]);
+}
+
+#[test]
+fn what_is_not_heeded_is_told_again_less_and_less_often() {
+    let mut core = core();
+    object(&mut core, "d", "1", "20");
+    let delta = "$hw/events/device/default/d/twin/update/delta";
+    let mut told = Vec::new();
+    for second in 0..300 {
+        let mut turn = Turn::default();
+        core.remind(&mut turn, NOW + second * 1000);
+        assert_eq!(turn.writes(&core).count(), 0);
+        let said = published(turn);
+        assert!(said.iter().all(|(topic, body)| topic == delta && body["delta"] == json!({"temp": "20"})));
+        told.extend(said.iter().map(|_| second));
+    }
+    assert_eq!(told, [10, 30, 70, 130, 190, 250]);
+    // another value is told soon again, one that is so no more
+    object(&mut core, "d", "1", "21");
+    let mut turn = Turn::default();
+    core.remind(&mut turn, NOW + Reminder::SOON);
+    assert_eq!(published(turn).len(), 1);
+    said(
+        &mut core,
+        "$hw/events/device/default/d/twin/update",
+        r#"{"twin":{"temp":{"actual":{"value":"21"}}}}"#,
+    );
+    let mut turn = Turn::default();
+    core.remind(&mut turn, NOW + 1_000_000);
+    assert_eq!(published(turn), []);
+    // a node that starts anew tells at once
+    let (id, device) = (id("default/d"), core.device(&id("default/d")).unwrap().clone());
+    let mut wants = device.clone();
+    wants.twins.get_mut("temp").unwrap().expected.value = Some("22".into());
+    let mut again = Core::new("edge-1", [(id, wants)], || "uuid".to_owned());
+    let mut turn = Turn::default();
+    again.remind(&mut turn, NOW);
+    assert_eq!(published(turn).len(), 1);
 }

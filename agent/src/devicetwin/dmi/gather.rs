@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crds::devices::DeviceModel;
+use crds::devices::{Device, DeviceModel};
 use tracing::{debug, warn};
 use wire::{dmi, topic::DeviceId};
 
@@ -11,6 +11,12 @@ use super::{
     plan::{Digest, Known},
 };
 use crate::devicetwin::{Catalogue, DeviceTwin, Listed, Unavailable};
+
+/// From so many on, devices are read all at once.
+const MANY: usize = 64;
+
+/// Devices as the API has them, and all models.
+type Objects = (BTreeMap<DeviceId, Device>, BTreeMap<DeviceId, DeviceModel>);
 
 /// Reads devices and models; what has not changed since the last time is not read again.
 #[derive(Debug)]
@@ -43,6 +49,7 @@ impl Gatherer {
         self.is_partial = false;
         self.seen.retain(|id, _| catalogue.devices.contains_key(id));
         self.models.retain(|id, _| catalogue.models.contains_key(id));
+        let objects = self.many(catalogue).await;
         for (id, listed) in &catalogue.devices {
             let Some((model, revision)) = self.model_of(catalogue, id, listed) else { continue };
             let stamp = (Arc::clone(&listed.uid), listed.revision, revision);
@@ -50,7 +57,7 @@ impl Gatherer {
                 self.seen.get(id).filter(|(seen, _)| *seen == stamp).map(|(_, digest)| digest.clone());
             let digest = match known {
                 Some(digest) => Some(digest),
-                None => self.digest(id, &model, revision, stamp).await,
+                None => self.digest(id, (&model, revision), stamp, &objects).await,
             };
             // what cannot be read now stays as the mapper knows it
             let Some(digest) = digest.or_else(|| told.devices.get(id).cloned()) else { continue };
@@ -61,6 +68,19 @@ impl Gatherer {
             }
         }
         wanted
+    }
+
+    /// All objects where many have changed; none where they are better read one by one.
+    async fn many(&self, catalogue: &Catalogue) -> Objects {
+        let is_changed = |(id, listed): &(&DeviceId, &Listed)| {
+            let seen = self.seen.get(*id).map(|((uid, revision, _), _)| (uid, *revision));
+            seen != Some((&listed.uid, listed.revision)) && self.model_of(catalogue, id, listed).is_some()
+        };
+        if catalogue.devices.iter().filter(is_changed).take(MANY).count() < MANY {
+            return Objects::default();
+        }
+        // where that fails they are read one by one, and whatever fails then is told
+        self.twin.devices_of(&self.protocol).await.unwrap_or_default()
     }
 
     /// Whether what is wanted is to be asked for again although nothing has changed.
@@ -83,11 +103,16 @@ impl Gatherer {
     async fn digest(
         &mut self,
         id: &DeviceId,
-        model: &DeviceId,
-        revision: u64,
+        (model, revision): (&DeviceId, u64),
         stamp: Stamp,
+        (devices, models): &Objects,
     ) -> Option<Digest> {
-        let (device, of_device) = match self.device(id).await {
+        let known = devices.get(id).and_then(|device| told(device, id, models));
+        let found = match known {
+            Some((device, model)) => Ok(Some((device, model.clone()))),
+            None => self.device(id).await,
+        };
+        let (device, of_device) = match found {
             Ok(found) => found?,
             Err(error) => {
                 warn!(%id, error = &error as &dyn std::error::Error, "a device cannot be told to its mapper");
@@ -121,21 +146,39 @@ impl Gatherer {
     }
 }
 
-/// All devices of a protocol and their models, for a mapper that has just come.
+/// A device as its mapper gets it, and its model, where that is among these.
+fn told<'a>(
+    device: &Device,
+    id: &DeviceId,
+    models: &'a BTreeMap<DeviceId, DeviceModel>,
+) -> Option<(dmi::Device, &'a DeviceModel)> {
+    let name = &device.spec.device_model_ref.as_ref()?.name;
+    let model = models.get(&DeviceId::new(id.namespace().unwrap_or_default(), name)?)?;
+    Some((convert::device(device, model), model))
+}
+
+/// All devices of a protocol and their models, for a mapper that has just come. What cannot be read is told when it can.
 pub(super) async fn all(
     twin: &DeviceTwin,
     protocol: &str,
 ) -> (Vec<(DeviceId, dmi::Device)>, BTreeMap<DeviceId, dmi::DeviceModel>) {
-    let gatherer = Gatherer::new(twin.clone(), protocol);
     let (mut devices, mut models) = (Vec::new(), BTreeMap::new());
-    // the first as soon as what is stored has been read
-    let Some(catalogue) = twin.devices().next().await else { return (devices, models) };
-    for (id, listed) in &catalogue.devices {
-        let Some((model_id, _)) = gatherer.model_of(&catalogue, id, listed) else { continue };
-        // what cannot be read is told when it can
-        let Ok(Some((device, model))) = gatherer.device(id).await else { continue };
-        devices.push((id.clone(), device));
-        models.entry(model_id).or_insert_with(|| convert::model(&model));
+    // as soon as what is stored has been read
+    if twin.devices().next().await.is_none() {
+        return (devices, models);
+    }
+    let objects = twin.devices_of(protocol).await;
+    let objects = objects.inspect_err(|error| {
+        warn!(error = error as &dyn std::error::Error, "devices cannot be told to their mapper yet")
+    });
+    let (all, of_all) = objects.unwrap_or_default();
+    for (id, device) in all {
+        let Some((device, model)) = told(&device, &id, &of_all) else { continue };
+        let name = device.spec.as_ref().map(|spec| spec.device_model_reference.as_str()).unwrap_or_default();
+        if let Some(model_id) = DeviceId::new(id.namespace().unwrap_or_default(), name) {
+            models.entry(model_id).or_insert_with(|| convert::model(model));
+        }
+        devices.push((id, device));
     }
     (devices, models)
 }

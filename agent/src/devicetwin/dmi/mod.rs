@@ -172,6 +172,13 @@ async fn couriers(registry: Registry, twin: DeviceTwin) {
     let (mut running, mut turns) = (JoinSet::new(), BTreeMap::new());
     loop {
         let newest = mappers.borrow_and_update().clone();
+        turns.retain(|protocol: &String, (_, courier): &mut (u64, tokio::task::AbortHandle)| {
+            let stays = newest.contains_key(protocol);
+            if !stays {
+                courier.abort();
+            }
+            stays
+        });
         for (protocol, registered) in newest.iter() {
             let known = turns.get(protocol).map(|(turn, _): &(u64, tokio::task::AbortHandle)| *turn);
             if known == Some(registered.turn) {

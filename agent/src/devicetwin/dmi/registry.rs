@@ -6,8 +6,11 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, watch};
-use tracing::warn;
+use tokio::{
+    net::UnixStream,
+    sync::{Mutex, watch},
+};
+use tracing::{info, warn};
 use wire::dmi::MapperInfo;
 
 use super::{plan::Known, server::checked};
@@ -18,6 +21,20 @@ const GROUP: &str = "mappers.outrigger.dev";
 const PLURAL: &str = "mappers";
 /// Where rows of EdgeCore's database stand until somebody reads them.
 const EDGECORE: &str = "edgecore.outrigger.dev";
+
+/// So many mappers at most; a node has a handful of protocols. For one more, one whose socket nobody serves is forgotten.
+const MOST: usize = 64;
+
+/// Why a mapper is not registered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unregistered {
+    /// There are too many, and all of them are there.
+    #[error("{MOST} mappers serve on this node, and no more are taken; stop one of them")]
+    Full,
+    /// The store failed.
+    #[error("the registration could not be kept: {0}; register again")]
+    Store(#[from] StoreError),
+}
 
 /// A mapper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,8 +126,12 @@ impl Registry {
     }
 
     /// A mapper is there and knows this much. When it returns, that is on disk.
-    pub(super) async fn register(&self, mapper: Mapper, told: Known) -> Result<(), StoreError> {
+    pub(super) async fn register(&self, mapper: Mapper, told: Known) -> Result<(), Unregistered> {
         let mut turn = self.turn.lock().await;
+        let mappers = self.mappers.borrow().clone();
+        if mappers.len() >= MOST && !mappers.contains_key(&mapper.protocol) {
+            self.make_room(&mappers).await?;
+        }
         self.keep(&mapper, &told).await?;
         *turn += 1;
         let registered = Registered { turn: *turn, told: Arc::new(told), mapper };
@@ -129,6 +150,27 @@ impl Registry {
             self.keep(&registered.mapper, told).await?;
         }
         Ok(())
+    }
+
+    /// Forgets the mapper that registered the longest ago of those that are not there: it registers when it comes back.
+    async fn make_room(&self, mappers: &Mappers) -> Result<(), Unregistered> {
+        let mut oldest: Vec<_> = mappers.values().collect();
+        oldest.sort_by_key(|registered| registered.turn);
+        for Registered { mapper, .. } in oldest {
+            if UnixStream::connect(&mapper.socket).await.is_ok() {
+                continue;
+            }
+            info!(
+                name = mapper.name,
+                protocol = mapper.protocol,
+                "a mapper is not there and makes room for another"
+            );
+            let key = Key::new(resource(), "", mapper.protocol.as_str());
+            self.store.commit(vec![Write { key, expect: Expect::Anything, value: None }]).await?;
+            self.mappers.send_modify(|mappers| drop(Arc::make_mut(mappers).remove(&mapper.protocol)));
+            return Ok(());
+        }
+        Err(Unregistered::Full)
     }
 
     async fn keep(&self, mapper: &Mapper, told: &Known) -> Result<(), StoreError> {
@@ -219,6 +261,33 @@ mod tests {
             let mappers = registry.mappers().borrow().clone();
             let found: Vec<_> = mappers.values().map(|it| it.mapper.socket.display().to_string()).collect();
             assert_eq!(found, ["/run/m.sock", "/etc/kubeedge/modbus.sock"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn there_are_not_more_than_so_many_and_one_that_is_away_makes_room() {
+        let (store, directory) = (MemoryStore::new(), tempfile::tempdir().unwrap());
+        let registry = Registry::new(store.clone());
+        let sockets: Vec<_> =
+            (0..MOST).map(|number| directory.path().join(format!("{number}.sock"))).collect();
+        let mut serving: Vec<_> =
+            sockets.iter().map(|path| tokio::net::UnixListener::bind(path).unwrap()).collect();
+        for (number, socket) in sockets.into_iter().enumerate() {
+            let mapper = Mapper { socket, ..mapper(&format!("p{number}"), "a") };
+            registry.register(mapper, Known::default()).await.unwrap();
+        }
+        let more = || registry.register(mapper("more", "b"), Known::default());
+        assert!(matches!(more().await, Err(Unregistered::Full)));
+        // one that is known may come again
+        registry.register(mapper("p7", "c"), Known::default()).await.unwrap();
+        serving.remove(3);
+        more().await.unwrap();
+        let again = Registry::new(store);
+        again.load().await.unwrap();
+        for registry in [registry, again] {
+            let mappers = registry.mappers().borrow().clone();
+            assert_eq!(mappers.len(), MOST);
+            assert!(mappers.contains_key("more") && !mappers.contains_key("p3"));
         }
     }
 

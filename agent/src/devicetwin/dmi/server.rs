@@ -13,7 +13,7 @@ use wire::dmi::{
 use super::{
     gather,
     plan::{Known, fitting},
-    registry::{Mapper, Registry},
+    registry::{Mapper, Registry, Unregistered},
     report,
 };
 use crate::devicetwin::DeviceTwin;
@@ -50,9 +50,9 @@ impl DeviceManagerService for Manager {
         };
         let Mapper { name, protocol, socket, .. } = &mapper;
         info!(name, protocol, socket = %socket.display(), devices = answer.device_list.len(), "a mapper registers");
-        let registered = self.registry.register(mapper, told).await;
-        registered.map_err(|error| {
-            Status::unavailable(format!("the registration could not be kept: {error}; register again"))
+        self.registry.register(mapper, told).await.map_err(|error| match error {
+            Unregistered::Full => Status::resource_exhausted(error.to_string()),
+            Unregistered::Store(_) => Status::unavailable(error.to_string()),
         })?;
         Ok(Response::new(answer))
     }

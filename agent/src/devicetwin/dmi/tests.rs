@@ -28,6 +28,22 @@ async fn a_device_before_its_mapper_is_in_the_answer() {
     assert_eq!(rig.register(&other, true).await.unwrap().device_list, []);
 }
 
+/// A mapper gives up after ten seconds.
+#[tokio::test]
+async fn ten_thousand_devices_are_in_the_answer_in_time() {
+    const MANY: usize = 10_000;
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    for number in 0..MANY {
+        rig.put_device(&format!("d{number}"), 1, "20").await;
+    }
+    let mapper = rig.mapper("modbus");
+    let begun = std::time::Instant::now();
+    let answer = rig.register(&mapper, true).await.unwrap();
+    assert_eq!(answer.device_list.len(), MANY);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn a_mapper_before_its_devices_is_told_of_them_by_calls() {
     for with_data in [true, false] {

@@ -25,6 +25,33 @@ pub(super) struct Beside {
     running: Option<Running>,
 }
 
+/// A broker that is ended and started again.
+pub(super) trait Restarts {
+    /// Where it listens.
+    fn address(&self) -> SocketAddr;
+
+    /// The agent's way to it.
+    fn external(&self) -> External;
+
+    /// Ends it, and starts it again.
+    async fn restart(&mut self);
+}
+
+impl Restarts for Beside {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn external(&self) -> External {
+        Self::external(self)
+    }
+
+    async fn restart(&mut self) {
+        self.stop().await;
+        self.start_again().await;
+    }
+}
+
 type Running = (Handle, CancellationToken, JoinHandle<Result<(), mqtt::Error>>);
 
 impl Beside {
@@ -76,11 +103,6 @@ impl Beside {
         let (_, stop, task) = self.running.take().unwrap();
         stop.cancel();
         within("the broker's end", task).await.unwrap().unwrap();
-    }
-
-    pub(super) async fn restart(&mut self) {
-        self.stop().await;
-        self.start_again().await;
     }
 }
 

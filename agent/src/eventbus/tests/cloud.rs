@@ -25,7 +25,7 @@ async fn heard(line: &Line) -> (Upstream, Message) {
 }
 
 /// The next report; what of, its content, and itself.
-async fn report(line: &Line) -> (String, Value, Message) {
+pub(super) async fn report(line: &Line) -> (String, Value, Message) {
     loop {
         if let (Upstream::Device { path, .. }, message) = heard(line).await {
             return (path.as_str().to_owned(), message.content_json().unwrap(), message);
@@ -33,7 +33,7 @@ async fn report(line: &Line) -> (String, Value, Message) {
     }
 }
 
-async fn upload(line: &Line) -> (String, Value) {
+pub(super) async fn upload(line: &Line) -> (String, Value) {
     loop {
         if let (Upstream::BusUpload { topic, payload }, _) = heard(line).await {
             return (topic.as_str().to_owned(), payload);
@@ -46,7 +46,7 @@ async fn confirm(line: &Line, message: &Message) {
     line.say(answer).await;
 }
 
-async fn say(line: &Line, body: Downstream) {
+pub(super) async fn say(line: &Line, body: Downstream) {
     line.say(Message::from(Down { header: Default::default(), body })).await;
 }
 

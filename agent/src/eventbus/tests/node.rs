@@ -167,6 +167,7 @@ pub(super) fn internal(directory: Option<&Path>) -> Internal {
     Internal {
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         tls: None,
+        access: None,
         database: directory.map(|directory| directory.join("mqtt.db")),
         session_queue: 1000,
         qos: 0,

@@ -74,6 +74,12 @@ impl Index {
         self.devices.get(&(namespace.to_owned(), name.to_owned())).filter(|place| place.node == node)
     }
 
+    /// Whether this very device is there.
+    pub(super) fn is_there(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        let place = self.devices.get(&(namespace.to_owned(), name.to_owned()));
+        place.is_some_and(|place| place.uid == uid)
+    }
+
     /// What `node` should look at because of its devices.
     pub(super) fn desired(&self, node: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::new();

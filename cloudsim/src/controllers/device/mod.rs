@@ -28,6 +28,7 @@ pub use self::look::Look;
 use self::{
     index::Index,
     look::{Before, Live},
+    report::Owed,
 };
 use crate::{
     controllers::{
@@ -45,6 +46,7 @@ pub struct Devices {
     index: Arc<RwLock<Index>>,
     mailboxes: Mailboxes,
     events: Recorder,
+    owed: Arc<Owed>,
     /// Whether devices and models were listed once.
     complete: state::Sender<bool>,
 }
@@ -52,7 +54,8 @@ pub struct Devices {
 impl Devices {
     /// A controller over `client`.
     pub fn new(client: Client, mailboxes: Mailboxes, events: Recorder) -> Self {
-        Self { client, index: Arc::default(), mailboxes, events, complete: state::Sender::new(false) }
+        let complete = state::Sender::new(false);
+        Self { client, index: Arc::default(), mailboxes, events, owed: Arc::default(), complete }
     }
 
     /// Returns when it is known which devices there are.

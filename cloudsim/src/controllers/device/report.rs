@@ -1,14 +1,17 @@
 //! Reports of nodes, written into DeviceStatuses, and their confirmation.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, mem};
 
 use crds::devices::{Device, DeviceStatus};
+use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tracing::{debug, warn};
 use wire::{Downstream, Header, ResourcePath};
 
@@ -18,6 +21,8 @@ use super::{
 };
 use crate::controllers::edge::{Reply, status as failures};
 
+/// DeviceStatuses that are made at one time.
+const AT_ONCE: usize = 8;
 /// How often a write begins anew because somebody else wrote meanwhile.
 const ATTEMPTS: usize = 8;
 
@@ -39,22 +44,21 @@ impl Devices {
     async fn take(&self, node: &str, path: &ResourcePath, content: &Value) -> Result<(), Value> {
         let (namespace, name, report) = status::read(path, content)
             .map_err(|malformed| failures::failure(400, "BadRequest", &malformed.to_string()))?;
-        let own = self.index.read().on(node, &namespace, &name).cloned();
-        let place = own.ok_or_else(|| {
-            let message = format!("device {namespace}/{name} is not bound to node {node}");
-            failures::failure(404, "NotFound", &message)
-        })?;
-        let device = Named { namespace, name, uid: place.uid };
         let mut attempts = ATTEMPTS;
-        let mut pending = Some(report);
-        while let Some(report) = pending.take() {
+        loop {
             attempts -= 1;
+            // between two attempts it may have moved, or another one may have come under its name
+            let own = self.index.read().on(node, &namespace, &name).cloned();
+            let place = own.ok_or_else(|| {
+                let message = format!("device {namespace}/{name} is not bound to node {node}");
+                failures::failure(404, "NotFound", &message)
+            })?;
+            let device = Named { namespace: namespace.clone(), name: name.clone(), uid: place.uid };
             match self.write(&device, &place.properties, &report).await {
-                Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => pending = Some(report),
-                written => written.map_err(|error| failures::of(&error))?,
+                Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => {}
+                written => return written.map_err(|error| failures::of(&error)),
             }
         }
-        Ok(())
     }
 
     async fn write(
@@ -106,13 +110,22 @@ impl Devices {
         api.create(&PostParams::default(), &new).await
     }
 
-    /// Gives a device its DeviceStatus, as CloudCore does before anything is reported.
-    pub(super) async fn ensure_status(&self, device: &Device) {
-        let device = Named {
-            namespace: device.namespace().unwrap_or_default(),
-            name: device.name_any(),
-            uid: device.uid().unwrap_or_default(),
-        };
+    /// Gives devices their DeviceStatuses, as CloudCore does before anything is reported; the watches do not wait for that.
+    pub(super) async fn statuses(&self) {
+        loop {
+            let owed = mem::take(&mut *self.owed.devices.lock());
+            if owed.is_empty() {
+                self.owed.more.notified().await;
+            }
+            stream::iter(owed).for_each_concurrent(AT_ONCE, |device| self.ensure_status(device)).await;
+        }
+    }
+
+    async fn ensure_status(&self, device: Named) {
+        if !self.index.read().is_there(&device.namespace, &device.name, &device.uid) {
+            // gone meanwhile
+            return;
+        }
         let api = Api::<DeviceStatus>::namespaced(self.client.clone(), &device.namespace);
         match self.ensure(&api, &device).await {
             // somebody else was faster, or the namespace goes
@@ -127,7 +140,23 @@ impl Devices {
     }
 }
 
+/// The devices that have no DeviceStatus yet, as far as is known: as many as there are devices, at most.
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    devices: Mutex<BTreeSet<Named>>,
+    more: Notify,
+}
+
+impl Owed {
+    /// One more.
+    pub(super) fn add(&self, device: &Device) {
+        self.devices.lock().insert(Named::of(device));
+        self.more.notify_one();
+    }
+}
+
 /// A device.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Named {
     namespace: String,
     name: String,
@@ -135,6 +164,14 @@ struct Named {
 }
 
 impl Named {
+    fn of(device: &Device) -> Self {
+        Self {
+            namespace: device.namespace().unwrap_or_default(),
+            name: device.name_any(),
+            uid: device.uid().unwrap_or_default(),
+        }
+    }
+
     fn owner(&self) -> OwnerReference {
         OwnerReference {
             api_version: Device::api_version(&()).into_owned(),

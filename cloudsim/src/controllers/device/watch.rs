@@ -30,7 +30,8 @@ impl Devices {
             }
             self.complete.send_replace(true);
         };
-        let watches = async { tokio::join!(self.models(&models), self.devices(&listed), complete) };
+        let watches =
+            async { tokio::join!(self.models(&models), self.devices(&listed), complete, self.statuses()) };
         tokio::select! {
             // cancel-safe: the index is rebuilt from a list at the next start
             () = shutdown.cancelled() => {}
@@ -47,14 +48,14 @@ impl Devices {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
                     listed.insert(key(&object));
-                    self.applied(object).await;
+                    self.applied(object);
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain(&listed);
                     gone.into_iter().for_each(|(node, path)| self.mailboxes.poke(&node, path));
                     listed_once.send_replace(true);
                 }
-                Ok(Event::Apply(object)) => self.applied(object).await,
+                Ok(Event::Apply(object)) => self.applied(object),
                 Ok(Event::Delete(object)) => {
                     let key = key(&object);
                     if let Some(node) = self.index.write().removed(&key) {
@@ -71,7 +72,7 @@ impl Devices {
         Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()))
     }
 
-    async fn applied(&self, object: DynamicObject) {
+    fn applied(&self, object: DynamicObject) {
         let key = key(&object);
         let device: Device = match object.try_parse() {
             Ok(device) => device,
@@ -84,7 +85,7 @@ impl Devices {
             self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
         }
         if device.metadata.deletion_timestamp.is_none() {
-            self.ensure_status(&device).await;
+            self.owed.add(&device);
         }
     }
 

@@ -66,6 +66,15 @@ fn connecting() -> Vec<Row> {
         ("MQTT-3.1.4-5", "packets behind CONNECT need not wait for CONNACK", vec![
             Send(A, [clean311("a"), vec![0xC0, 0]].concat()), Gets(A, connack(0, 0)), Gets(A, vec![0xD0, 0]),
         ]),
+        ("MQTT-3.1.2-9", "a will has a topic and a message", vec![Send(A, connect311(6, 0, &[&text("a")])), Closed(A)]),
+        ("MQTT-3.1.2-18", "no user without its flag", vec![Send(A, connect311(2, 0, &[&text("a"), &text("u")])), Closed(A)]),
+        ("MQTT-3.1.2-19", "a user where its flag is", vec![Send(A, connect311(0x82, 0, &[&text("a")])), Closed(A)]),
+        ("MQTT-3.1.2-20", "no password without its flag", vec![Send(A, connect311(0x82, 0, &[&text("a"), &text("u"), &text("p")])), Closed(A)]),
+        ("MQTT-3.1.2-21", "a password where its flag is", vec![Send(A, connect311(0xC2, 0, &[&text("a"), &text("u")])), Closed(A)]),
+        ("MQTT-3.1.3-5", "23 letters and digits are an identifier", vec![
+            Send(A, clean311("0123456789abcdefghijXYZ")), Gets(A, connack(0, 0)),
+        ]),
+        ("MQTT-3.1.3-11", "a user is UTF-8", vec![Send(A, connect311(0x82, 0, &[&text("a"), &[0, 1, 0xFF]])), Closed(A)]),
         ("MQTT-3.12.4-1", "PINGREQ is answered", with_a(vec![Pings(A)])),
         ("MQTT-3.14.4-3", "DISCONNECT ends the connection", with_a(vec![Send(A, vec![0xE0, 0]), Closed(A)])),
     ]
@@ -76,6 +85,8 @@ fn malformed() -> Vec<Row> {
     vec![
         ("MQTT-1.5.3-1", "a topic is UTF-8", bad(&packet(0x30, &[&[0, 1, 0xFF]]))),
         ("MQTT-1.5.3-2", "without U+0000", bad(&packet(0x30, &[&[0, 1, 0]]))),
+        ("MQTT-3.8.3-1", "a filter is UTF-8", bad(&packet(0x82, &[&[0, 1], &[0, 1, 0xFF], &[0]]))),
+        ("MQTT-3.10.3-1", "a filter is UTF-8", bad(&packet(0xA2, &[&[0, 1], &[0, 1, 0xFF]]))),
         ("MQTT-2.2.2-2", "reserved bits: PINGREQ", bad(&[0xC1, 0])),
         ("MQTT-3.6.1-1", "reserved bits: PUBREL", bad(&ack(0x60, 1))),
         ("MQTT-3.8.1-1", "reserved bits: SUBSCRIBE", bad(&packet(0x80, &[&[0, 1], &text("a"), &[0]]))),
@@ -87,7 +98,7 @@ fn malformed() -> Vec<Row> {
         ("MQTT-3.3.2-2", "a topic name has no wildcard", bad(&publish(0, "a/+", 0, None, b""))),
         ("MQTT-4.7.3-1", "a topic name is not empty", bad(&publish(0, "", 0, None, b""))),
         ("MQTT-3.8.3-3", "a SUBSCRIBE has a filter", bad(&packet(0x82, &[&[0, 1]]))),
-        ("MQTT-3-8.3-4", "reserved bits of the QoS", bad(&subscribe(1, None, "a", 0x80))),
+        ("MQTT-3.8.3-4", "reserved bits of the QoS", bad(&subscribe(1, None, "a", 0x80))),
         ("MQTT-3.8.3-4", "a subscription has no QoS 3", bad(&subscribe(1, None, "a", 3))),
         ("MQTT-3.10.3-2", "an UNSUBSCRIBE has a filter", bad(&packet(0xA2, &[&[0, 1]]))),
         ("2.2.3", "a length has four bytes at most", bad(&[0x30, 0xFF, 0xFF, 0xFF, 0xFF, 1])),
@@ -101,6 +112,19 @@ fn malformed() -> Vec<Row> {
 
 fn sessions() -> Vec<Row> {
     vec![
+        ("MQTT-3.1.2-7", "what is retained outlives the session", vec![
+            Send(A, clean311("a")), Gets(A, connack(0, 0)), Send(A, publish(3, "t", 1, None, b"x")), Gets(A, ack(0x40, 1)),
+            Send(A, vec![0xE0, 0]), Closed(A),
+            Send(B, clean311("b")), Gets(B, connack(0, 0)),
+            Send(B, subscribe(1, None, "t", 0)), Gets(B, suback(1, 0)), Gets(B, publish(1, "t", 0, None, b"x")),
+        ]),
+        ("MQTT-3.10.4-3", "a delivery that has begun is completed after UNSUBSCRIBE", vec![
+            Send(A, lasting311("a")), Gets(A, connack(0, 0)), Send(A, subscribe(1, None, "t", 1)), Gets(A, suback(1, 1)),
+            Send(B, clean311("b")), Gets(B, connack(0, 0)), Send(B, publish(2, "t", 1, None, b"x")), Gets(B, ack(0x40, 1)),
+            Gets(A, publish(2, "t", 1, None, b"x")),
+            Send(A, packet(0xA2, &[&[0, 2], &text("t")])), Gets(A, vec![0xB0, 2, 0, 2]), Send(A, vec![0xE0, 0]), Closed(A),
+            Send(A, lasting311("a")), Gets(A, connack(1, 0)), Gets(A, publish(10, "t", 1, None, b"x")), Send(A, ack(0x40, 1)), Pings(A),
+        ]),
         ("MQTT-3.1.2-4", "a session that lasts is found again, with its subscriptions", vec![
             Send(A, lasting311("a")), Gets(A, connack(0, 0)),
             Send(A, subscribe(1, None, "t", 1)), Gets(A, suback(1, 1)),
@@ -178,6 +202,10 @@ fn publishing() -> Vec<Row> {
             Send(A, publish(1, "t", 0, None, b"kept")),
             Send(A, subscribe(1, None, "t", 0)), Gets(A, suback(1, 0)), Gets(A, publish(1, "t", 0, None, b"kept")),
         ])),
+        ("MQTT-3.3.1-7", "one of QoS 0 replaces it", with_a(vec![
+            Send(A, publish(3, "t", 1, None, b"old")), Gets(A, ack(0x40, 1)), Send(A, publish(1, "t", 0, None, b"new")),
+            Send(A, subscribe(1, None, "t", 1)), Gets(A, suback(1, 1)), Gets(A, publish(1, "t", 0, None, b"new")), Pings(A),
+        ])),
         ("MQTT-3.3.1-9", "it is not marked for one that was there", with_both("t", 0, vec![
             Send(B, publish(1, "t", 0, None, b"x")), Gets(A, publish(0, "t", 0, None, b"x")),
         ])),
@@ -193,6 +221,14 @@ fn publishing() -> Vec<Row> {
         ("MQTT-4.6.0-2", "acknowledgements come in the messages' order", with_a(vec![
             Send(A, [publish(2, "t", 9, None, b""), publish(4, "t", 3, None, b""), publish(2, "t", 5, None, b"")].concat()),
             Gets(A, ack(0x40, 9)), Gets(A, ack(0x50, 3)), Gets(A, ack(0x40, 5)),
+        ])),
+        ("MQTT-4.6.0-5", "a topic's messages come in their order", with_both("t", 1, vec![
+            Send(B, [publish(2, "t", 9, None, b"1"), publish(2, "t", 3, None, b"2"), publish(2, "t", 5, None, b"3")].concat()),
+            Gets(A, publish(2, "t", 1, None, b"1")), Gets(A, publish(2, "t", 2, None, b"2")), Gets(A, publish(2, "t", 3, None, b"3")),
+        ])),
+        ("MQTT-1.5.3-3", "U+FEFF is a character as any other", with_both("\u{FEFF}t", 0, vec![
+            Send(B, publish(0, "t", 0, None, b"x")), Send(B, publish(0, "\u{FEFF}t", 0, None, b"y")),
+            Gets(A, publish(0, "\u{FEFF}t", 0, None, b"y")),
         ])),
         ("MQTT-4.5.0-1", "a message goes to every subscriber", with_both("t", 0, vec![
             Send(B, subscribe(1, None, "+", 0)), Gets(B, suback(1, 0)),
@@ -257,6 +293,10 @@ fn wills() -> Vec<Row> {
         ("MQTT-3.1.2-8", "a lost client's will is published", gone(6, vec![Leaves(B), Gets(A, publish(0, "w", 0, None, b"gone"))])),
         ("MQTT-3.1.2-8", "so is that of one that breaks the protocol", gone(0x0E, vec![
             Send(B, vec![0, 0]), Closed(B), Gets(A, publish(2, "w", 1, None, b"gone")),
+        ])),
+        ("MQTT-3.1.2-12", "no will, nothing is published", with_a(vec![
+            Send(A, subscribe(1, None, "#", 2)), Gets(A, suback(1, 2)),
+            Send(B, clean311("b")), Gets(B, connack(0, 0)), Leaves(B), Pings(A),
         ])),
         ("MQTT-3.1.2-10", "DISCONNECT drops it", gone(6, vec![Send(B, vec![0xE0, 0]), Closed(B), Pings(A)])),
         ("MQTT-3.1.2-16", "a will that is not to be retained is not", gone(6, vec![

@@ -1,0 +1,299 @@
+//! Every topic, payload in and payload out, by `mosquitto_pub` and `mosquitto_sub`: one table for the broker in the agent, and
+//! for mosquitto beside it.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use wire::{Down, Downstream, Message};
+
+use super::{
+    super::External,
+    brokers::Restarts,
+    cloud::{report, say, upload},
+    mosquitto::{Hears, Mosquitto, publish},
+    node::{Node, device, internal, store},
+};
+use crate::{config::InternalAccess, edgehub::line::Line};
+
+const D: &str = "$hw/events/device/default/d";
+const NODE: &str = "$hw/events/node/edge-1/membership";
+
+/// What happens, and what is to be heard of it.
+enum Step {
+    /// Somebody publishes on this topic.
+    Says(String, String),
+    /// The cloud says this.
+    Cloud(Downstream),
+    /// This is published on this topic next. `"*"` stands for any value.
+    Hears(String, Value),
+    /// An answer with this code on this topic, whose reason has these words.
+    Refused(String, u16, &'static str),
+    /// The cloud is told this: topic and payload.
+    Uploads(&'static str, Value),
+}
+
+use Step::{Cloud, Hears as Heard, Refused, Says, Uploads};
+
+fn says(topic: &str, payload: impl ToString) -> Step {
+    Says(topic.to_owned(), payload.to_string())
+}
+
+fn valued(value: &str) -> Value {
+    json!({"value": value, "metadata": {"timestamp": "*"}})
+}
+
+fn twin(expected: &str, actual: &str) -> Value {
+    json!({"expected": valued(expected), "actual": valued(actual), "optional": true, "metadata": {"type": "float"}})
+}
+
+/// Reference: KubeEdge's documents, and messages of EdgeCore 1.23. Each row is one topic.
+fn table() -> Vec<Step> {
+    let on = |what: &str| format!("{D}/{what}");
+    let update = |body: &str| {
+        says(&on("twin/update"), format!("{{\"event_id\":\"x\",\"timestamp\":1,\"twin\":{body}}}"))
+    };
+    let refused = |code, why| Refused(on("twin/update/result"), code, why);
+    let member = |value: &str| {
+        let attributes = json!({"site": {"value": value, "optional": true, "metadata": {"type": "string"}}});
+        let added = json!([{"id": "default/e", "name": "e", "attributes": attributes}]);
+        Cloud(Downstream::Membership(
+            json!({"event_id": "m", "timestamp": 1, "added_devices": added, "removed_devices": null}),
+        ))
+    };
+    let first = json!({"expected": valued("21"), "optional": true, "metadata": {"type": "float"}});
+    vec![
+        // twin/update, and all that follows
+        says(
+            &on("twin/update"),
+            r#"{"event_id":"x1","timestamp":1,"twin":{"temp":{"expected":{"value":"20"},"actual":{"value":"12"},"metadata":{"type":"float"}}}}"#,
+        ),
+        Heard(
+            on("twin/update/result"),
+            json!({"event_id": "x1", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
+        ),
+        Heard(
+            on("twin/update/document"),
+            json!({"event_id": "x1", "timestamp": "*", "twin": {"temp": {"last": first, "current": twin("20", "12")}}}),
+        ),
+        Heard(
+            on("twin/update/delta"),
+            json!({"event_id": "*", "timestamp": "*", "twin": {"temp": twin("20", "12")}, "delta": {"temp": "20"}}),
+        ),
+        // twin/get
+        says(&on("twin/get"), r#"{"event_id":"x2","timestamp":1}"#),
+        Heard(
+            on("twin/get/result"),
+            json!({"event_id": "x2", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
+        ),
+        // the form without a namespace
+        says("$hw/events/device/d/twin/get", r#"{"event_id":"x2b","timestamp":1}"#),
+        Heard(
+            "$hw/events/device/d/twin/get/result".into(),
+            json!({"event_id": "x2b", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
+        ),
+        // state/update
+        says(&on("state/update"), r#"{"event_id":"x4","timestamp":1,"state":"online"}"#),
+        Heard(
+            on("state/update/result"),
+            json!({"event_id": "x4", "timestamp": "*", "device": {"name": "d", "state": "online", "lastOnlineTime": "*"}}),
+        ),
+        // membership/get
+        says(&format!("{NODE}/get"), r#"{"event_id":"x3","timestamp":1}"#),
+        Heard(
+            format!("{NODE}/get/result"),
+            json!({"event_id": "x3", "timestamp": "*", "devices": [{"id": "default/d", "name": "d", "state": "online"}]}),
+        ),
+        // membership/updated, and a device's attributes
+        member("north"),
+        Heard(
+            format!("{NODE}/updated"),
+            json!({"event_id": "m", "timestamp": "*", "added_devices": [{"id": "default/e", "name": "e", "attributes": "*"}], "removed_devices": null}),
+        ),
+        member("south"),
+        Heard(
+            "$hw/events/device/default/e/updated".into(),
+            json!({"event_id": "*", "timestamp": "*", "attributes": {"site": {"value": "south", "optional": true, "metadata": {"type": "string"}}}}),
+        ),
+        // uploads, verbatim
+        says("$hw/events/upload/a/b", "any text"),
+        Uploads("$hw/events/upload/a/b", json!("any text")),
+        says("SYS/dis/upload_records", r#"{"a":1}"#),
+        Uploads("SYS/dis/upload_records", json!("{\"a\":1}")),
+        says("default/user/x/y", ""),
+        Uploads("default/user/x/y", json!("")),
+        // what mappers tell applications is between them
+        says("$ke/events/device/d/data/update", r#"{"event_id":"x5"}"#),
+        Heard("$ke/events/device/d/data/update".into(), json!({"event_id": "x5"})),
+        // a rule's source: one that the agent listens to anyway comes once, as the row after it shows
+        Cloud(Downstream::Subscription { on: true, topic: "default/user/z".into(), content: Value::Null }),
+        Cloud(Downstream::Subscription { on: true, topic: "default/up".into(), content: Value::Null }),
+        // a rule's target
+        Cloud(Downstream::Publish { topic: "default/down".into(), payload: json!("{\"hello\":1}") }),
+        Heard("default/down".into(), json!({"hello": 1})),
+        says("default/user/z", "once"),
+        Uploads("default/user/z", json!("once")),
+        says("default/up", "from a rule"),
+        Uploads("default/up", json!("from a rule")),
+        // what is refused
+        says(&on("twin/update"), "{"),
+        refused(400, "cannot be read"),
+        says(&on("twin/update"), r#"{"event_id":"x"}"#),
+        refused(400, "under \"twin\""),
+        update(r#"{"pressure":{"actual":{"value":"1"}}}"#),
+        refused(400, "pressure is no property"),
+        update(r#"{"temp":{"actual":{"value":"warm"}}}"#),
+        refused(400, "is of type float"),
+        update(r#"{"temp":{"actual":{"value":"100.5"}}}"#),
+        refused(400, "at most 100"),
+        update(r#"{"temp":{"actual":{"value":"-1"}}}"#),
+        refused(400, "at least 0"),
+        update(r#"{"temp":{"actual":{"value":20}}}"#),
+        refused(400, "cannot be read"),
+        says(&on("twin/update"), format!("{{\"event_id\":\"{}\"}}", "x".repeat(300 * 1024))),
+        refused(413, "at most 262144 are read"),
+        says("$hw/events/device/default/nodev/twin/get", r#"{"event_id":"x5","timestamp":1}"#),
+        Refused(
+            "$hw/events/device/default/nodev/twin/get/result".into(),
+            404,
+            "Device default/nodev not found while getting twin",
+        ),
+        says("$hw/events/device/default/nodev/twin/update", r#"{"event_id":"x6","twin":{}}"#),
+        Refused(
+            "$hw/events/device/default/nodev/twin/update/result".into(),
+            404,
+            "Device default/nodev not found",
+        ),
+        says("$hw/events/device/default/nodev/state/update", r#"{"event_id":"x7","state":"ok"}"#),
+        Refused(
+            "$hw/events/device/default/nodev/state/update/result".into(),
+            404,
+            "Device default/nodev not found",
+        ),
+        says(&on("state/update"), r#"{"event_id":"x8","state":"tired"}"#),
+        Refused(on("state/update/result"), 400, "is no state"),
+        says(&format!("{NODE}/get"), "no json"),
+        Refused(format!("{NODE}/get/result"), 400, "cannot be read"),
+    ]
+}
+
+/// Whether a value is as expected.
+fn fits(expected: &Value, found: &Value) -> bool {
+    match (expected, found) {
+        (Value::String(any), found) if any == "*" => !found.is_null(),
+        (Value::Object(expected), Value::Object(found)) => {
+            expected.len() == found.len()
+                && expected.iter().all(|(key, value)| found.get(key).is_some_and(|found| fits(value, found)))
+        }
+        (Value::Array(expected), Value::Array(found)) => {
+            expected.len() == found.len()
+                && expected.iter().zip(found).all(|(expected, found)| fits(expected, found))
+        }
+        (expected, found) => expected == found,
+    }
+}
+
+async fn run(node: &Node, line: &mut Line, address: SocketAddr) {
+    line.up();
+    let mut hears = Hears::at(address).await;
+    for step in table() {
+        match step {
+            Says(topic, payload) => assert!(publish(address, &topic, &payload, &[]).await, "{topic}"),
+            Cloud(body) => line.say(Message::from(Down { header: Default::default(), body })).await,
+            Heard(topic, expected) => {
+                let found = hears.next(&topic).await;
+                assert!(fits(&expected, &found), "{topic}: {found}");
+            }
+            Refused(topic, code, why) => {
+                let found = hears.next(&topic).await;
+                let reason = found["reason"].as_str().unwrap_or_default();
+                assert!(found["code"] == code && reason.contains(why), "{topic}: {found}");
+            }
+            Uploads(topic, payload) => assert_eq!(upload(line).await, (topic.to_owned(), payload)),
+        }
+    }
+    // nothing of what was refused is so
+    let twin = node.devices.twin(&device()).await.unwrap();
+    assert_eq!(twin["temp"].clone().unwrap().actual.unwrap().value.as_deref(), Some("12"));
+    let past = node.devices.history(&device()).await.unwrap();
+    let past: Vec<_> = past.iter().map(|past| (past.property.as_str(), past.value.as_deref())).collect();
+    assert_eq!(past, [("temp", Some("12"))]);
+}
+
+#[tokio::test]
+async fn every_topic_at_the_internal_broker() {
+    let directory = tempfile::tempdir().unwrap();
+    let (node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store()).await;
+    let address = node.bus.internal_address().await.unwrap();
+    run(&node, &mut line, address).await;
+}
+
+#[tokio::test]
+async fn every_topic_at_mosquitto() {
+    let mosquitto = Mosquitto::start().await;
+    let (node, mut line) = Node::before(None, Some(mosquitto.external()), store()).await;
+    node.until_up().await;
+    run(&node, &mut line, mosquitto.address()).await;
+}
+
+/// A twin of the cloud whose version went back is answered with what the node has.
+#[tokio::test]
+async fn a_version_that_went_back_is_answered_with_the_newer_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store()).await;
+    line.up();
+    let wants = |value: &str, cloud: i64| {
+        let twin = json!({"temp": {"expected": {"value": value}, "metadata": {"type": "float"}, "expected_version": {"cloud": cloud, "edge": 0}}});
+        Downstream::TwinDesired {
+            device: "default/d".into(),
+            update: json!({"event_id": "c", "timestamp": 1, "twin": twin}),
+        }
+    };
+    say(&line, wants("30", 7)).await;
+    say(&line, wants("40", 6)).await;
+    let (path, content, _) = report(&line).await;
+    assert_eq!(path, "device/default/d/twin/edge_updated");
+    let twin = &content["twin"]["temp"];
+    assert_eq!(
+        (&twin["expected"]["value"], &twin["expected_version"]),
+        (&json!("30"), &json!({"cloud": 7, "edge": 0}))
+    );
+}
+
+/// Users, and topics of their own, by `mosquitto_pub`.
+#[tokio::test]
+async fn a_device_publishes_its_own_topics_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let passwords = directory.path().join("passwords");
+    std::fs::write(&passwords, "d:secret\ne:other\n").unwrap();
+    std::fs::set_permissions(&passwords, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let rule = |filter: &str| mqtt::Rule {
+        user: None,
+        action: mqtt::Action::All,
+        filter: filter.into(),
+        allow: true,
+    };
+    let access = InternalAccess {
+        password_file: Some(passwords),
+        anonymous: false,
+        rules: vec![rule("$hw/events/device/default/%u/#")],
+    };
+    let broker = super::Internal { access: Some(access), ..internal(Some(directory.path())) };
+    let node = Node::start(Some(broker), None::<External>, store()).await;
+    let address = node.bus.internal_address().await.unwrap();
+    let update =
+        |value: &str| format!(r#"{{"event_id":"x","twin":{{"temp":{{"actual":{{"value":"{value}"}}}}}}}}"#);
+    let topic = format!("{D}/twin/update");
+    assert!(!publish(address, &topic, &update("1"), &[]).await, "nobody");
+    assert!(!publish(address, &topic, &update("2"), &["-u", "d", "-P", "wrong"]).await, "a wrong password");
+    publish(address, &topic, &update("3"), &["-u", "e", "-P", "other", "-V", "mqttv5"]).await;
+    assert!(publish(address, &topic, &update("4"), &["-u", "d", "-P", "secret"]).await);
+    super::node::eventually("the value of its own device", async || {
+        let past = node.devices.history(&device()).await.unwrap();
+        let values: Vec<_> = past.iter().filter_map(|past| past.value.clone()).collect();
+        (values == ["4"]).then_some(()).ok_or(values)
+    })
+    .await;
+    assert_eq!(node.devices.counts().get(crate::devicetwin::Count::Done), 1);
+}
