@@ -250,3 +250,33 @@ proptest::proptest! {
         let _ = read_text(&format!("modules: {{{inner}: {value}, edged: {{{inner}: {value}}}, edgeHub: {{{inner}: {value}}}}}"));
     }
 }
+
+#[test]
+fn who_may_use_the_internal_broker() {
+    let access =
+        |text: &str| config(&format!("modules: {{eventBus: {{{text}}}}}")).event_bus.unwrap().internal_access;
+    assert_eq!(access("mqttMode: 0"), None);
+    let rule = |user: Option<&str>, action, filter: &str, allow| mqtt::Rule {
+        user: user.map(str::to_owned),
+        action,
+        filter: filter.to_owned(),
+        allow,
+    };
+    let expected = InternalAccess {
+        password_file: Some("/etc/kubeedge/mqtt-users".into()),
+        anonymous: false,
+        rules: vec![
+            rule(Some("ops"), mqtt::Action::All, "#", true),
+            rule(None, mqtt::Action::Publish, "a/+", false),
+        ],
+    };
+    let text = "internalAccess: {passwordFile: /etc/kubeedge/mqtt-users, rules: [{user: ops, action: all, filter: '#'}, {action: publish, filter: a/+, allow: false}]}";
+    assert_eq!(access(text), Some(expected));
+    let wrong = "modules: {eventBus: {internalAccess: {passwordFile: users, rules: [{action: read, filter: 'a/#/b'}]}}}";
+    let told = refused(wrong);
+    for place in
+        ["internalAccess.passwordFile", "internalAccess.rules[0].action", "internalAccess.rules[0].filter"]
+    {
+        assert!(told.contains(place), "{place} in {told}");
+    }
+}

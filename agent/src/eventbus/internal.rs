@@ -121,7 +121,9 @@ async fn subscribe(handle: Handle, sinks: Sinks, topics: watch::Receiver<BTreeSe
         Ok::<_, PublishError>((subscription, filters))
     };
     match listening.await {
-        Ok((subscription, filters)) => drop(tokio::join!(read(subscription, sinks), follow(filters, topics))),
+        Ok((subscription, filters)) => {
+            tokio::join!(read(subscription, sinks), follow(filters, topics));
+        }
         // the broker has ended before
         Err(error) => warn!(error = &error as &dyn std::error::Error, "not subscribed"),
     }

@@ -29,7 +29,7 @@ pub enum PasswordError {
     #[error("{} may be read by others; set its mode to 0600", .0.display())]
     Open(PathBuf),
     /// It is too large.
-    #[error("{} has more than {MAX_BYTES} bytes", .0.display())]
+    #[error("{} has more than {most} bytes", .0.display(), most = MAX_BYTES)]
     Large(PathBuf),
     /// A line is no user.
     #[error("line {line} of {} is not user:password", path.display())]

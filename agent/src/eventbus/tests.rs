@@ -174,6 +174,7 @@ async fn loses_nothing(mut broker: impl Restarts, restarts: usize) {
         broker.restart().await;
         let answered = (round + 1) * EACH;
         all_are_answered(&mut mapper, round * EACH..answered).await;
+        mapper.forget();
     }
     let last = ((restarts * EACH - 1) % 100).to_string();
     eventually("the last value", async || {

@@ -29,7 +29,7 @@ const MOST: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unregistered {
     /// There are too many, and all of them are there.
-    #[error("{MOST} mappers serve on this node, and no more are taken; stop one of them")]
+    #[error("{most} mappers serve on this node, and no more are taken; stop one of them", most = MOST)]
     Full,
     /// The store failed.
     #[error("the registration could not be kept: {0}; register again")]

@@ -60,6 +60,11 @@ impl Mapper {
         self.client.publish(topic, body.to_owned(), PublishOptions::new(QoS::AtLeastOnce)).await.unwrap();
     }
 
+    /// Forgets what nobody has asked for until now.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
+    }
+
     /// The message on this topic about this event.
     pub(super) async fn told(&mut self, topic: &str, event: &str) -> Value {
         self.until(topic, |body| body["event_id"] == event).await
