@@ -91,9 +91,9 @@ impl Kernel {
         }
     }
 
-    /// The names of the groups right below `group` in which something runs, but for those that `is_known`.
-    pub(super) fn inhabited(&self, group: &Path, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-        let below = self.place(group).into_iter().flat_map(|place| directories(&place));
+    /// The names of the groups right below `group` in which something runs, in any hierarchy, but for those that `is_known`.
+    pub(super) fn inhabited(&self, group: &Path, is_known: impl Fn(&str) -> bool) -> BTreeSet<String> {
+        let below = self.hierarchies().into_iter().flat_map(|hierarchy| directories(&hierarchy.join(group)));
         let named = below.filter_map(|place| Some((place.file_name()?.to_str()?.to_owned(), place)));
         let unknown = named.filter(|(name, _)| !is_known(name));
         unknown.filter(|(_, place)| !inside(place, DEPTH).is_empty()).map(|(name, _)| name).collect()
@@ -297,7 +297,8 @@ mod tests {
             fs::write(group.join("cgroup.procs"), listed).unwrap();
         }
         let kernel = Kernel::at(place.path().to_owned());
-        assert_eq!(kernel.inhabited(Path::new("kubepods/podu"), |name| name == "known"), ["lost"]);
+        let found = kernel.inhabited(Path::new("kubepods/podu"), |name| name == "known");
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["lost"]);
         assert!(kernel.inhabited(Path::new("kubepods/podother"), |_| false).is_empty());
     }
 
