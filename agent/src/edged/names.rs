@@ -84,6 +84,16 @@ impl Dirs {
     }
 }
 
+/// Namespace, name and uid of the pod whose logs are in a directory of this name; see [`Dirs::pod_logs`]. Other programs may keep
+/// other things there.
+pub(crate) fn pod_of_logs(directory: &str) -> Option<(&str, &str, &str)> {
+    let mut parts = directory.split('_');
+    let (namespace, name, uid) = (parts.next()?, parts.next()?, parts.next()?);
+    // the identity of a static pod is a hash
+    let is_uid = matches!(uid.len(), 32 | 36) && is_component(uid);
+    (parts.next().is_none() && is_uid).then_some((namespace, name, uid))
+}
+
 /// Whether `text`, which came from outside, can be one component of a path and nothing more.
 pub(crate) fn is_component(text: &str) -> bool {
     !text.is_empty()
@@ -111,6 +121,18 @@ mod tests {
         }
         for bad in ["", ".", "..", "a/b", "../x", "a\0b", "é"] {
             assert!(!is_component(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_log_directories_of_pods_are_recognised() {
+        let uid = "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11";
+        let hash = "0123456789abcdef0123456789abcdef";
+        for uid in [uid, hash] {
+            assert_eq!(pod_of_logs(&format!("shop_web-0_{uid}")), Some(("shop", "web-0", uid)));
+        }
+        for other in ["syslog", "a_b_c", &format!("a_b_c_{uid}"), &format!("web_{uid}")] {
+            assert_eq!(pod_of_logs(other), None, "{other}");
         }
     }
 
