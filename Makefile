@@ -16,7 +16,8 @@ demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and 
 	$(or $(CARGO_TARGET_DIR),target)/debug/cloudsim demo $(if $(ONCE),--once)
 
 test: needs lint doc ## Everything that CI runs
-	cargo build --locked --package cloudsim --package agent
+# of the whole workspace, as the tests: with other features of its dependencies most of them would be built twice
+	cargo build --locked --workspace
 	$(NEXTEST) --workspace
 	cargo test --locked --workspace --doc
 

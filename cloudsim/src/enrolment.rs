@@ -14,11 +14,11 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{Body, Identity};
+use kubeapi::{Body, Identity, Unread, gather};
 use tower::Service;
 use tracing::{info, warn};
 use wire::enroll::{
@@ -26,7 +26,10 @@ use wire::enroll::{
     verify_bearer,
 };
 
-use crate::pki::Trust;
+use crate::{
+    faults::{Faults, false_body},
+    pki::Trust,
+};
 
 /// CloudCore's limit of a certificate request, bytes.
 const CSR_LIMIT: usize = 1024 * 1024;
@@ -41,15 +44,17 @@ const NODES: &str = "system:nodes";
 pub(crate) struct Enrolment {
     trust: Trust,
     client: Client,
+    faults: Faults,
 }
 
 /// A refusal: status and text, as CloudCore gives them.
 type Refusal = (StatusCode, String);
 
 impl Enrolment {
-    /// Certificates of the authority that counts; nodes are looked up through `client`.
-    pub(crate) fn new(trust: Trust, client: Client) -> Self {
-        Self { trust, client }
+    /// Certificates of the authority that counts; nodes are looked up through `client`. `faults` may put other answers in the place
+    /// of the true ones.
+    pub(crate) fn new(trust: Trust, client: Client, faults: Faults) -> Self {
+        Self { trust, client, faults }
     }
 
     async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
@@ -77,10 +82,8 @@ impl Enrolment {
         self.authenticate(parts, name)?;
         let usages =
             Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
-        let csr = Limited::new(body, CSR_LIMIT).collect().await;
-        let csr = csr
-            .map_err(|error| refused(format!("the certificate request could not be read: {error}")))?
-            .to_bytes();
+        let unreadable = |unread: Unread| (unread.code(), format!("the certificate request: {unread}"));
+        let csr = gather(body, CSR_LIMIT).await.map_err(unreadable)?;
         let signed = self.trust.authority().sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
         let signed = signed.map_err(|error| refused(error.to_string()))?;
         match identity_of(&signed) {
@@ -137,6 +140,9 @@ impl Service<Request<Incoming>> for Enrolment {
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let this = self.clone();
         Box::pin(async move {
+            if let Some(parts) = false_body(this.faults.answers()) {
+                return Ok(Response::new(StreamBody::new(parts).boxed_unsync()));
+            }
             let (parts, body) = request.into_parts();
             let (status, bytes) = match this.answer(&parts, body).await {
                 Ok(bytes) => (StatusCode::OK, Bytes::from(bytes)),

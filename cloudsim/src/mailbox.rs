@@ -127,6 +127,11 @@ impl Mailboxes {
         }
     }
 
+    /// The nodes that are connected.
+    pub fn nodes(&self) -> Vec<String> {
+        self.0.lock().keys().cloned().collect()
+    }
+
     /// Tells `node`'s session, if there is one, that `path` may have changed.
     pub fn poke(&self, node: &str, path: ObjectPath) {
         if let Some(mailbox) = self.0.lock().get(node) {

@@ -1,11 +1,14 @@
 //! Bodies: those that come in, within limits, and those that go out.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::{object::text_or_empty, proto, status::StatusError};
 
@@ -21,17 +24,70 @@ pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 /// The media types of objects that come in.
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
+/// How long a body may take: the real server's limit of a request. Whoever sends a byte now and then would hold a connection for ever.
+const ARRIVAL: Duration = Duration::from_secs(60);
+
+/// Why a body was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unread {
+    /// It is too large.
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    /// It takes too long.
+    #[error("the body did not come within {0:?}")]
+    Late(Duration),
+    /// The connection ended.
+    #[error("the body broke off: {0}")]
+    Broken(BoxError),
+}
+
+impl Unread {
+    /// The status of a refusal.
+    pub fn code(&self) -> StatusCode {
+        match self {
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Late(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::Broken(_) => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// All of a body from outside: so many bytes at most, within a minute.
+///
+/// # Errors
+/// It is not all there by then.
+pub async fn gather<B>(body: B, limit: usize) -> Result<Bytes, Unread>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    gather_within(body, limit, ARRIVAL).await
+}
+
+async fn gather_within<B>(body: B, limit: usize, patience: Duration) -> Result<Bytes, Unread>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    match timeout(patience, Limited::new(body, limit).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLarge(limit)),
+        Ok(Err(error)) => Err(Unread::Broken(error)),
+        Err(_) => Err(Unread::Late(patience)),
+    }
+}
+
 /// All of a request's body.
 pub(crate) async fn read<B>(body: B) -> Result<Bytes, StatusError>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    match Limited::new(body, LIMIT).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(StatusError::too_large(LIMIT)),
-        Err(error) => Err(StatusError::bad_request(format!("the body of the request broke off: {error}"))),
-    }
+    gather(body, LIMIT).await.map_err(|unread| match unread {
+        Unread::TooLarge(limit) => StatusError::too_large(limit),
+        late @ Unread::Late(_) => StatusError::late(late.to_string()),
+        broken @ Unread::Broken(_) => StatusError::bad_request(broken.to_string()),
+    })
 }
 
 /// An object that came in, as JSON, YAML or protobuf, for services that take requests before the API does.
@@ -115,4 +171,40 @@ pub(crate) fn stream(stream: impl Stream<Item = Result<Bytes, BoxError>> + Send 
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream::{self, StreamExt};
+
+    use super::*;
+
+    fn frame(bytes: &'static [u8]) -> Result<Frame<Bytes>, BoxError> {
+        Ok(Frame::data(Bytes::from_static(bytes)))
+    }
+
+    #[tokio::test]
+    async fn a_body_has_an_end_and_a_time() {
+        let patience = Duration::from_millis(20);
+        let whole = StreamBody::new(stream::iter([frame(b"ab"), frame(b"c")]));
+        assert_eq!(gather_within(whole, 3, patience).await.unwrap(), "abc");
+        let endless = StreamBody::new(stream::repeat_with(|| frame(b"abcd")));
+        let refused = gather_within(endless, 1024, Duration::from_secs(60)).await.unwrap_err();
+        assert_eq!(
+            (refused.code().as_u16(), refused.to_string().as_str()),
+            (413, "the body is larger than 1024 bytes")
+        );
+        let stuck = StreamBody::new(stream::iter([frame(b"a")]).chain(stream::pending()));
+        let refused = gather_within(stuck, 1024, patience).await.unwrap_err();
+        assert_eq!(
+            (refused.code().as_u16(), refused.to_string().as_str()),
+            (408, "the body did not come within 20ms")
+        );
+        let broken = StreamBody::new(stream::iter([frame(b"a"), Err("gone".into())]));
+        let refused = gather_within(broken, 1024, patience).await.unwrap_err();
+        assert_eq!(
+            (refused.code().as_u16(), refused.to_string().as_str()),
+            (400, "the body broke off: gone")
+        );
+    }
 }

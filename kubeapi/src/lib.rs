@@ -43,7 +43,7 @@ mod verbs;
 pub use access::rule_allows;
 pub use admission::{Admission, Objection, Review};
 pub use api::{Api, Builder, Rules};
-pub use body::{Body, BoxError, object_of};
+pub use body::{Body, BoxError, Unread, gather, object_of};
 pub use client::client_of;
 pub use identity::Identity;
 pub use manifest::complete_pod;

@@ -27,5 +27,5 @@ pub use self::{
     link::Faults,
     trace::Trace,
     watcher::Watcher,
-    world::{Run, World, run},
+    world::{Life, Run, World, run},
 };

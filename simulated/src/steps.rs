@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use wire::{ResourceType, Upstream};
 
 use crate::{World, settled::list, watcher::FOREIGN};
@@ -58,6 +58,15 @@ impl World {
             if self.chance.permille(600) {
                 self.connect(node);
             }
+        }
+    }
+
+    /// Lets time go by until `end`; what is away comes back meanwhile.
+    pub(crate) async fn spend(&mut self, end: Instant) {
+        while Instant::now() < end {
+            let longest = Duration::from_millis(self.chance.below(120_000) + 1);
+            sleep_until(end.min(Instant::now() + longest)).await;
+            self.come_back();
         }
     }
 

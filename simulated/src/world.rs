@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{Chance, Faults, Trace, cloud::Cloud, node::Node, settled, steps::PODS, watcher::Watcher};
 
@@ -19,6 +19,15 @@ pub struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) watcher: Watcher,
     pub(crate) faults: Faults,
+}
+
+/// How long a world lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    /// What happens in it.
+    pub steps: u32,
+    /// The least virtual time that it takes; what has ended in between comes back.
+    pub time: Duration,
 }
 
 /// What a run came to.
@@ -48,15 +57,18 @@ impl World {
         Self { seed, chance: Chance::of(seed, &["steps"], 0), cloud, nodes, watcher, faults }
     }
 
-    /// One seed: so many steps, then the end of all faults. `show` keeps the whole trace.
-    pub async fn live(seed: u64, steps: usize, show: bool) -> (Run, Trace) {
+    /// One seed: a life, then the end of all faults. `show` keeps the whole trace.
+    pub async fn live(seed: u64, life: Life, show: bool) -> (Run, Trace) {
         let faults = Faults { delay: 20, twice: 20, last: 10 };
         let mut world = Self::new(seed, faults).await;
+        let begun = Instant::now();
         if show {
             world.watcher.trace(Trace::keep_all);
         }
-        for _ in 0..steps {
+        for number in 1..=life.steps {
             world.step().await;
+            // each step has its part of the time, whatever it took itself
+            world.spend(begun + life.time / life.steps * number).await;
             if !world.watcher.broken().is_empty() {
                 break;
             }

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::component::is_component;
+
 /// Label: the pod's name.
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 /// Label: the pod's namespace.
@@ -43,12 +45,12 @@ impl Dirs {
         self.root.join("pods")
     }
 
-    /// One pod's directory. `uid` must be [`is_component`](crate::component::is_component).
+    /// One pod's directory. `uid` must be [`is_component`].
     pub(crate) fn pod(&self, uid: &str) -> PathBuf {
         self.pods().join(uid)
     }
 
-    /// All of one pod's volumes. `uid` must be [`is_component`](crate::component::is_component).
+    /// All of one pod's volumes. `uid` must be [`is_component`].
     pub(crate) fn volumes(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("volumes")
     }
@@ -63,7 +65,7 @@ impl Dirs {
         self.pod(uid).join("etc-hosts")
     }
 
-    /// Where a container's last words are; `name` must be [`is_component`](crate::component::is_component).
+    /// Where a container's last words are; `name` must be [`is_component`].
     pub(crate) fn last_words(&self, uid: &str, name: &str, attempt: u32) -> PathBuf {
         self.pod(uid).join("containers").join(name).join(attempt.to_string())
     }
@@ -84,6 +86,16 @@ impl Dirs {
     }
 }
 
+/// Namespace, name and uid of the pod whose logs are in a directory of this name; see [`Dirs::pod_logs`]. Other programs may keep
+/// other things there.
+pub(crate) fn pod_of_logs(directory: &str) -> Option<(&str, &str, &str)> {
+    let mut parts = directory.split('_');
+    let (namespace, name, uid) = (parts.next()?, parts.next()?, parts.next()?);
+    // the identity of a static pod is a hash
+    let is_uid = matches!(uid.len(), 32 | 36) && is_component(uid);
+    (parts.next().is_none() && is_uid).then_some((namespace, name, uid))
+}
+
 /// Whether `path` is relative and stays below where it starts, as text.
 pub(crate) fn is_below(path: &Path) -> bool {
     use std::path::Component;
@@ -94,6 +106,18 @@ pub(crate) fn is_below(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_log_directories_of_pods_are_recognised() {
+        let uid = "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11";
+        let hash = "0123456789abcdef0123456789abcdef";
+        for uid in [uid, hash] {
+            assert_eq!(pod_of_logs(&format!("shop_web-0_{uid}")), Some(("shop", "web-0", uid)));
+        }
+        for other in ["syslog", "a_b_c", &format!("a_b_c_{uid}"), &format!("web_{uid}")] {
+            assert_eq!(pod_of_logs(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_path_below_has_no_way_up() {

@@ -24,7 +24,7 @@ use super::{
     runtime::CallError,
     volumes,
 };
-use crate::{component, rt::Backoff};
+use crate::rt::Backoff;
 
 /// What could not be removed is tried again after this, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ async fn sweep(
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
     let known: BTreeSet<String> = pods.state().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
     let running: BTreeSet<String> = found.keys().cloned().collect();
-    let logged = log_dirs.iter().filter_map(|name| uid_of_log(name));
+    let logged = log_dirs.iter().filter_map(|name| Some(names::pod_of_logs(name)?.2));
     let here = running.iter().chain(&pod_dirs).map(String::as_str).chain(logged).map(str::to_owned).collect();
     let wanted = Wanted::new(known, here, kept.take(), context.pods_whole.now());
     if wanted.kept.is_empty() {
@@ -159,7 +159,8 @@ async fn sweep(
     let is_gone = |uid: &str| !running.contains(uid) && !wanted.has(uid);
     let gone = pod_dirs.into_iter().filter(|uid| is_gone(uid)).map(|uid| (uid, None));
     // Other programs may keep other things here: only what has our form.
-    let logs = log_dirs.iter().filter_map(|name| Some((uid_of_log(name)?, context.dirs.logs.join(name))));
+    let logs =
+        log_dirs.iter().filter_map(|name| Some((names::pod_of_logs(name)?.2, context.dirs.logs.join(name))));
     let logs = logs.filter(|(uid, _)| is_gone(uid)).map(|(uid, logs)| (uid.to_owned(), Some(logs)));
     Ok(clear_all(context, pods, gone.chain(logs).collect()).await)
 }
@@ -252,17 +253,10 @@ async fn end(
     Ok(())
 }
 
-fn entries(dir: &Path) -> Vec<String> {
+/// Names of what is in a directory; none where it cannot be read.
+pub(super) fn entries(dir: &Path) -> Vec<String> {
     let all = std::fs::read_dir(dir).into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-}
-
-/// The uid in `<namespace>_<name>_<uid>`.
-fn uid_of_log(name: &str) -> Option<&str> {
-    let mut parts = name.split('_');
-    let (_, _, uid) = (parts.next()?, parts.next()?, parts.next()?);
-    // the identity of a static pod is a hash
-    (parts.next().is_none() && matches!(uid.len(), 32 | 36) && component::is_component(uid)).then_some(uid)
 }
 
 #[cfg(test)]
@@ -285,18 +279,6 @@ mod tests {
             let wanted = Wanted::new(known.clone(), here.clone(), before, whole);
             assert!(here.iter().all(|uid| wanted.has(uid) == (known.contains(uid) || kept.contains(uid))));
             assert_eq!(wanted, Wanted { known, kept });
-        }
-    }
-
-    #[test]
-    fn only_log_directories_of_pods_are_recognised() {
-        let uid = "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11";
-        let hash = "0123456789abcdef0123456789abcdef";
-        for uid in [uid, hash] {
-            assert_eq!(uid_of_log(&format!("shop_web-0_{uid}")), Some(uid));
-        }
-        for other in ["syslog", "a_b_c", &format!("a_b_c_{uid}"), &format!("web_{uid}")] {
-            assert_eq!(uid_of_log(other), None, "{other}");
         }
     }
 }

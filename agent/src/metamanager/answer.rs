@@ -57,6 +57,11 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", why)
     }
 
+    /// 408: the request did not come to its end.
+    pub(super) fn late(why: &str) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", why)
+    }
+
     /// 413.
     pub(super) fn too_large(limit: usize) -> Self {
         let why = format!("the body is larger than {limit} bytes");

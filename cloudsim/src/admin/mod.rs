@@ -6,8 +6,9 @@
 //! | `GET nodes` | the sessions of nodes |
 //! | `GET faults` | everything that is wrong |
 //! | `PUT faults/NODE`, `PUT faults/all` | conditions of a link, or of all that have none of their own |
-//! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | the end of them; the last also of a false certificate |
+//! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | the end of them; the last also of a false certificate and false answers |
 //! | `PUT certificate` | `{"certificate": NAME}`: what the servers for nodes show |
+//! | `PUT answers` | `{"answers": NAME}`: how the enrolment server answers |
 //! | `POST hostile/NODE` | `{"shape": NAME}`: a message that no cloud should send |
 
 mod request;
@@ -21,9 +22,9 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use kubeapi::{ApiService, Body, Identity};
+use kubeapi::{ApiService, Body, Identity, gather};
 use serde_json::{Value, json};
 use tower::Service;
 use tracing::info;
@@ -55,11 +56,9 @@ impl Admin {
     async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
         let (parts, body) = request.into_parts();
         admit(&parts)?;
-        let body = Limited::new(body, LIMIT).collect().await;
-        let body =
-            body.map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is unreadable: {error}")))?;
+        let body = gather(body, LIMIT).await.map_err(|unread| (unread.code(), unread.to_string()))?;
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-        match wanted(&parts.method, path, &body.to_bytes())? {
+        match wanted(&parts.method, path, &body)? {
             Wanted::Nodes => Ok(json!({"nodes": self.sessions.list()})),
             Wanted::Faults => Ok(json!(self.faults.wrong())),
             Wanted::Order(order) => {
@@ -81,6 +80,7 @@ impl Admin {
                 let sent = self.faults.send_hostile(&node, shape).await;
                 sent.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
             }
+            Order::Answers(answers) => self.faults.set_answers(answers),
             Order::Certificate(certificate) => {
                 self.faults.set_certificate(certificate);
                 if certificate == Certificate::RotatedAuthority {

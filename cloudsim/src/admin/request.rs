@@ -5,7 +5,7 @@ use serde::Deserialize;
 use wire::enroll::is_node_name;
 
 use super::Refusal;
-use crate::faults::{Certificate, Conditions, Shape, Whom};
+use crate::faults::{Answers, Certificate, Conditions, Shape, Whom};
 
 /// What is wanted.
 #[derive(Debug, PartialEq)]
@@ -29,12 +29,20 @@ pub(super) enum Order {
     Hostile(String, Shape),
     /// What servers show.
     Certificate(Certificate),
+    /// How the enrolment server answers.
+    Answers(Answers),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shown {
     certificate: Certificate,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answering {
+    answers: Answers,
 }
 
 #[derive(Deserialize)]
@@ -54,11 +62,12 @@ pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted,
         ("DELETE", "faults", Some(name)) => order(Order::Clear(Some(whom(name)?))),
         ("PUT", "faults", Some(name)) => order(Order::Set(whom(name)?, Box::new(read(body)?))),
         ("PUT", "certificate", None) => order(Order::Certificate(read::<Shown>(body)?.certificate)),
+        ("PUT", "answers", None) => order(Order::Answers(read::<Answering>(body)?.answers)),
         ("POST", "hostile", Some(name)) => match whom(name)? {
             Whom::Node(node) => order(Order::Hostile(node, read::<Hostile>(body)?.shape)),
             Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is sent its own".to_owned())),
         },
-        (_, "nodes" | "faults" | "certificate" | "hostile", _) => {
+        (_, "nodes" | "faults" | "certificate" | "answers" | "hostile", _) => {
             Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}")))
         }
         _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
@@ -104,6 +113,8 @@ mod tests {
         assert_eq!(set, order(Order::Set(one(), Box::new(cut))));
         let shown = ask("PUT", "certificate", r#"{"certificate": "expired"}"#);
         assert_eq!(shown, order(Order::Certificate(Certificate::Expired)));
+        let answers = ask("PUT", "answers", r#"{"answers": "endless"}"#);
+        assert_eq!(answers, order(Order::Answers(Answers::Endless)));
         let hostile = ask("POST", "hostile/edge-1", r#"{"shape": "null"}"#);
         assert_eq!(hostile, order(Order::Hostile("edge-1".to_owned(), Shape::Null)));
     }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::faults::{Certificate, Conditions, Link, Period, Profile, Schedule, Shape, Whom};
+use crate::faults::{Answers, Certificate, Conditions, Link, Period, Profile, Schedule, Shape, Whom};
 
 /// What to break or mend.
 #[derive(Clone, Debug, Subcommand)]
@@ -42,6 +42,12 @@ pub enum FaultsCommand {
         /// Which
         #[arg(value_name = "NAME")]
         certificate: Certificate,
+    },
+    /// Let the enrolment server answer with bodies that never end: endless, slow; or genuine ones
+    Answers {
+        /// How
+        #[arg(value_name = "NAME")]
+        answers: Answers,
     },
     /// Send a node messages that no cloud should send
     Send {
@@ -146,12 +152,14 @@ mod tests {
         assert_eq!((conditions.refuse_answers, conditions.refuse_acknowledgements), (Some(true), None));
         assert!(matches!(read("cut all"), Some(FaultsCommand::Cut { whom: Whom::All })));
         assert!(matches!(read("restore"), Some(FaultsCommand::Restore { whom: None })));
+        assert!(matches!(read("answers slow"), Some(FaultsCommand::Answers { answers: Answers::Slow })));
         for wrong in [
             "set",
             "set edge-1 --up 5s",
             "set edge-1 --profile Pigeon",
             "send edge-1 kind-words",
             "certificate gold",
+            "answers yes",
         ] {
             assert!(read(wrong).is_none(), "{wrong}");
         }

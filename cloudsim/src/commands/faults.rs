@@ -36,6 +36,9 @@ pub(super) async fn run(kubeconfig: &Path, command: FaultsCommand) -> anyhow::Re
         FaultsCommand::Certificate { certificate } => {
             cloud.ask(Method::PUT, "certificate", &json!({"certificate": certificate})).await?
         }
+        FaultsCommand::Answers { answers } => {
+            cloud.ask(Method::PUT, "answers", &json!({"answers": answers})).await?
+        }
         FaultsCommand::Send { node, shapes } => return send(&cloud, &node, &shapes).await,
         FaultsCommand::Profiles | FaultsCommand::Shapes => return Ok(()),
     };

@@ -5,13 +5,14 @@
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, namespaced ones stand in the object's
 //! namespace.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt::Debug};
 
 use crds::reliablesyncs::{ClusterObjectSync, ClusterObjectSyncSpec, ObjectSync, ObjectSyncSpec};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::mailbox::{ObjectKind, ObjectPath};
@@ -53,102 +54,100 @@ impl SyncRecords {
 
     /// Everything that `node` has acknowledged.
     pub async fn load(&self, node: &str) -> Result<Synced, kube::Error> {
-        let prefix = format!("{node}.");
-        let mut synced = Synced::new();
+        let (prefix, mut synced) = (format!("{node}."), Synced::new());
         for sync in Api::<ObjectSync>::all(self.client.clone()).list(&ListParams::default()).await? {
-            let revision = sync.status.as_ref().and_then(|status| status.object_resource_version.as_deref());
-            let namespace = sync.namespace().unwrap_or_default();
-            note(
-                &mut synced,
-                &prefix,
-                &sync.name_any(),
-                &sync.spec.object_kind,
-                (namespace, &sync.spec.object_name),
-                revision,
-            );
+            synced.extend(sync.subject(&prefix));
         }
         for sync in Api::<ClusterObjectSync>::all(self.client.clone()).list(&ListParams::default()).await? {
-            let revision = sync.status.as_ref().and_then(|status| status.object_resource_version.as_deref());
-            let place = (String::new(), &sync.spec.object_name);
-            note(&mut synced, &prefix, &sync.name_any(), &sync.spec.object_kind, place, revision);
+            synced.extend(sync.subject(&prefix));
         }
         Ok(synced)
     }
 
     /// Writes something about `node` down.
     pub async fn write(&self, node: &str, record: &Record) -> Result<(), kube::Error> {
-        match record {
-            Record::Sent(subject) if subject.path.namespace.is_empty() => {
-                let api = Api::<ClusterObjectSync>::all(self.client.clone());
-                exists(api.create(&PostParams::default(), &cluster_sync(node, subject)).await)
+        let namespace = match record {
+            Record::Sent(subject) | Record::Holds(subject, _) | Record::Dropped(subject) => {
+                &subject.path.namespace
             }
-            Record::Sent(subject) => {
-                let api = Api::<ObjectSync>::namespaced(self.client.clone(), &subject.path.namespace);
-                exists(api.create(&PostParams::default(), &sync(node, subject)).await)
-            }
-            Record::Holds(subject, revision) if subject.path.namespace.is_empty() => {
-                self.hold_cluster(node, subject, *revision).await
-            }
-            Record::Holds(subject, revision) => self.hold(node, subject, *revision).await,
-            Record::Dropped(subject) => self.drop(node, subject).await,
-        }
-    }
-
-    async fn hold(&self, node: &str, subject: &Subject, revision: u64) -> Result<(), kube::Error> {
-        let api = Api::<ObjectSync>::namespaced(self.client.clone(), &subject.path.namespace);
-        put_status(&api, &sync_name(node, subject), &sync(node, subject), revision).await
-    }
-
-    async fn hold_cluster(&self, node: &str, subject: &Subject, revision: u64) -> Result<(), kube::Error> {
-        let api = Api::<ClusterObjectSync>::all(self.client.clone());
-        put_status(&api, &sync_name(node, subject), &cluster_sync(node, subject), revision).await
-    }
-
-    async fn drop(&self, node: &str, subject: &Subject) -> Result<(), kube::Error> {
-        let (client, name) = (self.client.clone(), sync_name(node, subject));
-        let parameters = DeleteParams::default();
-        let deleted = if subject.path.namespace.is_empty() {
-            Api::<ClusterObjectSync>::all(client).delete(&name, &parameters).await.map(|_| ())
-        } else {
-            Api::<ObjectSync>::namespaced(client, &subject.path.namespace)
-                .delete(&name, &parameters)
-                .await
-                .map(|_| ())
         };
-        match deleted {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            deleted => deleted,
+        let client = self.client.clone();
+        if namespace.is_empty() {
+            write(&Api::<ClusterObjectSync>::all(client), node, record).await
+        } else {
+            write(&Api::<ObjectSync>::namespaced(client, namespace), node, record).await
         }
     }
+}
+
+/// An ObjectSync or a ClusterObjectSync.
+trait Entry: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {
+    /// Without a status: the API takes none at creation.
+    fn new(metadata: ObjectMeta, path: &ObjectPath) -> Self;
+
+    /// The object's kind, its name, and the revision that is acknowledged.
+    fn parts(&self) -> (Option<&str>, Option<&str>, Option<&str>);
+
+    /// What it says, as `Synced` has it; `None` where it is another node's. `prefix` is the node's name and a dot.
+    fn subject(&self, prefix: &str) -> Option<(String, (ObjectPath, u64))> {
+        let (kind, object, revision) = self.parts();
+        let name = self.name_any();
+        let uid = name.strip_prefix(prefix)?;
+        // a node named `a` also sees `a.b.<uid>` of node `a.b`: UIDs hold no dots
+        if uid.contains('.') {
+            return None;
+        }
+        let path =
+            ObjectPath::new(ObjectKind::from_kind(kind?)?, self.namespace().unwrap_or_default(), object?);
+        let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or(0);
+        Some((uid.to_owned(), (path, revision)))
+    }
+}
+
+macro_rules! sync {
+    ($kind:ident, $spec:ident) => {
+        impl Entry for $kind {
+            fn new(metadata: ObjectMeta, path: &ObjectPath) -> Self {
+                let spec = $spec {
+                    object_api_version: Some(path.kind.api_version().into()),
+                    object_kind: Some(path.kind.kind().into()),
+                    object_name: Some(path.name.clone()),
+                };
+                Self { metadata, spec, status: None }
+            }
+
+            fn parts(&self) -> (Option<&str>, Option<&str>, Option<&str>) {
+                let revision =
+                    self.status.as_ref().and_then(|status| status.object_resource_version.as_deref());
+                (self.spec.object_kind.as_deref(), self.spec.object_name.as_deref(), revision)
+            }
+        }
+    };
+}
+
+sync!(ObjectSync, ObjectSyncSpec);
+sync!(ClusterObjectSync, ClusterObjectSyncSpec);
+
+async fn write<K: Entry>(api: &Api<K>, node: &str, record: &Record) -> Result<(), kube::Error> {
+    match record {
+        Record::Sent(subject) => exists(api.create(&PostParams::default(), &sync::<K>(node, subject)).await),
+        Record::Holds(subject, revision) => put_status(api, &sync(node, subject), *revision).await,
+        Record::Dropped(subject) => {
+            match api.delete(&sync_name(node, subject), &DeleteParams::default()).await.map(drop) {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                deleted => deleted,
+            }
+        }
+    }
+}
+
+fn sync<K: Entry>(node: &str, subject: &Subject) -> K {
+    let metadata = ObjectMeta { name: Some(sync_name(node, subject)), ..ObjectMeta::default() };
+    K::new(metadata, &subject.path)
 }
 
 fn sync_name(node: &str, subject: &Subject) -> String {
     format!("{node}.{}", subject.uid)
-}
-
-/// Without a status: the API takes none at creation.
-fn sync(node: &str, subject: &Subject) -> ObjectSync {
-    ObjectSync {
-        metadata: ObjectMeta { name: Some(sync_name(node, subject)), ..ObjectMeta::default() },
-        spec: ObjectSyncSpec {
-            object_api_version: Some(subject.path.kind.api_version().into()),
-            object_kind: Some(subject.path.kind.kind().into()),
-            object_name: Some(subject.path.name.clone()),
-        },
-        status: None,
-    }
-}
-
-fn cluster_sync(node: &str, subject: &Subject) -> ClusterObjectSync {
-    ClusterObjectSync {
-        metadata: ObjectMeta { name: Some(sync_name(node, subject)), ..ObjectMeta::default() },
-        spec: ClusterObjectSyncSpec {
-            object_api_version: Some(subject.path.kind.api_version().into()),
-            object_kind: Some(subject.path.kind.kind().into()),
-            object_name: Some(subject.path.name.clone()),
-        },
-        status: None,
-    }
 }
 
 /// Made now or before; or the namespace goes away with its objects (403 as long as it does, 404 then), and there is nothing to
@@ -160,36 +159,17 @@ fn exists<K>(made: Result<K, kube::Error>) -> Result<(), kube::Error> {
     }
 }
 
-fn note(
-    synced: &mut Synced,
-    prefix: &str,
-    name: &str,
-    kind: &Option<String>,
-    (namespace, object): (String, &Option<String>),
-    revision: Option<&str>,
-) {
-    let kind = kind.as_deref().and_then(ObjectKind::from_kind);
-    let (Some(uid), Some(kind), Some(object)) = (name.strip_prefix(prefix), kind, object) else { return };
-    // a node named `a` also sees `a.b.<uid>` of node `a.b`: UIDs hold no dots
-    if !uid.contains('.') {
-        let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or(0);
-        synced.insert(uid.to_owned(), (ObjectPath::new(kind, namespace, object), revision));
-    }
-}
-
 /// Sets the status; creates the object first where it is missing, as after somebody has deleted it.
-async fn put_status<K>(api: &Api<K>, name: &str, sync: &K, revision: u64) -> Result<(), kube::Error>
-where
-    K: kube::Resource + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
-{
+async fn put_status<K: Entry>(api: &Api<K>, sync: &K, revision: u64) -> Result<(), kube::Error> {
+    let name = sync.name_any();
     let patch = Patch::Merge(json!({"status": {"objectResourceVersion": revision.to_string()}}));
     let parameters = PatchParams::default();
-    match api.patch_status(name, &parameters, &patch).await {
+    match api.patch_status(&name, &parameters, &patch).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         result => return result.map(drop),
     }
     exists(api.create(&PostParams::default(), sync).await)?;
-    match api.patch_status(name, &parameters, &patch).await {
+    match api.patch_status(&name, &parameters, &patch).await {
         // as above
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         result => result.map(drop),

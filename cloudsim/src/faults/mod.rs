@@ -5,6 +5,7 @@
 //! show. Decisions are pure ([`Conditions`], [`way`], [`stale`]): they take the time and chance comes from a seed, so that a
 //! run can be had again. Beside it lies the adapter in the hub's transport.
 
+mod answers;
 mod certificate;
 mod conditions;
 pub mod hostile;
@@ -29,9 +30,11 @@ use tokio::{
     time::timeout,
 };
 
+pub(crate) use self::answers::body as false_body;
 pub use self::hostile::{Shape, UnknownShape};
 pub(crate) use self::line::{Downward, Standing, Upward, line};
 pub use self::{
+    answers::{Answers, UnknownAnswers},
     certificate::{Certificate, UnknownCertificate},
     conditions::{Conditions, Impossible, Link, Schedule},
     period::{NoPeriod, Period},
@@ -92,6 +95,8 @@ pub struct Wrong {
     pub seed: u64,
     /// What the servers for nodes show.
     pub certificate: Certificate,
+    /// How the enrolment server answers.
+    pub answers: Answers,
     /// The links of all nodes but those below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<Conditions>,
@@ -110,6 +115,7 @@ struct Inner {
     /// Counts changes.
     changes: watch::Sender<u64>,
     certificate: watch::Sender<Certificate>,
+    answers: watch::Sender<Answers>,
 }
 
 #[derive(Debug, Default)]
@@ -160,7 +166,8 @@ impl Faults {
     /// Nothing is wrong yet.
     pub fn new(seed: u64) -> Self {
         let (changes, certificate) = (watch::Sender::new(0), watch::Sender::new(Certificate::Genuine));
-        Self(Arc::new(Inner { seed, state: Mutex::default(), changes, certificate }))
+        let answers = watch::Sender::new(Answers::Genuine);
+        Self(Arc::new(Inner { seed, state: Mutex::default(), changes, certificate, answers }))
     }
 
     /// From now on links are like this.
@@ -195,7 +202,7 @@ impl Faults {
         self.changed();
     }
 
-    /// Nothing is wrong any more, with links and certificates.
+    /// Nothing is wrong any more, with links, certificates and answers.
     pub fn clear_everything(&self) {
         {
             let mut state = self.0.state.lock();
@@ -204,6 +211,7 @@ impl Faults {
             state.hostile.clear();
         }
         self.set_certificate(Certificate::Genuine);
+        self.set_answers(Answers::Genuine);
         self.changed();
     }
 
@@ -235,6 +243,16 @@ impl Faults {
     /// Which certificate the servers for nodes show, and when that changes.
     pub(crate) fn certificate(&self) -> watch::Receiver<Certificate> {
         self.0.certificate.subscribe()
+    }
+
+    /// From now on the enrolment server answers like this; false answers under way end.
+    pub fn set_answers(&self, answers: Answers) {
+        self.0.answers.send_replace(answers);
+    }
+
+    /// How the enrolment server answers, and when that changes.
+    pub(crate) fn answers(&self) -> watch::Receiver<Answers> {
+        self.0.answers.subscribe()
     }
 
     /// Which certificate the servers for nodes show now.
@@ -269,6 +287,7 @@ impl Faults {
         Wrong {
             seed: self.0.seed,
             certificate: *self.0.certificate.borrow(),
+            answers: *self.0.answers.borrow(),
             all: state.all.as_ref().map(|set| set.given.clone()),
             nodes: state.nodes.iter().map(|(node, set)| (node.clone(), set.given.clone())).collect(),
         }

@@ -2,6 +2,7 @@
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 
+mod agenda;
 mod attend;
 mod clerks;
 mod door;

@@ -1,10 +1,6 @@
 //! One node's session: what it lacks goes down one by one, what it says is carried out in its order.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use tokio::{
     sync::{
@@ -20,6 +16,7 @@ use wire::{Message, Up, Upstream, lane::needs_ack};
 
 use super::{
     Shared,
+    agenda::Agenda,
     clerks::{Entry, carry_out, write_down},
     ended::Ended,
     lane::{AckLane, Parcel, Step},
@@ -41,8 +38,6 @@ const REQUESTS: usize = 32;
 const QUEUE: usize = 32;
 /// Messages in the lane, at most, while one of them is repeated in vain; else an object's state is read when its turn comes.
 const STUCK: usize = 256;
-/// After the API failed; it is in this process or near it.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until the connection ends or the session's token is cancelled.
 pub(super) async fn run(
@@ -87,11 +82,7 @@ async fn serve(
         writer,
         lane: AckLane::new(shared.limits.acknowledgement),
         synced,
-        todo,
-        looked: false,
-        failed: BTreeSet::new(),
-        retry: None,
-        followed: BTreeSet::new(),
+        agenda: Agenda::new(todo),
         heard: now(),
         records,
         traffic: registered.traffic.clone(),
@@ -114,16 +105,8 @@ struct Session<'a> {
     lane: AckLane,
     /// What the node has acknowledged.
     synced: Synced,
-    /// What to look at when the lane is free: an object's newest state is read when its turn comes.
-    todo: BTreeSet<ObjectPath>,
-    /// Everything that was to do at the beginning has been looked at.
-    looked: bool,
-    /// What could not be looked at, or not be announced.
-    failed: BTreeSet<ObjectPath>,
-    /// When that is tried again.
-    retry: Option<Instant>,
-    /// What there is more to say of when the end of what was there before is acknowledged.
-    followed: BTreeSet<ObjectPath>,
+    /// What to look at when the lane is free.
+    agenda: Agenda,
     heard: Instant,
     records: mpsc::Sender<Entry>,
     traffic: Arc<Traffic>,
@@ -175,7 +158,7 @@ impl Session<'_> {
                 _ = faults.changed() => Ok(()),
                 // cancel-safe: an unseen wake-up stays
                 () = mailbox.changed() => {
-                    self.todo.extend(mailbox.take());
+                    self.agenda.add(mailbox.take());
                     Ok(())
                 }
                 // cancel-safe: sleeping holds no data
@@ -195,7 +178,7 @@ impl Session<'_> {
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
         let next = self.work().await?;
-        self.traffic.queue(self.lane.len() + self.todo.len() + self.failed.len());
+        self.traffic.queue(self.lane.len() + self.agenda.len());
         let arrives = self.writer.flush().await?;
         Ok(next.into_iter().chain(arrives).min())
     }
@@ -215,18 +198,13 @@ impl Session<'_> {
             if until.is_some() && !is_stuck {
                 return Ok(until);
             }
-            if self.retry.is_some_and(|retry| now() >= retry) {
-                self.retry = None;
-                self.todo.append(&mut self.failed);
-            }
-            let Some(path) = self.todo.pop_first() else {
-                self.looked |= self.failed.is_empty();
-                return Ok(until.into_iter().chain(self.retry).min());
+            let Some(path) = self.agenda.next(now()) else {
+                return Ok(until.into_iter().chain(self.agenda.due()).min());
             };
             match self.look(&path).await {
                 Ok(replies) => {
                     if !self.tell(replies).await? {
-                        self.put_off(path);
+                        self.agenda.put_off(path, now());
                     }
                 }
                 Err(error) => {
@@ -236,16 +214,10 @@ impl Session<'_> {
                         error = &error as &dyn std::error::Error,
                         "an object could not be read"
                     );
-                    self.put_off(path);
+                    self.agenda.put_off(path, now());
                 }
             }
         }
-    }
-
-    /// Looks at an object again in a while; the others need not wait for it.
-    fn put_off(&mut self, path: ObjectPath) {
-        self.failed.insert(path);
-        self.retry.get_or_insert_with(|| now() + RETRY);
     }
 
     /// What the node lacks of the object at `path`.
@@ -254,7 +226,7 @@ impl Session<'_> {
             ObjectKind::Device | ObjectKind::DeviceModel => {
                 let look = self.shared.devices.look(self.node, path, &self.synced).await?;
                 if look.again {
-                    self.followed.insert(path.clone());
+                    self.agenda.follow(path.clone());
                 }
                 Ok(look.replies)
             }
@@ -300,7 +272,7 @@ impl Session<'_> {
                 self.synced.remove(&subject.uid);
                 let _ = self.records.send((Record::Dropped(subject), None)).await;
             }
-            if self.looked && !replaced {
+            if self.agenda.has_begun() && !replaced {
                 return Err(Ended::Deleted);
             }
         }
@@ -387,9 +359,7 @@ impl Session<'_> {
     /// The node has it no more; its successor of the same name is next.
     fn let_go(&mut self, subject: &Subject) {
         self.synced.remove(&subject.uid);
-        if self.followed.remove(&subject.path) {
-            self.todo.insert(subject.path.clone());
-        }
+        self.agenda.ended(&subject.path);
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {

@@ -1,9 +1,9 @@
 //! A program in a pod finds the API as in any cluster, and comes with its account's token: at the node's MetaServer, whose
 //! certificate and interface the agent gets itself.
 
-use std::{fs, process::Command};
+use std::{fs, process::Command, thread};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use e2e::{containerd::RealRig, run};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
@@ -42,7 +42,11 @@ fn ip(arguments: &[&str]) -> anyhow::Result<String> {
 
 #[test]
 fn a_pod_finds_the_api_as_in_any_cluster() -> anyhow::Result<()> {
-    // the address is the same on every node: this one has a network of its own, and all that is started from here is in it
+    thread::spawn(in_a_network_of_its_own).join().map_err(|_| anyhow!("the test's thread panicked"))?
+}
+
+/// The address is the same on every node: this one has a network of its own, in which all is that this thread starts.
+fn in_a_network_of_its_own() -> anyhow::Result<()> {
     unshare(CloneFlags::CLONE_NEWNET).context("root may make a network namespace")?;
     ip(&["link", "set", "lo", "up"])?;
     let mut rig = RealRig::start()?;

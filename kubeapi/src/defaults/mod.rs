@@ -71,6 +71,13 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
     }
 }
 
+/// Moves what a caller may write in another place than where it is kept.
+pub(crate) fn written(kind: &Kind, object: &mut Value) {
+    if let (Some(Builtin::Secret), Value::Object(map)) = (kind.builtin, object) {
+        secret::written(map);
+    }
+}
+
 /// A pod's spec, without what admission adds.
 pub(crate) fn unadmitted_pod(spec: &mut Map<String, Value>) {
     pod::unadmitted(spec);

@@ -6,9 +6,14 @@ use serde_json::{Map, Value};
 use super::default_text;
 use crate::object::child;
 
-/// Also moves `stringData`, which is only for writing, into `data`.
+/// Also moves `stringData`.
 pub(super) fn fill(secret: &mut Map<String, Value>) {
     default_text(secret, "type", "Opaque");
+    written(secret);
+}
+
+/// Moves `stringData`, which is only for writing, into `data`.
+pub(super) fn written(secret: &mut Map<String, Value>) {
     if let Some(Value::Object(texts)) = secret.shift_remove("stringData") {
         let data = child(secret, "data");
         for (key, text) in texts {

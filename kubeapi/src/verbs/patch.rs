@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Api, Body,
     body::{json, media_type, yaml},
+    defaults,
     patch::{self, ApplyOptions, PatchKind},
     registry::KindSchema,
     service::Call,
@@ -50,12 +51,13 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
 }
 
 /// The patch that came in. What is applied is an object, and is read as one: what means the same as what stands, but is
-/// written in another way (`cpu: 1`), is no change.
+/// written in another way (`cpu: 1`, `stringData`), is no change.
 fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
     if kind != PatchKind::Apply {
         return json(&call.body);
     }
     let mut object = yaml(&call.body)?;
+    defaults::written(&call.target.kind, &mut object);
     if let KindSchema::Published(schema) = call.target.kind.schema()
         && api.is_full()
     {

@@ -175,3 +175,17 @@ async fn an_applied_status_takes_nothing_else_along() {
     object["metadata"]["resourceVersion"] = json!(version(&applied).to_string());
     assert_eq!(world.expect(&request, object, 200, json!({})).await, applied);
 }
+
+/// `stringData` is another way to write `data`: its applier owns what is kept, and the same once more is no write.
+#[tokio::test]
+async fn an_applied_secret_may_be_written_as_text() {
+    let world = World::new().await;
+    let request = "APPLY /api/v1/namespaces/default/secrets/s?fieldManager=one";
+    let secret = |texts: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": texts});
+    let kept = json!({"data": {"a": "Yg==", "c": "ZA=="}, "stringData": null});
+    let first = world.expect(request, secret(json!({"a": "b", "c": "d"})), 201, kept.clone()).await;
+    let again = world.expect(request, secret(json!({"a": "b", "c": "d"})), 200, kept).await;
+    assert_eq!(version(&again), version(&first), "nothing has changed");
+    let less = json!({"data": {"a": "Yg==", "c": null}});
+    world.expect(request, secret(json!({"a": "b"})), 200, less).await;
+}

@@ -1,17 +1,17 @@
 //! Random worlds. `OUTRIGGER_SEED=7` runs that one alone and shows it; `OUTRIGGER_SEEDS=100000` runs so many, from
-//! `OUTRIGGER_FIRST_SEED` on; `OUTRIGGER_STEPS=60` makes each of them longer.
+//! `OUTRIGGER_FIRST_SEED` on; `OUTRIGGER_STEPS=60` lets more happen in each of them, `OUTRIGGER_HOURS=8` in so much virtual time.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     thread,
+    time::Duration,
 };
 
-use simulated::{World, run};
+use simulated::{Life, World, run};
 
-/// Steps of one world in the suite.
-const STEPS: u64 = 30;
-/// Worlds in the suite.
+/// Worlds in the suite, in which something happens all the time.
 const SEEDS: u64 = 120;
+const BUSY: Life = Life { steps: 30, time: Duration::ZERO };
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name)
@@ -19,14 +19,18 @@ fn number(name: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-fn steps() -> usize {
-    usize::try_from(number("OUTRIGGER_STEPS").unwrap_or(STEPS)).unwrap()
+/// As asked for, or as in the suite.
+fn life(suite: Life) -> Life {
+    let hours = number("OUTRIGGER_HOURS").map(|hours| Duration::from_secs(hours * 3600));
+    let steps = number("OUTRIGGER_STEPS").map(|steps| u32::try_from(steps).unwrap());
+    Life { steps: steps.unwrap_or(suite.steps), time: hours.unwrap_or(suite.time) }
 }
 
 #[test]
 fn no_seed_breaks_a_rule() {
+    let life = life(BUSY);
     if let Some(seed) = number("OUTRIGGER_SEED") {
-        let (ended, trace) = run(World::live(seed, steps(), true));
+        let (ended, trace) = run(World::live(seed, life, true));
         println!("{trace}");
         assert_eq!(ended.broken, None);
         return;
@@ -41,9 +45,13 @@ fn no_seed_breaks_a_rule() {
             if seed >= end {
                 return;
             }
-            let (ended, _) = run(World::live(seed, steps(), false));
+            let (ended, _) = run(World::live(seed, life, false));
             if let Some(broken) = ended.broken {
-                panic!("OUTRIGGER_SEED={seed} OUTRIGGER_STEPS={} shows it again\n{broken}", steps());
+                let hours = life.time.as_secs() / 3600;
+                let Life { steps, .. } = life;
+                panic!(
+                    "OUTRIGGER_SEED={seed} OUTRIGGER_STEPS={steps} OUTRIGGER_HOURS={hours} shows it again\n{broken}"
+                );
             }
         }
     };
@@ -54,9 +62,10 @@ fn no_seed_breaks_a_rule() {
 
 #[test]
 fn a_seed_gives_the_same_run_each_time() {
+    let life = life(BUSY);
     for seed in 0..4 {
-        let (first, trace) = run(World::live(seed, steps(), true));
-        let (second, again) = run(World::live(seed, steps(), true));
+        let (first, trace) = run(World::live(seed, life, true));
+        let (second, again) = run(World::live(seed, life, true));
         if first.digest != second.digest {
             let (trace, again) = (trace.to_string(), again.to_string());
             let differs = trace.lines().zip(again.lines()).position(|(one, other)| one != other);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tests::{
-    World,
+    Setup, World, eventually,
     manifests::{config_map, pod},
     uid,
 };
@@ -33,4 +33,26 @@ async fn a_damaged_database_is_healed_from_the_cloud_and_no_container_restarts()
     let one = world.pod("one").get().await;
     let place = (uid(&one).to_owned(), "main".to_owned());
     assert_eq!(running.get(&place), ids.get(&place), "the container that ran all the time");
+}
+
+#[tokio::test]
+async fn pods_come_back_also_where_the_node_was_started_anew() {
+    let mut world = World::new(1).await;
+    world.until_ready().await;
+    let one = world.run(&pod("one", Some("edge-1"))).await;
+    let place = (uid(&one).to_owned(), "main".to_owned());
+    let before = world.running(0).remove(&place);
+    world.nodes[0].stop().await;
+    let directory = world.nodes[0].directory().to_owned();
+    std::fs::write(directory.join("agent.db"), "not a database ".repeat(1000)).unwrap();
+    // nothing of the runtime is left, neither containers nor sandboxes
+    std::fs::remove_dir_all(directory.join("runtime")).unwrap();
+    world.nodes[0] = world.prepare("edge-1", &Setup::default()).await;
+    world.nodes[0].start().await.unwrap();
+
+    eventually("the pod runs again, in a new container", async || match world.running(0).remove(&place) {
+        Some(id) if Some(&id) != before.as_ref() => Ok(()),
+        other => Err(other),
+    })
+    .await;
 }

@@ -103,6 +103,8 @@ pub(super) fn renewed(
         name: Some(node.to_owned()),
         namespace: Some("kube-node-lease".into()),
         owner_references: owner.map(|owner| vec![owner]).or_else(|| last.metadata.owner_references.clone()),
+        // the API keeps them by itself, and they would be a third of what an idle node says
+        managed_fields: None,
         ..last.metadata.clone()
     };
     let spec = LeaseSpec {

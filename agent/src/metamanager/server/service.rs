@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use kubeapi::{Body, BoxError};
+use http_body_util::{BodyExt, Full};
+use kubeapi::{Body, BoxError, Unread, gather};
 use tower::Service;
 use tracing::debug;
 use wire::application::Verb;
@@ -134,9 +134,9 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    match Limited::new(body, LIMIT).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::too_large(LIMIT)),
-        Err(error) => Err(Refusal::bad_request(&format!("the body of the request broke off: {error}"))),
-    }
+    gather(body, LIMIT).await.map_err(|unread| match unread {
+        Unread::TooLarge(limit) => Refusal::too_large(limit),
+        late @ Unread::Late(_) => Refusal::late(&late.to_string()),
+        broken @ Unread::Broken(_) => Refusal::bad_request(&broken.to_string()),
+    })
 }

@@ -139,6 +139,12 @@ impl Index {
         self.pods.iter().filter(references).map(|(_, entry)| entry.node.clone()).collect()
     }
 
+    /// What pods reference of this kind.
+    pub(super) fn referenced(&self, kind: ObjectKind) -> BTreeSet<ObjectPath> {
+        let all = self.pods.values().flat_map(|entry| &entry.references);
+        all.filter(|path| path.kind == kind).cloned().collect()
+    }
+
     /// Whether `node` holds or needs `path`.
     pub(super) fn concerns(&self, node: &str, path: &ObjectPath) -> bool {
         match path.kind {

@@ -105,13 +105,13 @@ impl Edge {
                 self.delete_pod(namespace, name, object).await
             }
             (ResourceType::Lease, Upstream::Query { .. }) => {
-                self.written(self.of::<Lease>(namespace).get(name).await)
+                self.renewed(self.of::<Lease>(namespace).get(name).await)
             }
             (ResourceType::Lease, Upstream::Object { change: Change::Insert, object, .. }) => {
-                self.written(self.of::<Lease>(namespace).create(&post, &parse(object)?).await)
+                self.renewed(self.of::<Lease>(namespace).create(&post, &parse(object)?).await)
             }
             (ResourceType::Lease, Upstream::Object { change: Change::Update, object, .. }) => {
-                self.written(self.of::<Lease>(namespace).replace(name, &post, &parse(object)?).await)
+                self.renewed(self.of::<Lease>(namespace).replace(name, &post, &parse(object)?).await)
             }
             (ResourceType::ConfigMap, Upstream::Query { .. }) => {
                 self.query(ObjectKind::ConfigMap, request).await
@@ -156,6 +156,14 @@ impl Edge {
     fn written(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
         let object = serde_json::to_value(result?).map_err(kube::Error::SerdeError)?;
         Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), None))
+    }
+
+    /// A lease, without what no node uses: it is told every ten seconds.
+    fn renewed(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
+        self.written(result.map(|mut lease| {
+            lease.metadata.managed_fields = None;
+            lease
+        }))
     }
 
     /// A status patch: JSON text in a string, or the patch itself.

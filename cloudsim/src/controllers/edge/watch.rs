@@ -128,14 +128,34 @@ impl Edge {
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
         K::DynamicType: Eq + Hash,
     {
+        let mut listed = BTreeSet::new();
         let events = watcher::watcher(Api::<K>::all(self.client.clone()), watcher::Config::default());
-        let mut events = pin!(events.default_backoff().touched_objects());
+        let mut events = pin!(events.default_backoff());
         while let Some(event) = events.next().await {
             match event {
-                Ok(object) => self.touched(&path_of(kind, &object)),
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    let path = path_of(kind, &object);
+                    self.touched(&path);
+                    listed.insert(path);
+                }
+                Ok(Event::InitDone) => self.unlisted(kind, &std::mem::take(&mut listed)),
+                Ok(Event::Apply(object) | Event::Delete(object)) => self.touched(&path_of(kind, &object)),
                 Err(error) => warn!(error = &error as &dyn std::error::Error, kind = kind.kind(), "watching"),
             }
         }
+    }
+
+    /// What a new list lacks may have been deleted while nothing was watched: whoever may hold it looks.
+    fn unlisted(&self, kind: ObjectKind, listed: &BTreeSet<ObjectPath>) {
+        let expected: BTreeSet<ObjectPath> = match kind {
+            ObjectKind::Node => {
+                let nodes = self.mailboxes.nodes().into_iter();
+                nodes.map(|node| ObjectPath::new(kind, "", node)).collect()
+            }
+            _ => self.index.read().referenced(kind),
+        };
+        expected.difference(listed).for_each(|path| self.touched(path));
     }
 
     fn touched(&self, path: &ObjectPath) {
@@ -153,3 +173,6 @@ impl Edge {
 fn path_of<K: Resource<DynamicType = ()>>(kind: ObjectKind, object: &K) -> ObjectPath {
     ObjectPath::new(kind, object.namespace().unwrap_or_default(), object.name_any())
 }
+
+#[cfg(test)]
+mod tests;

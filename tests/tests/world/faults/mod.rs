@@ -1,6 +1,7 @@
 //! Agents against a cloud that breaks things on purpose.
 
 mod admin;
+mod answers;
 mod certificates;
 mod hostile;
 mod links;

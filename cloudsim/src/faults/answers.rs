@@ -1,0 +1,94 @@
+//! What may be wrong with the answers of the enrolment server: bodies that no client may read to their end.
+
+use std::{str::FromStr, time::Duration};
+
+use bytes::Bytes;
+use futures::{Stream, stream};
+use hyper::body::Frame;
+use kubeapi::BoxError;
+use serde::{Deserialize, Serialize};
+use tokio::{sync::watch, time::sleep};
+
+/// One part of an endless answer, bytes.
+const PART: usize = 16 * 1024;
+/// Between two bytes of a slow one: too short for a time limit between bytes, too long for any use.
+const BYTE_EVERY: Duration = Duration::from_millis(500);
+
+/// How the enrolment server answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Answers {
+    /// As it should.
+    #[default]
+    Genuine,
+    /// With a body that never ends, as fast as it is read (CVE-2022-31080, of every other client).
+    Endless,
+    /// With a body that comes byte by byte and never ends.
+    Slow,
+}
+
+/// A name that no such answers have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are no answers {0:?}; choose one of genuine, endless, slow")]
+pub struct UnknownAnswers(String);
+
+impl Answers {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Genuine, Self::Endless, Self::Slow];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Genuine => "genuine",
+            Self::Endless => "endless",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+impl FromStr for Answers {
+    type Err = UnknownAnswers;
+
+    fn from_str(text: &str) -> Result<Self, UnknownAnswers> {
+        let found = Self::ALL.into_iter().find(|answers| answers.name().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| UnknownAnswers(text.chars().take(40).collect()))
+    }
+}
+
+/// The parts of an answer's body as long as `now` says so; `None` where answers are as they should be.
+pub(crate) fn body(
+    now: watch::Receiver<Answers>,
+) -> Option<impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send + 'static> {
+    let answers = *now.borrow();
+    let (part, pause) = match answers {
+        Answers::Genuine => return None,
+        Answers::Endless => (PART, Duration::ZERO),
+        Answers::Slow => (1, BYTE_EVERY),
+    };
+    let part = Bytes::from(vec![b'0'; part]);
+    Some(stream::unfold(now, move |now| {
+        let part = part.clone();
+        async move {
+            if pause > Duration::ZERO {
+                sleep(pause).await;
+            }
+            let holds = *now.borrow() == answers;
+            holds.then_some((Ok(Frame::data(part)), now))
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_name() {
+        let said = UnknownAnswers(String::new()).to_string();
+        for answers in Answers::ALL {
+            assert_eq!(answers.name().parse(), Ok(answers));
+            assert_eq!(serde_json::to_value(answers).unwrap(), answers.name());
+            assert!(said.contains(answers.name()), "{said}");
+        }
+    }
+}
