@@ -117,7 +117,7 @@ impl Node {
         });
         let shutdown = CancellationToken::new();
         let (one, two) = (shutdown.clone(), shutdown.clone());
-        tokio::spawn(async move { bus_task.run(one).await });
+        tokio::spawn(async move { Box::pin(bus_task.run(one)).await });
         tokio::spawn(task.run(two));
         let known = async { while devices.members().await.map_or(0, |members| members.len()) < DEVICES {} };
         tokio::time::timeout(PATIENCE, known).await.context("the devices are not known")?;

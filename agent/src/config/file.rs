@@ -12,7 +12,9 @@ mod services;
 
 pub(super) use self::{
     edged::{Edged, Kubelet, Taint},
-    services::{DeviceTwin, EdgeStream, EventBus, MetaManager, MetaServer, ServiceBus, Switch},
+    services::{
+        DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus, Switch,
+    },
 };
 
 #[derive(Debug, Deserialize, Serialize)]

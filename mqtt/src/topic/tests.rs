@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{check_name, literal_prefix, matches, parse_filter};
+use super::{check_name, is_filter, literal_prefix, matches, parse_filter};
 
 /// Section 4.7 of both specifications, example by example: filter, topic, whether it matches.
 const EXAMPLES: &[(&str, &str, bool)] = &[

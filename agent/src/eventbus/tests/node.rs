@@ -95,7 +95,7 @@ impl Node {
         let stop = CancellationToken::new();
         let (one, two, three) = (stop.clone(), stop.clone(), stop.clone());
         let tasks = vec![
-            tokio::spawn(async move { bus_task.run(one).await.unwrap() }),
+            tokio::spawn(async move { Box::pin(bus_task.run(one)).await.unwrap() }),
             tokio::spawn(task.run(two)),
             tokio::spawn(ends.task.run(three)),
         ];
