@@ -109,10 +109,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     rig.containerd.process.kill()?;
     rig.containerd.start_again()?;
     rig.node.process.start_again()?;
-    until("the end of the deleted pod", || match rig.pod("patient") {
-        Ok(None) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })?;
+    rig.cloud.wait_gone("patient")?;
     unchanged(&rig, &before)?;
     leaves_nothing_of(&rig, PATIENCE, Traces::alive)
 }

@@ -6,10 +6,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use e2e::{
-    containerd::{IMAGE, RealRig},
-    until,
-};
+use e2e::containerd::{IMAGE, RealRig};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,13 +20,6 @@ const FOREVER: &str = "trap 'exit 0' TERM; sleep 2147483647 & wait";
 
 fn shell(words: &str) -> Value {
     json!(["sh", "-c", words])
-}
-
-fn gone(rig: &RealRig, name: &str) -> anyhow::Result<()> {
-    until(&format!("the end of {name}"), || match rig.pod(name) {
-        Ok(None) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
 }
 
 #[test]
@@ -84,11 +74,11 @@ fn hooks_of_every_kind() -> anyhow::Result<()> {
     let asked = Instant::now();
     rig.cloud.kubectl.run(&["delete", "pod", "exec", "http", "sleep", "--wait=false"])?;
     for name in ["exec", "http"] {
-        gone(&rig, name)?;
+        rig.cloud.wait_gone(name)?;
     }
     ensure!(fs::read_to_string(host.join("exec"))? == "began\nends\n", "preStop did not run");
     ensure!(server.asked("GET /ends").is_some(), "preStop did not ask");
-    gone(&rig, "sleep")?;
+    rig.cloud.wait_gone("sleep")?;
     ensure!(asked.elapsed() >= Duration::from_secs(2), "preStop did not sleep");
     leaves_nothing(&rig)
 }

@@ -176,19 +176,12 @@ fn a_graceful_end() -> anyhow::Result<()> {
     }
     // in less than its whole time
     rig.cloud.kubectl.run(&["delete", "pod", "polite", "--wait=false"])?;
-    gone(&rig, "polite")?;
+    rig.cloud.wait_gone("polite")?;
     ensure!(fs::read_to_string(host.join("polite"))? == "bye\n", "it was not asked to end");
     let asked = Instant::now();
     rig.cloud.kubectl.run(&["delete", "pod", "deaf", "--wait=false"])?;
-    gone(&rig, "deaf")?;
+    rig.cloud.wait_gone("deaf")?;
     ensure!(asked.elapsed() >= Duration::from_secs(2), "its grace period was cut short");
     rig.cloud.kubectl.run(&["delete", "pod", "forced", "--force", "--grace-period=0"])?;
     leaves_nothing(&rig)
-}
-
-fn gone(rig: &RealRig, name: &str) -> anyhow::Result<()> {
-    until(&format!("the end of {name}"), || match rig.pod(name) {
-        Ok(None) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
 }
