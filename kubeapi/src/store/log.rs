@@ -24,8 +24,8 @@ pub struct LogLimits {
 
 impl LogLimits {
     /// For an edge node. Its watchers live in the same process and lag by milliseconds, so a thousand changes are ample; the
-    /// bytes keep all busy resources together (pods, nodes, leases) within a few of the agent's 20 MB.
-    pub const EDGE: Self = Self { events: 1_000, bytes: 1 << 20 };
+    /// bytes keep all busy resources together (pods, records, nodes) within two of the agent's 20 MB.
+    pub const EDGE: Self = Self { events: 1_000, bytes: 384 << 10 };
     /// For a cloud. A client that was away for some minutes should resume instead of listing thousands of pods again.
     pub const CLOUD: Self = Self { events: 10_000, bytes: 16 << 20 };
 }

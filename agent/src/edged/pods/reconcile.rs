@@ -30,8 +30,9 @@ use crate::edged::{
 
 /// Rounds of one look. A pod needs three and one more for each init container; the rest is for the next look.
 const MAX_ROUNDS: usize = 16;
-/// What takes longer is reported while it goes on.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// What takes longer is reported while it goes on. Where many pods start at once, all takes longer, and each report takes from the
+/// time in which they could start.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why volumes are not made yet.
 const GOING: &str = "what this pod had when it was here before is being removed";

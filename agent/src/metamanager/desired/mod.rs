@@ -14,7 +14,7 @@ use wire::{Change, Header, ResourcePath, ResourceType};
 use self::place::{Status, place};
 pub(super) use self::{
     agree::agrees,
-    place::{Next, Placement, same, stripped},
+    place::{Next, Placement, known_revision, same, stripped},
 };
 use super::{
     mirror,

@@ -112,6 +112,24 @@ fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, no
     }
 }
 
+/// The revision of a pod as the cloud has it, where that says nothing that is not stored: the message that brings it is then old
+/// news, and costs no write.
+pub(in crate::metamanager) fn known_revision(entry: &Entry, clouds: &Value) -> Option<u64> {
+    let ours = entry.object.as_ref()?;
+    let metadata = |pod: &Value| {
+        let mut metadata = pod.get("metadata")?.as_object()?.clone();
+        metadata.retain(|field, _| !matches!(field.as_str(), "resourceVersion" | "managedFields"));
+        Some(metadata)
+    };
+    let (status, clouds_status) = (ours.get("status")?, clouds.get("status")?);
+    let is_known = metadata(ours)? == metadata(clouds)?
+        && ours.get("spec") == clouds.get("spec")
+        && with_others(status, clouds_status) == *status
+        && agrees(status, clouds_status);
+    let revision = clouds.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()?;
+    is_known.then_some(revision)
+}
+
 /// Without what only an API server needs.
 pub(in crate::metamanager) fn stripped(object: &Value) -> Value {
     let mut object = object.clone();

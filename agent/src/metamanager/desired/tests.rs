@@ -55,6 +55,31 @@ fn a_change_keeps_the_status_of_this_node() {
 }
 
 #[test]
+fn what_the_cloud_shows_is_known_where_all_of_it_is_stored() {
+    let (entry, running) = (stored("u1", "a", 5), json!({"phase": "Running"}));
+    let clouds = |uid: &str, image: &str, status: &Value| {
+        let mut pod = pod(uid, image, status.clone());
+        pod["metadata"]["resourceVersion"] = json!("9");
+        pod
+    };
+    assert_eq!(known_revision(&entry, &clouds("u1", "a", &running)), Some(9));
+    let gate = json!({"phase": "Running", "conditions": [{"type": "gate", "status": "True"}]});
+    let mut with_conditions = entry.clone();
+    with_conditions.object.as_mut().unwrap()["status"]["conditions"] = json!([]);
+    for unknown in [
+        clouds("u2", "a", &running),
+        clouds("u1", "b", &running),
+        clouds("u1", "a", &json!({"phase": "Pending"})),
+        pod("u1", "a", running.clone()),
+        Value::Null,
+    ] {
+        assert_eq!(known_revision(&entry, &unknown), None, "{unknown}");
+    }
+    assert_eq!(known_revision(&with_conditions, &clouds("u1", "a", &gate)), None, "others' words");
+    assert_eq!(known_revision(&Entry::default(), &clouds("u1", "a", &running)), None);
+}
+
+#[test]
 fn the_echo_of_an_own_report_moves_the_revision_and_nothing_else() {
     let placement = placed(
         Change::Update,

@@ -3,11 +3,11 @@
 use kubeapi::store::Key;
 use serde_json::{Value, json};
 use tracing::debug;
-use wire::Upstream;
+use wire::{Answer, Upstream};
 
 use super::{Failed, Reporter, Told, outcome};
 use crate::metamanager::{
-    desired::{Next, Placement},
+    desired::{Next, Placement, known_revision},
     mirror,
     record::{Record, fingerprint},
 };
@@ -49,17 +49,27 @@ impl Reporter {
 
     async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), Failed> {
         let report = Upstream::pod_patch(&key.namespace, &key.name, patch(&record.uid, status).to_string());
-        match outcome(self.ask(report).await?.0) {
+        let answer = match self.ask(report).await?.0 {
+            Answer::Response(response) => response.into_result(),
+            other => outcome(other).map(|()| Value::Null),
+        };
+        let mut clouds = Value::Null;
+        match answer {
             // gone, or another pod by now: its deletion is on its way
             Err(status) if matches!(status["code"].as_u64(), Some(404 | 409)) => {
                 debug!(pod = %key.name, "the cloud has no such pod any more");
             }
             Err(status) => return Err(Failed::Refused(status)),
-            Ok(()) => {}
+            Ok(object) => clouds = object,
         }
         let confirmed = fingerprint(status);
         let noted = self.desired.change(key, |entry| {
-            let next = entry.record.as_ref().and_then(|now| now.confirmed(record, &confirmed));
+            let mut next = entry.record.as_ref().and_then(|now| now.confirmed(record, &confirmed));
+            if let Some(record) = &mut next
+                && let Some(revision) = known_revision(entry, &clouds)
+            {
+                record.revision = record.revision.max(revision);
+            }
             Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
         });
         Ok(noted.await?)

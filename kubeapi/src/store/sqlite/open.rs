@@ -23,10 +23,10 @@ const READERS: u32 = 2;
 /// How every connection works. Page caches, in KiB as negative numbers, are small, since the system's file cache stands behind them;
 /// a temporary file would be another place where Secrets lie.
 const READING: &str =
-    "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -512; PRAGMA query_only = 1";
+    "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -128; PRAGMA query_only = 1";
 /// The same for the one that writes. A log of 256 pages, a megabyte, is brought into the file, and keeps a megabyte of its length.
 const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; \
-    PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 1048576";
+    PRAGMA cache_size = -512; PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 1048576";
 
 /// An open database.
 pub(super) struct Opened {
