@@ -1,14 +1,11 @@
 //! Restarts of the agent, of the cloud, and of both restart no container.
 
-use cloudsim::{
-    Cloud, Options,
-    runtime::{self, SimRuntime},
-};
+use cloudsim::runtime::{Options, SimRuntime};
 use serde_json::json;
 use tests::{
     Gate, Setup, World, condition, eventually,
     manifests::{config_map, pod, pod_that},
-    runs, story,
+    runs,
 };
 
 /// Three pods on one node of a cloud that can be started again; a ConfigMap among what they use.
@@ -155,22 +152,10 @@ async fn a_machine_that_has_lost_its_containers_starts_them_at_once_and_counts_o
     world.pod("web").until("in a crash loop", waits).await;
     world.nodes[0].stop().await;
     let root = Some(world.directory().join("another-disk"));
-    world.nodes[0].runtime =
-        SimRuntime::new(runtime::Options { root, ..runtime::Options::default() }).unwrap();
+    world.nodes[0].runtime = SimRuntime::new(Options { root, ..Options::default() }).unwrap();
     world.nodes[0].start().await.unwrap();
     // two more fail; the fourth one runs
     let counted =
         |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"] == 3 && runs(pod);
     world.pod("web").until("running, the third restart", counted).await;
-}
-
-#[tokio::test]
-async fn a_second_cloud_on_the_same_data_is_refused_and_harms_nothing() {
-    let world = World::with(Setup { durable: true, ..Setup::default() }).await;
-    let data = world.directory().join("cloud");
-    let second = Options { data_dir: Some(data), ..Options::default().any_ports() };
-    let refused = Cloud::start(second).await.unwrap_err();
-    let said = story(&refused);
-    assert!(said.contains("another process uses it: stop that one, or choose another file"), "{said}");
-    works(&world, "fence").await;
 }

@@ -49,7 +49,6 @@ fn cure(error: &sqlx::Error) -> &'static str {
     match error {
         sqlx::Error::Database(_) => cure_of_code(code(error).unwrap_or_default()),
         sqlx::Error::Io(error) => match error.kind() {
-            io::ErrorKind::WouldBlock => "another process uses it: stop that one, or choose another file",
             io::ErrorKind::NotFound => "create its folder first",
             io::ErrorKind::PermissionDenied => "give this user write permission on the file and its folder",
             io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",

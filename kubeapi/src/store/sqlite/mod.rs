@@ -7,7 +7,6 @@ mod aside;
 mod fault;
 mod identity;
 mod inspect;
-mod lock;
 mod open;
 mod read;
 mod seal;
@@ -28,7 +27,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::{
     fault::{Fault, is_damage},
-    lock::Lock,
     writer::{Job, Writer},
 };
 pub use self::{
@@ -78,18 +76,16 @@ pub struct Recovered {
 }
 
 impl SqliteStore {
-    /// Opens or creates the file at `path`, whose folder must exist, and starts its writer on the current tokio runtime. A file has
-    /// one store at a time, in all processes; one that is about to end is waited for.
+    /// Opens or creates the file at `path`, whose folder must exist, and starts its writer on the current tokio runtime.
     pub async fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
         Self::open_with(path, SqliteOptions::default()).await
     }
 
     /// As [`SqliteStore::open`], with options.
     pub async fn open_with(path: &Path, options: SqliteOptions) -> Result<Arc<Self>, StoreError> {
-        let lock = locked(path).await?;
         let opened = open::open(path, options.seal.as_ref()).await;
         let opened = opened.map_err(|(step, source)| Fault::of(path).at(step, source))?;
-        Ok(Self::start(path, opened, lock, options))
+        Ok(Self::start(path, opened, options))
     }
 
     /// As [`SqliteStore::open_with`], but a file that is damaged, or none of this program's, is renamed to
@@ -99,7 +95,7 @@ impl SqliteStore {
     /// The disk fails, the file is one of a newer version, or it was sealed with a key that is not given: another file would not
     /// help, or lose what a person can still save.
     pub async fn open_or_begin_anew(path: &Path, options: SqliteOptions) -> Result<Recovered, StoreError> {
-        let (fault, lock) = (Fault::of(path), locked(path).await?);
+        let fault = Fault::of(path);
         let failed = |error| fault.at("look for damaged files beside it", sqlx::Error::Io(error));
         let was_damaged_before = !aside::earlier(path).await.map_err(failed)?.is_empty();
         let (opened, set_aside) = match open::open(path, options.seal.as_ref()).await {
@@ -112,24 +108,19 @@ impl SqliteStore {
             opened => (opened, None),
         };
         let opened = opened.map_err(|(step, source)| fault.at(step, source))?;
-        Ok(Recovered { store: Self::start(path, opened, lock, options), set_aside, was_damaged_before })
+        Ok(Recovered { store: Self::start(path, opened, options), set_aside, was_damaged_before })
     }
 
-    fn start(path: &Path, opened: open::Opened, lock: Lock, options: SqliteOptions) -> Arc<Self> {
+    fn start(path: &Path, opened: open::Opened, options: SqliteOptions) -> Arc<Self> {
         let SqliteOptions { log, seal } = options;
         let fault = Fault::of(path);
         let log = Arc::new(Log::new(opened.revision, log));
         let (jobs, inbox) = mpsc::channel(QUEUE);
-        let writer = Writer::new((opened.writer, lock), seal.clone(), log.clone(), fault.clone());
+        let writer = Writer::new(opened.writer, seal.clone(), log.clone(), fault.clone());
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
         tokio::spawn(writer.run(inbox));
         Arc::new(Self { fault, readers: opened.readers, seal, jobs, log })
     }
-}
-
-async fn locked(path: &Path) -> Result<Lock, StoreError> {
-    let taken = lock::take(path).await;
-    taken.map_err(|error| Fault::of(path).at("have the file alone", sqlx::Error::Io(error)))
 }
 
 #[async_trait]

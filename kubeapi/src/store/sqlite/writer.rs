@@ -9,7 +9,6 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     Seal,
     fault::{Fault, may_be_of_one},
-    lock::Lock,
     open::revision,
     read,
     sealing::closed,
@@ -33,8 +32,6 @@ pub(super) struct Writer {
     log: Arc<Log>,
     fault: Fault,
     trim: Trim,
-    /// Behind the connection: it ends first.
-    _lock: Lock,
 }
 
 /// What became of one commit of a group: its events, or why it was refused.
@@ -44,13 +41,8 @@ type Outcome = Result<Vec<Event>, StoreError>;
 type Standing = HashMap<Key, Option<Object>>;
 
 impl Writer {
-    pub(super) fn new(
-        (connection, lock): (SqliteConnection, Lock),
-        seal: Option<Seal>,
-        log: Arc<Log>,
-        fault: Fault,
-    ) -> Self {
-        Self { connection, seal, log, fault, trim: Trim::default(), _lock: lock }
+    pub(super) fn new(connection: SqliteConnection, seal: Option<Seal>, log: Arc<Log>, fault: Fault) -> Self {
+        Self { connection, seal, log, fault, trim: Trim::default() }
     }
 
     /// Works until the store is dropped and the last commit is answered.
