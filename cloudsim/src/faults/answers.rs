@@ -74,7 +74,8 @@ pub(crate) fn body(
             }
             let holds = *now.borrow() == answers;
             // broken off, or what has come by then would be taken for the whole answer
-            let next = if holds { Ok(Frame::data(part)) } else { Err("the answer was false".into()) };
+            let next: Result<_, BoxError> =
+                if holds { Ok(Frame::data(part)) } else { Err("the answer was false".into()) };
             Some((next, now))
         }
     }))
