@@ -54,19 +54,15 @@ fn twin(expected: &str, actual: &str) -> Value {
 }
 
 /// Reference: KubeEdge's documents, and messages of EdgeCore 1.23. Each row is one topic.
-fn table() -> Vec<Step> {
-    let on = |what: &str| format!("{D}/{what}");
-    let update = |body: &str| {
-        says(&on("twin/update"), format!("{{\"event_id\":\"x\",\"timestamp\":1,\"twin\":{body}}}"))
-    };
-    let refused = |code, why| Refused(on("twin/update/result"), code, why);
-    let member = |value: &str| {
-        let attributes = json!({"site": {"value": value, "optional": true, "metadata": {"type": "string"}}});
-        let added = json!([{"id": "default/e", "name": "e", "attributes": attributes}]);
-        Cloud(Downstream::Membership(
-            json!({"event_id": "m", "timestamp": 1, "added_devices": added, "removed_devices": null}),
-        ))
-    };
+fn table() -> impl Iterator<Item = Step> {
+    twins().into_iter().chain(memberships()).chain(uploads_and_rules()).chain(refusals())
+}
+
+fn on(what: &str) -> String {
+    format!("{D}/{what}")
+}
+
+fn twins() -> Vec<Step> {
     let first = json!({"expected": valued("21"), "optional": true, "metadata": {"type": "float"}});
     vec![
         // twin/update, and all that follows
@@ -104,6 +100,18 @@ fn table() -> Vec<Step> {
             on("state/update/result"),
             json!({"event_id": "x4", "timestamp": "*", "device": {"name": "d", "state": "online", "lastOnlineTime": "*"}}),
         ),
+    ]
+}
+
+fn memberships() -> Vec<Step> {
+    let member = |value: &str| {
+        let attributes = json!({"site": {"value": value, "optional": true, "metadata": {"type": "string"}}});
+        let added = json!([{"id": "default/e", "name": "e", "attributes": attributes}]);
+        Cloud(Downstream::Membership(
+            json!({"event_id": "m", "timestamp": 1, "added_devices": added, "removed_devices": null}),
+        ))
+    };
+    vec![
         // membership/get
         says(&format!("{NODE}/get"), r#"{"event_id":"x3","timestamp":1}"#),
         Heard(
@@ -121,6 +129,11 @@ fn table() -> Vec<Step> {
             "$hw/events/device/default/e/updated".into(),
             json!({"event_id": "*", "timestamp": "*", "attributes": {"site": {"value": "south", "optional": true, "metadata": {"type": "string"}}}}),
         ),
+    ]
+}
+
+fn uploads_and_rules() -> Vec<Step> {
+    vec![
         // uploads, verbatim
         says("$hw/events/upload/a/b", "any text"),
         Uploads("$hw/events/upload/a/b", json!("any text")),
@@ -141,6 +154,15 @@ fn table() -> Vec<Step> {
         Uploads("default/user/z", json!("once")),
         says("$hw/events/upload/end", "1"),
         Uploads("$hw/events/upload/end", json!("1")),
+    ]
+}
+
+fn refusals() -> Vec<Step> {
+    let update = |body: &str| {
+        says(&on("twin/update"), format!("{{\"event_id\":\"x\",\"timestamp\":1,\"twin\":{body}}}"))
+    };
+    let refused = |code, why| Refused(on("twin/update/result"), code, why);
+    vec![
         // what is refused
         says(&on("twin/update"), "{"),
         refused(400, "cannot be read"),
