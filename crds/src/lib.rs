@@ -5,7 +5,9 @@
 
 #![allow(clippy::duplicated_attributes, reason = "the columns of a table are attributes of the same form")]
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion, CustomResourceValidation, JSONSchemaProps,
+};
 use kube::CustomResourceExt;
 
 pub mod apps;
@@ -25,8 +27,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         devices::DeviceModel::crd(),
         without_subresources(devices::DeviceStatus::crd()),
         operations::ConfigUpdateJob::crd(),
-        also_in("v1alpha1", operations::ImagePrePullJob::crd()),
-        also_in("v1alpha1", operations::NodeUpgradeJob::crd()),
+        also_v1alpha1(operations::ImagePrePullJob::crd()),
+        also_v1alpha1(operations::NodeUpgradeJob::crd()),
         policy::ServiceAccountAccess::crd(),
         reliablesyncs::ClusterObjectSync::crd(),
         reliablesyncs::ObjectSync::crd(),
@@ -43,15 +45,32 @@ fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefi
     crd
 }
 
-/// KubeEdge serves these kinds in an older version, too, whose fields are among those of the stored one.
-fn also_in(older: &str, mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
-    let versions = crd.spec.versions.iter().cloned().map(|mut version| {
-        older.clone_into(&mut version.name);
-        version.storage = false;
-        version
-    });
-    let versions: Vec<_> = versions.collect();
-    crd.spec.versions.extend(versions);
+/// The same kind under the version before, deprecated, in which KubeEdge's samples and older manifests are written. What it calls
+/// by other names is let through: no object is refused for its age.
+fn also_v1alpha1(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let open = JSONSchemaProps {
+        type_: Some("object".into()),
+        x_kubernetes_preserve_unknown_fields: Some(true),
+        ..Default::default()
+    };
+    let properties = ["spec", "status"].map(|name| (name.to_owned(), open.clone()));
+    let schema = JSONSchemaProps {
+        type_: Some("object".into()),
+        description: Some("The form of before v1alpha2.".into()),
+        properties: Some(properties.into()),
+        ..Default::default()
+    };
+    let group = crd.spec.group.clone();
+    crd.spec.versions.extend(crd.spec.versions.first().cloned().map(|newest| {
+        CustomResourceDefinitionVersion {
+            name: "v1alpha1".into(),
+            storage: false,
+            deprecated: Some(true),
+            deprecation_warning: Some(format!("{group}/v1alpha1 is deprecated; use {group}/{}", newest.name)),
+            schema: Some(CustomResourceValidation { open_api_v3_schema: Some(schema) }),
+            ..newest
+        }
+    }));
     crd
 }
 

@@ -1,6 +1,7 @@
 //! `operations.kubeedge.io/v1alpha2`: jobs that the cloud gives to nodes.
 //!
-//! Source: `build/crds/operations` of KubeEdge. Fields of `v1alpha1` that its schema still allows are kept.
+//! Source: `build/crds/operations` of KubeEdge. Fields of `v1alpha1` that its schema still allows are kept; the definitions serve
+//! `v1alpha1`, too, with any fields.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -44,16 +43,15 @@ fn each_definition_is_as_kubeedge_has_it() {
         .iter()
         .map(|crd| {
             let version = crd.spec.versions.first().unwrap();
-            assert_eq!((version.served, version.storage), (true, true));
-            let older = crd.spec.versions.iter().skip(1).map(|version| {
-                assert_eq!((version.served, version.storage), (true, false));
-                format!(",{}", version.name)
-            });
-            let versions = version.name.clone() + &older.collect::<String>();
+            assert!(version.served && version.storage, "{}", version.name);
+            let older: Vec<_> = crd.spec.versions[1..].iter().map(|version| version.name.as_str()).collect();
+            assert!(crd.spec.versions[1..].iter().all(|version| version.served && !version.storage));
             let status = if version.subresources.is_some() { "status" } else { "-" };
             let short = crd.spec.names.short_names.clone().unwrap_or_default().join(",");
             let name = crd.metadata.name.clone().unwrap();
-            format!("{name} {versions} {} {} {status} {short}", crd.spec.names.kind, crd.spec.scope)
+            let (kind, scope) = (&crd.spec.names.kind, &crd.spec.scope);
+            let versions = [[version.name.as_str()].as_slice(), &older].concat().join(",");
+            format!("{name} {versions} {kind} {scope} {status} {short}")
         })
         .collect();
     let expected = "\
@@ -98,10 +96,12 @@ fn structural(path: &str, schema: &JSONSchemaProps) {
 #[test]
 fn schemas_are_structural_and_documented() {
     for crd in all() {
-        let version = crd.spec.versions.first().unwrap();
-        let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref()).unwrap();
-        structural(&crd.spec.names.kind, schema);
-        assert!(schema.description.is_some(), "{} is not described", crd.spec.names.kind);
+        for version in &crd.spec.versions {
+            let schema =
+                version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref()).unwrap();
+            structural(&crd.spec.names.kind, schema);
+            assert!(schema.description.is_some(), "{} is not described", crd.spec.names.kind);
+        }
     }
 }
 

@@ -29,6 +29,7 @@
 //! ```
 
 mod agent;
+mod callers;
 mod device;
 mod keeper;
 mod mapper;

@@ -43,6 +43,18 @@ async fn a_changed_secret_reaches_the_file() {
 }
 
 #[tokio::test]
+async fn a_changed_label_reaches_the_file_and_restarts_nothing() {
+    let world = World::new(1).await;
+    let items = json!([{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]);
+    let manifest = mounting("web", json!({"downwardAPI": {"items": items}}));
+    let pod = world.run(&manifest).await;
+    let ids = world.running(0);
+    world.pod("web").merge(json!({"metadata": {"labels": {"mode": "fast"}}})).await;
+    world.until_file(0, &pod, "/v/labels", "mode=\"fast\"").await;
+    assert_eq!(world.running(0), ids);
+}
+
+#[tokio::test]
 async fn a_variable_from_a_missing_config_map_is_told_and_heals() {
     let world = World::new(1).await;
     let mut manifest = pod("web", Some("edge-1"));

@@ -47,6 +47,8 @@ pub(crate) struct Memory {
     pub(super) changes: u64,
     /// Until when the volumes are known to be up to date.
     pub(super) volumes_until: Option<Timestamp>,
+    /// What the pod said of itself when they were brought up to date: a hash of its labels and annotations.
+    pub(super) volumes_of: Option<u64>,
     /// The status stored last, and the version of the pod that it was made from.
     pub(super) reported: Option<(String, PodStatus)>,
     /// When all containers of a pod that is being deleted must have ended.

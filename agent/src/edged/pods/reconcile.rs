@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -123,7 +124,11 @@ async fn refresh_volumes(
     observed: &Observed,
 ) -> Option<Timestamp> {
     let now = Timestamp::now();
+    let told = told_of_itself(pod);
     let (fresh_until, retry_at, changes) = context.book.with(identity.uid, |memory| {
+        if memory.volumes_of.replace(told) != Some(told) {
+            memory.volumes_until = None;
+        }
         (memory.volumes_until, memory.held_up.as_ref().map(|held_up| held_up.retry_at), memory.changes)
     });
     let longest = context.resync.max(memory::MAX_WAIT);
@@ -164,6 +169,13 @@ async fn refresh_volumes(
         }
         due
     })
+}
+
+/// What files of the downward API can tell and people change while the pod runs, as a hash.
+fn told_of_itself(pod: &Pod) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&pod.metadata.labels, &pod.metadata.annotations).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn note(
