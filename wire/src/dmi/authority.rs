@@ -167,14 +167,14 @@ fn mend_huffman(value: &mut [u8]) {
         at += match window {
             // codes of five bits end with 01001, of six with 101101, of seven with 1111011
             0..=0b0100_1111 => 5,
-            ..=0b1011_0111 => {
+            0b0101_0000..=0b1011_0111 => {
                 if matches!(window >> 2, PERCENT | SLASH) {
                     set(value, at, DASH);
                 }
                 6
             }
-            ..=0b1111_0111 => 7,
-            ..=0b1111_1101 => 8,
+            0b1011_1000..=0b1111_0111 => 7,
+            0b1111_1000..=0b1111_1101 => 8,
             _ => return,
         };
     }
