@@ -1,3 +1,5 @@
+//! What is told of objects that were deleted while their watch listed anew.
+
 use std::{sync::Arc, time::Duration};
 
 use kubeapi::store::{Expect, Key, LogLimits, MemoryStore, Resource, Store, Write};
