@@ -238,8 +238,8 @@ async fn what_is_wanted_is_told_again_when_a_broker_is_back() {
     assert_eq!(delta["twin"]["temp"]["expected"]["value"], "33");
 }
 
-#[tokio::test]
-async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
+/// A node whose disk has begun to fail, and a mapper beside it that has published one update since.
+async fn with_an_update_on_a_failing_disk() -> (Beside, Arc<node::FailingStore>, Node, Mapper) {
     let beside = Beside::start(None).await;
     let store = node::FailingStore::new();
     let node = Node::start(None, Some(beside.external()), store.clone()).await;
@@ -247,6 +247,12 @@ async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
     node.until_up().await;
     store.fail(true);
     mapper.publish(&topic("default/d", "twin/update"), numbered(1)).await;
+    (beside, store, node, mapper)
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
+    let (beside, store, node, mut mapper) = with_an_update_on_a_failing_disk().await;
     let refused = node.devices.report_state(&node::device(), "online").await.unwrap_err();
     assert_eq!(refused.code, 500);
     store.until_failed(2).await;
@@ -271,13 +277,7 @@ async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
 /// What waits for the disk is older than what comes meanwhile, and is written first.
 #[tokio::test]
 async fn a_report_does_not_overtake_an_update_that_waits_for_the_disk() {
-    let beside = Beside::start(None).await;
-    let store = node::FailingStore::new();
-    let node = Node::start(None, Some(beside.external()), store.clone()).await;
-    let mut mapper = Mapper::connect(beside.address, "mapper").await;
-    node.until_up().await;
-    store.fail(true);
-    mapper.publish(&topic("default/d", "twin/update"), numbered(1)).await;
+    let (_beside, store, node, mut mapper) = with_an_update_on_a_failing_disk().await;
     store.until_failed(1).await;
     let reading = |value: &str| {
         vec![Reading { property: "temp".into(), value: Some(value.into()), ..Reading::default() }]

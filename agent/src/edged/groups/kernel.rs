@@ -84,8 +84,7 @@ impl Kernel {
 
     /// Kills what is in the groups below `group` that are the container's of this id, whatever form their names have.
     pub(super) fn kill(&self, group: &Path, id: &str) {
-        let below = self.hierarchies().into_iter().flat_map(|hierarchy| directories(&hierarchy.join(group)));
-        let names = below.filter_map(|place| place.file_name()?.to_str().map(str::to_owned));
+        let names = self.below(group).into_iter().map(|(name, _)| name);
         for name in names.filter(|name| name.contains(id)).collect::<BTreeSet<_>>() {
             self.end(&group.join(name));
         }
@@ -93,10 +92,14 @@ impl Kernel {
 
     /// The names of the groups right below `group` in which something runs, in any hierarchy, but for those that `is_known`.
     pub(super) fn inhabited(&self, group: &Path, is_known: impl Fn(&str) -> bool) -> BTreeSet<String> {
-        let below = self.hierarchies().into_iter().flat_map(|hierarchy| directories(&hierarchy.join(group)));
-        let named = below.filter_map(|place| Some((place.file_name()?.to_str()?.to_owned(), place)));
-        let unknown = named.filter(|(name, _)| !is_known(name));
+        let unknown = self.below(group).into_iter().filter(|(name, _)| !is_known(name));
         unknown.filter(|(_, place)| !inside(place, DEPTH).is_empty()).map(|(name, _)| name).collect()
+    }
+
+    /// The groups right below `group`, in each hierarchy: their names, and where they are.
+    fn below(&self, group: &Path) -> Vec<(String, PathBuf)> {
+        let places = self.hierarchies().into_iter().flat_map(|hierarchy| directories(&hierarchy.join(group)));
+        places.filter_map(|place| Some((place.file_name()?.to_str()?.to_owned(), place))).collect()
     }
 
     /// Kills all that is in a group and below it. Nothing in it can end by itself meanwhile, where the kernel allows that, so that no

@@ -179,8 +179,7 @@ impl Context {
         let mut observed = self.runtime.observe(uid).await?;
         self.book.saw(uid, observed.items());
         for id in self.book.with(uid, |memory| memory.unsettled(&observed)) {
-            self.runtime.end_lost(&id).await;
-            self.groups.end_container(uid, &id).await;
+            self.end_lost(uid, &id).await;
         }
         strays::end(self, uid, &observed).await;
         last_words::add(self, pod, &mut observed, containers(pod)).await;
@@ -190,6 +189,12 @@ impl Context {
             hooks::judge(&mut memory.hooks, &mut observed);
         });
         Ok(observed)
+    }
+
+    /// Ends a container of which the runtime does not say what has become of it.
+    async fn end_lost(&self, uid: &str, id: &str) {
+        self.runtime.end_lost(id).await;
+        self.groups.end_container(uid, id).await;
     }
 
     /// Forgets a container that has ended, and its log.

@@ -31,8 +31,7 @@ pub(super) async fn end(context: &Context, uid: &str, observed: &Observed) {
     // A task that cannot be waited for is one of a program that ends.
     for id in found.unwrap_or_default() {
         tracing::warn!(uid, id, "what the container runtime has lost sight of is ended");
-        context.runtime.end_lost(&id).await;
-        context.groups.end_container(uid, &id).await;
+        context.end_lost(uid, &id).await;
     }
 }
 

@@ -116,14 +116,12 @@ fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, no
 /// news, and costs no write.
 pub(in crate::metamanager) fn known_revision(entry: &Entry, clouds: &Value) -> Option<u64> {
     let ours = entry.object.as_ref()?;
-    let metadata = |pod: &Value| {
-        let mut metadata = pod.get("metadata")?.as_object()?.clone();
-        metadata.retain(|field, _| !matches!(field.as_str(), "resourceVersion" | "managedFields"));
-        Some(metadata)
-    };
+    let mut news = ours.clone();
+    for part in ["metadata", "spec"] {
+        news[part] = clouds.get(part)?.clone();
+    }
     let (status, clouds_status) = (ours.get("status")?, clouds.get("status")?);
-    let is_known = metadata(ours)? == metadata(clouds)?
-        && ours.get("spec") == clouds.get("spec")
+    let is_known = same(ours, &stripped(&news))
         && with_others(status, clouds_status) == *status
         && agrees(status, clouds_status);
     let revision = clouds.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()?;

@@ -199,12 +199,12 @@ fn next(waiting: &BTreeSet<Key>, last: Option<&Key>, busy: &HashSet<Key>) -> Opt
     round.into_iter().find(|key| !busy.contains(*key)).cloned()
 }
 
-/// Whether the cloud took a report; else the `Status` that says why not.
-fn outcome(answer: Answer) -> Result<(), serde_json::Value> {
+/// The object that a report made in the cloud, where the answer has it; else the `Status` that says why there is none.
+fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
     match answer {
-        Answer::Response(response) => response.into_result().map(drop),
+        Answer::Response(response) => response.into_result(),
         Answer::Failed(status) => Err(status),
-        Answer::Done | Answer::Found(_) => Ok(()),
+        Answer::Done | Answer::Found(_) => Ok(serde_json::Value::Null),
     }
 }
 

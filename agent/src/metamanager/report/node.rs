@@ -39,7 +39,7 @@ impl Reporter {
         }
         let report = Upstream::node_patch(&key.name, json!({"status": status}).to_string());
         match outcome(self.ask(report).await?.0) {
-            Ok(()) => {}
+            Ok(_) => {}
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
                 if entry.record.is_some() {
@@ -89,7 +89,7 @@ impl Reporter {
             let _ = self.hub.send(message.acknowledgement(now_ms())).await;
         }
         match outcome(answer) {
-            Ok(()) => info!(node = %key.name, "registered with the cloud"),
+            Ok(_) => info!(node = %key.name, "registered with the cloud"),
             Err(status) if status["code"] == 409 => {}
             Err(status) => return Err(Failed::Refused(status)),
         }

@@ -3,7 +3,7 @@
 use kubeapi::store::Key;
 use serde_json::{Value, json};
 use tracing::debug;
-use wire::{Answer, Upstream};
+use wire::Upstream;
 
 use super::{Failed, Reporter, Told, outcome};
 use crate::metamanager::{
@@ -49,19 +49,15 @@ impl Reporter {
 
     async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), Failed> {
         let report = Upstream::pod_patch(&key.namespace, &key.name, patch(&record.uid, status).to_string());
-        let answer = match self.ask(report).await?.0 {
-            Answer::Response(response) => response.into_result(),
-            other => outcome(other).map(|()| Value::Null),
-        };
-        let mut clouds = Value::Null;
-        match answer {
+        let clouds = match outcome(self.ask(report).await?.0) {
+            Ok(object) => object,
             // gone, or another pod by now: its deletion is on its way
             Err(status) if matches!(status["code"].as_u64(), Some(404 | 409)) => {
                 debug!(pod = %key.name, "the cloud has no such pod any more");
+                Value::Null
             }
             Err(status) => return Err(Failed::Refused(status)),
-            Ok(object) => clouds = object,
-        }
+        };
         let confirmed = fingerprint(status);
         let noted = self.desired.change(key, |entry| {
             let mut next = entry.record.as_ref().and_then(|now| now.confirmed(record, &confirmed));
