@@ -40,6 +40,7 @@ macro_rules! targets {
 targets! {
     json "json",
     frame "frame",
+    compression "compression",
     application "application",
     path "path",
     cri "cri",

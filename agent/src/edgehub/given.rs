@@ -61,6 +61,7 @@ impl Given {
         Transport::websocket(
             WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await,
             meter,
+            false,
         )
     }
 }

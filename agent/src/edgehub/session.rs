@@ -54,6 +54,8 @@ pub(super) enum Ended {
     Malformed(#[source] wire::json::DecodeError),
     #[error("the cloud sent a malformed frame")]
     Frame(#[source] wire::frame::FrameError),
+    #[error("the cloud sent a compressed message that cannot be read")]
+    Compression(#[source] wire::compression::CompressionError),
     #[error("the QUIC connection failed")]
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -63,7 +65,12 @@ impl Ended {
     pub(super) fn was_said(&self) -> bool {
         match self {
             Self::Closed | Self::Socket(_) | Self::Stream(_) => true,
-            Self::Shutdown | Self::Silent | Self::Stalled | Self::Malformed(_) | Self::Frame(_) => false,
+            Self::Shutdown
+            | Self::Silent
+            | Self::Stalled
+            | Self::Malformed(_)
+            | Self::Frame(_)
+            | Self::Compression(_) => false,
         }
     }
 }

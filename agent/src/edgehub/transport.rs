@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 use wire::{
     Message,
+    compression::{Compressor, Decompressor},
     frame::{self, Decoder},
 };
 
@@ -36,20 +37,26 @@ pub(super) struct Transport {
 
 /// The end from which the cloud's messages come.
 pub(super) enum Reader {
-    WebSocket(SplitStream<Socket>),
+    /// With what understands compressed messages, where the cloud sends them.
+    WebSocket(SplitStream<Socket>, Option<Decompressor>),
     Quic(RecvStream, Decoder),
 }
 
 /// The end into which this node's messages go.
 pub(super) enum Writer {
-    WebSocket(SplitSink<Socket, tungstenite::Message>),
+    WebSocket(SplitSink<Socket, tungstenite::Message>, Option<Compressor>),
     Quic(SendStream, Counted),
 }
 
 impl Transport {
-    pub(super) fn websocket(socket: Socket, meter: Meter) -> Self {
+    /// `compressed`: both ends have agreed on that.
+    pub(super) fn websocket(socket: Socket, meter: Meter, compressed: bool) -> Self {
         let (writer, reader) = socket.split();
-        Self { reader: Reader::WebSocket(reader), writer: Writer::WebSocket(writer), meter: Some(meter) }
+        Self {
+            reader: Reader::WebSocket(reader, compressed.then(Decompressor::default)),
+            writer: Writer::WebSocket(writer, compressed.then(Compressor::default)),
+            meter: Some(meter),
+        }
     }
 
     /// Messages of at most `limit` bytes.
@@ -64,8 +71,8 @@ impl Reader {
     /// The next message of at most `limit` bytes, and its size. Cancel-safe: what is not whole stays.
     pub(super) async fn next(&mut self, limit: usize) -> Result<(Message, usize), Ended> {
         match self {
-            Self::WebSocket(reader) => {
-                let bytes = text(reader).await?;
+            Self::WebSocket(reader, decompressor) => {
+                let bytes = text(reader, decompressor.as_mut(), limit).await?;
                 let message = wire::json::decode(&bytes, limit).map_err(Ended::Malformed)?;
                 Ok((message, bytes.len()))
             }
@@ -84,14 +91,21 @@ impl Reader {
     }
 }
 
-/// The next text or binary frame.
-async fn text(reader: &mut SplitStream<Socket>) -> Result<bytes::Bytes, Ended> {
+/// The next text.
+async fn text(
+    reader: &mut SplitStream<Socket>,
+    decompressor: Option<&mut Decompressor>,
+    limit: usize,
+) -> Result<bytes::Bytes, Ended> {
     loop {
         match reader.next().await {
             None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
             Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
             Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
-                return Ok(frame.into_data());
+                let is_binary = frame.is_binary();
+                let bytes = frame.into_data();
+                let Some(decompressor) = decompressor else { return Ok(bytes) };
+                return decompressor.read(bytes, is_binary, limit).map_err(Ended::Compression);
             }
             // pings are answered by the library; pongs have done their work by arriving
             Some(Ok(_)) => {}
@@ -103,10 +117,12 @@ impl Writer {
     /// Writes a message within `limit`; its size.
     pub(super) async fn send(&mut self, message: &Message, limit: Duration) -> Result<usize, Ended> {
         match self {
-            Self::WebSocket(writer) => {
-                let text = Utf8Bytes::from(wire::json::encode(message));
+            Self::WebSocket(writer, compressor) => {
+                let text = wire::json::encode(message);
                 let size = text.len();
-                write(writer, tungstenite::Message::Text(text), limit).await?;
+                let packed = compressor.as_mut().and_then(|one| one.compress(text.as_bytes()));
+                let plain = || tungstenite::Message::Text(Utf8Bytes::from(text));
+                write(writer, packed.map_or_else(plain, tungstenite::Message::binary), limit).await?;
                 Ok(size)
             }
             Self::Quic(stream, _) => {
@@ -124,7 +140,7 @@ impl Writer {
     /// Asks the other end for a sign of life, where the transport does not do so by itself.
     pub(super) async fn ping(&mut self, limit: Duration) -> Result<(), Ended> {
         match self {
-            Self::WebSocket(writer) => {
+            Self::WebSocket(writer, _) => {
                 write(writer, tungstenite::Message::Ping(Default::default()), limit).await
             }
             Self::Quic(..) => Ok(()),
@@ -134,7 +150,7 @@ impl Writer {
     /// Says goodbye, where the other end still listens.
     pub(super) async fn close(&mut self, limit: Duration) {
         match self {
-            Self::WebSocket(writer) => {
+            Self::WebSocket(writer, _) => {
                 let _ = write(writer, tungstenite::Message::Close(None), limit).await;
             }
             Self::Quic(_, connection) => connection.close(),

@@ -46,7 +46,7 @@ impl Door {
         let stream: Box<dyn Stream> = Box::new(connection);
         let socket =
             WebSocketStream::from_raw_socket(stream, Role::Server, Some(websocket_limits(limits))).await;
-        let (incoming, outgoing) = transport::websocket(socket, limits.max_message);
+        let (incoming, outgoing) = transport::websocket(socket, limits.max_message, false);
         let (node, ticket) = (node.to_owned(), self.0.sessions.ticket());
         let arrival =
             Arrival { node, ticket, address: NOWHERE, transport: Carrier::WebSocket, replica: self.0.number };

@@ -21,6 +21,8 @@ pub(super) enum Ended {
     Malformed(#[source] wire::json::DecodeError),
     #[error("the node sent a malformed frame: {0}")]
     Frame(#[source] wire::frame::FrameError),
+    #[error("the node sent a compressed message that cannot be read: {0}")]
+    Compression(#[source] wire::compression::CompressionError),
     #[error("the QUIC connection failed: {0}")]
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the bookkeeping could not be read: {0}")]

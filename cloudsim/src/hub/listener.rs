@@ -17,7 +17,8 @@ use super::{
     link::Connected,
     quic::{QuicBindError, QuicHub},
     sessions::Arrival,
-    transport, upgrade,
+    transport,
+    upgrade::{Upgraded, upgrade},
 };
 use crate::{
     faults::{Certificate, Faults},
@@ -128,16 +129,16 @@ async fn serve(
     let upgraded = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        upgraded = timeout(limit, upgrade::upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
+        upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let (node, ticket, socket) = match upgraded {
+    let Upgraded { node, ticket, socket, compressed } = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
             return warn!(%peer, error = &error as &dyn std::error::Error, "a connection was refused");
         }
         Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
     };
-    let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message);
+    let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = super::Carrier::WebSocket;
     let arrival = Arrival { node, ticket, address: peer, transport, replica: shared.number };
     attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;

@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::{
 };
 use wire::{
     Message,
+    compression::{Compressor, Decompressor},
     frame::{self, Decoder},
 };
 
@@ -33,14 +34,14 @@ const ENDLESS: (usize, usize) = (40, 1024 * 1024);
 
 /// The end from which the node's messages come.
 pub(super) enum Incoming {
-    /// With the limit of a message, bytes.
-    WebSocket(SplitStream<Socket>, usize),
+    /// With the limit of a message, bytes, and what understands compressed ones, where the node sends them.
+    WebSocket(SplitStream<Socket>, usize, Option<Decompressor>),
     Quic(RecvStream, Decoder),
 }
 
 /// The end into which the cloud's messages go.
 pub(super) enum Outgoing {
-    WebSocket(SplitSink<Socket, tungstenite::Message>),
+    WebSocket(SplitSink<Socket, tungstenite::Message>, Option<Compressor>),
     Quic(SendStream, Connection),
 }
 
@@ -60,22 +61,24 @@ impl Encoded {
     }
 }
 
-/// A connection; messages of the node have at most `limit` bytes.
-pub(super) fn websocket(socket: Socket, limit: usize) -> (Incoming, Outgoing) {
+/// A connection; messages of the node have at most `limit` bytes. `compressed`: both ends have agreed on that.
+pub(super) fn websocket(socket: Socket, limit: usize, compressed: bool) -> (Incoming, Outgoing) {
     let (writer, reader) = socket.split();
-    (Incoming::WebSocket(reader, limit), Outgoing::WebSocket(writer))
+    let incoming = Incoming::WebSocket(reader, limit, compressed.then(Decompressor::default));
+    (incoming, Outgoing::WebSocket(writer, compressed.then(Compressor::default)))
 }
 
 impl Incoming {
     /// The next message and its size; `None` for a sign of life that says nothing. Cancel-safe: what is not whole stays.
     pub(super) async fn next(&mut self) -> Result<Option<(Message, usize)>, Ended> {
         match self {
-            Self::WebSocket(reader, limit) => {
-                let bytes = match reader.next().await {
+            Self::WebSocket(reader, limit, decompressor) => {
+                let (bytes, is_binary) = match reader.next().await {
                     None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
                     Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
                     Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
-                        frame.into_data()
+                        let is_binary = frame.is_binary();
+                        (frame.into_data(), is_binary)
                     }
                     // pings are answered by the library
                     Some(Ok(_)) => return Ok(None),
@@ -83,6 +86,10 @@ impl Incoming {
                 if bytes.is_empty() {
                     return Ok(None);
                 }
+                let bytes = match decompressor {
+                    Some(one) => one.read(bytes, is_binary, *limit).map_err(Ended::Compression)?,
+                    None => bytes,
+                };
                 let message = wire::json::decode(&bytes, *limit).map_err(Ended::Malformed)?;
                 Ok(Some((message, bytes.len())))
             }
@@ -105,7 +112,7 @@ impl Outgoing {
     /// A message as it goes over this connection.
     pub(super) fn encode(&self, message: &Message) -> Encoded {
         match self {
-            Self::WebSocket(_) => Encoded::Text(Utf8Bytes::from(wire::json::encode(message))),
+            Self::WebSocket(..) => Encoded::Text(Utf8Bytes::from(wire::json::encode(message))),
             Self::Quic(..) => Encoded::Frame(frame::encode(message)),
         }
     }
@@ -113,10 +120,12 @@ impl Outgoing {
     /// Writes a message within `limit`.
     pub(super) async fn send(&mut self, message: Encoded, limit: Duration) -> Result<(), Ended> {
         match (self, message) {
-            (Self::WebSocket(writer), Encoded::Text(text)) => {
-                write(writer, tungstenite::Message::Text(text), limit).await
+            (Self::WebSocket(writer, compressor), Encoded::Text(text)) => {
+                let packed = compressor.as_mut().and_then(|one| one.compress(text.as_bytes()));
+                let plain = || tungstenite::Message::Text(text);
+                write(writer, packed.map_or_else(plain, tungstenite::Message::binary), limit).await
             }
-            (Self::WebSocket(writer), Encoded::Frame(bytes)) => {
+            (Self::WebSocket(writer, _), Encoded::Frame(bytes)) => {
                 write(writer, tungstenite::Message::Binary(bytes.into()), limit).await
             }
             (Self::Quic(stream, _), Encoded::Frame(bytes)) => stream_out(stream, &bytes, limit).await,
@@ -129,7 +138,7 @@ impl Outgoing {
         match raw {
             Raw::Message(message) => self.send(self.encode(&message), limit).await,
             Raw::Text(text) => match self {
-                Self::WebSocket(_) => self.send(Encoded::Text(text.into()), limit).await,
+                Self::WebSocket(..) => self.send(Encoded::Text(text.into()), limit).await,
                 // in a frame that is one, around what is no message
                 Self::Quic(..) => {
                     let bytes = [&frame_head(text.len())[..], text.as_bytes()].concat();
@@ -137,7 +146,7 @@ impl Outgoing {
                 }
             },
             Raw::Bytes(bytes) => match self {
-                Self::WebSocket(writer) => {
+                Self::WebSocket(writer, _) => {
                     let frame = Frame::message(bytes, OpCode::Data(Data::Text), true);
                     write(writer, tungstenite::Message::Frame(frame), limit).await
                 }
@@ -146,7 +155,7 @@ impl Outgoing {
             Raw::Fragments(count, size) => self.send_fragments((count, size), limit).await,
             Raw::Announced => match self {
                 // the library writes no such header; the nearest is a message that goes on and on
-                Self::WebSocket(_) => self.send_fragments(ENDLESS, limit).await,
+                Self::WebSocket(..) => self.send_fragments(ENDLESS, limit).await,
                 Self::Quic(..) => self.send(Encoded::Frame(frame_head(usize::MAX).to_vec()), limit).await,
             },
         }
@@ -156,7 +165,7 @@ impl Outgoing {
         for number in 0..count {
             let bytes = vec![b'x'; size];
             match self {
-                Self::WebSocket(writer) => {
+                Self::WebSocket(writer, _) => {
                     let code = if number == 0 { Data::Text } else { Data::Continue };
                     let frame = Frame::message(bytes, OpCode::Data(code), false);
                     write(writer, tungstenite::Message::Frame(frame), limit).await?;
@@ -175,7 +184,7 @@ impl Outgoing {
         // a control frame holds 125 bytes, two of them the code
         let reason: String = reason.chars().filter(char::is_ascii).take(120).collect();
         match self {
-            Self::WebSocket(writer) => {
+            Self::WebSocket(writer, _) => {
                 let close = CloseFrame { code, reason: reason.into() };
                 let _ = write(writer, tungstenite::Message::Close(Some(close)), limit).await;
             }

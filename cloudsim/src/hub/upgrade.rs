@@ -10,11 +10,14 @@ use tokio_tungstenite::{
     tungstenite::{
         self,
         handshake::server::{Callback, ErrorResponse, Request, Response},
-        http::StatusCode,
+        http::{HeaderValue, StatusCode},
         protocol::WebSocketConfig,
     },
 };
-use wire::enroll::{Identity, identity_of};
+use wire::{
+    compression,
+    enroll::{Identity, identity_of},
+};
 
 use super::{
     Limits, Shared, gate,
@@ -44,12 +47,22 @@ pub(super) enum UpgradeError {
     WebSocket(#[source] Box<tungstenite::Error>),
 }
 
-/// The node's name, when it asked for its session, and its socket.
+/// A node that may have a session.
+pub(super) struct Upgraded {
+    pub(super) node: String,
+    /// When it asked for its session.
+    pub(super) ticket: Ticket,
+    pub(super) socket: Socket,
+    /// Whether messages are compressed.
+    pub(super) compressed: bool,
+}
+
+/// Lets a node in.
 pub(super) async fn upgrade(
     stream: TcpStream,
     tls: TlsAcceptor,
     shared: &Shared,
-) -> Result<(String, Ticket, Socket), UpgradeError> {
+) -> Result<Upgraded, UpgradeError> {
     stream.set_nodelay(true).map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -62,9 +75,14 @@ pub(super) async fn upgrade(
     if let Ok(node) = &identity {
         gate::pass(&shared.faults, node).await?;
     }
-    let (mut refused, mut ticket) = (None, None);
-    let check =
-        Check { identity: &identity, refused: &mut refused, sessions: &shared.sessions, ticket: &mut ticket };
+    let (mut refused, mut ticket, mut compressed) = (None, None, false);
+    let check = Check {
+        identity: &identity,
+        refused: &mut refused,
+        sessions: &shared.sessions,
+        ticket: &mut ticket,
+        compressed: &mut compressed,
+    };
     let config = websocket_limits(&shared.limits);
     let stream: Box<dyn Stream> = Box::new(stream);
     let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
@@ -74,7 +92,7 @@ pub(super) async fn upgrade(
     let node = identity.map_err(UpgradeError::Refused)?;
     let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
     let ticket = ticket.unwrap_or_else(|| shared.sessions.ticket());
-    Ok((node, ticket, socket))
+    Ok(Upgraded { node, ticket, socket, compressed })
 }
 
 /// What one message may cost.
@@ -92,12 +110,13 @@ struct Check<'a> {
     sessions: &'a Sessions,
     /// Drawn before the answer is written: a node asks for one session at a time.
     ticket: &'a mut Option<Ticket>,
+    compressed: &'a mut bool,
 }
 
 impl Callback for Check<'_> {
     // the type is the library's; a refusal happens once a connection
     #[allow(clippy::result_large_err)]
-    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+    fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
         let header = |name: &str| {
             request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
         };
@@ -112,6 +131,11 @@ impl Callback for Check<'_> {
             }
             Ok(_) => {
                 *self.ticket = Some(self.sessions.ticket());
+                if header(compression::HEADER) == compression::FORM {
+                    *self.compressed = true;
+                    let agreed = HeaderValue::from_static(compression::FORM);
+                    response.headers_mut().insert(compression::HEADER, agreed);
+                }
                 return Ok(response);
             }
         };

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use bytes::Bytes;
 use prost::Message as _;
 use serde_json::Value;
 use wire::{
     Down, Message, ResourcePath, Up,
     application::{Application, Target},
+    compression::{Compressor, Decompressor},
     cri,
     enroll::{Usage, is_node_name},
     frame::{self, Decoder},
@@ -60,6 +62,22 @@ pub(super) fn frame(bytes: &[u8]) {
             }
         }
     }
+}
+
+pub(super) fn compressed(bytes: &[u8]) {
+    let mut decompressor = Decompressor::default();
+    let frame = Bytes::copy_from_slice(bytes);
+    // what was said before is there to be referred to
+    for is_binary in [true, false, true] {
+        if let Ok(message) = decompressor.read(frame.clone(), is_binary, LIMIT) {
+            json(&message);
+        }
+    }
+}
+
+pub(super) fn conversations() -> Vec<Vec<u8>> {
+    let mut compressor = Compressor::default();
+    recorded().iter().filter_map(|message| compressor.compress(message)).collect()
 }
 
 pub(super) fn frames() -> Vec<Vec<u8>> {

@@ -22,9 +22,10 @@ const fn target(name: &'static str, run: fn(&[u8]), corpus: fn() -> Vec<Vec<u8>>
 }
 
 /// Every decoder.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     target("json", messages::json, messages::recorded),
     target("frame", messages::frame, messages::frames),
+    target("compression", messages::compressed, messages::conversations),
     target("application", messages::application, messages::applications),
     target("path", messages::path, messages::paths),
     target("cri", messages::cri, messages::cri_messages),

@@ -159,9 +159,10 @@ impl Dialler {
         match config.transport {
             Carrier::WebSocket => {
                 let meter = Meter::new(self.traffic.clone(), Instant::now());
-                let socket = websocket::connect(config, server, tls, &meter, &self.turn).await?;
+                let (socket, compressed) =
+                    websocket::connect(config, server, tls, &meter, &self.turn).await?;
                 meter.alive();
-                Ok(Transport::websocket(socket, meter))
+                Ok(Transport::websocket(socket, meter, compressed))
             }
             Carrier::Quic => {
                 let stream = quic::connect(config, server, tls, self.traffic.clone(), &self.turn).await?;

@@ -13,6 +13,7 @@ use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{self, client::IntoClientRequest, http::HeaderValue, protocol::WebSocketConfig},
 };
+use wire::compression;
 
 use super::{DialError, Target, tcp};
 use crate::edgehub::{
@@ -30,14 +31,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 pub(in crate::edgehub) type Socket = WebSocketStream<Box<dyn Stream>>;
 
-/// Connects. The upgrade is made by one attempt at a time: the cloud takes the newest connection of a node for the node.
+/// Connects; whether messages are compressed. The upgrade is made by one attempt at a time: the cloud takes the newest connection of a node for the node.
 pub(super) async fn connect(
     config: &Config,
     target: &Target,
     tls: Arc<ClientConfig>,
     meter: &Meter,
     turn: &Mutex<()>,
-) -> Result<Socket, DialError> {
+) -> Result<(Socket, bool), DialError> {
     let address = target.to_string();
     let name = ServerName::try_from(target.host.clone()).map_err(|_| DialError::Address(address.clone()))?;
     let tcp = tcp::connect(target, &config.proxy)
@@ -52,7 +53,10 @@ pub(super) async fn connect(
     let limits = limits(config.max_message);
     let _turn = turn.lock().await;
     match tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await {
-        Ok((socket, _)) => Ok(socket),
+        Ok((socket, response)) => {
+            let agreed = response.headers().get(compression::HEADER);
+            Ok((socket, agreed.is_some_and(|form| form == compression::FORM)))
+        }
         Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, said(&response))),
         Err(error) => Err(DialError::Upgrade(address, Box::new(error))),
     }
@@ -74,6 +78,7 @@ fn upgrade(config: &Config, address: &str) -> Result<tungstenite::handshake::cli
     headers.insert("connectionuse", HeaderValue::from_static("msg"));
     headers.insert("node_id", HeaderValue::from_str(&config.node_name).map_err(bad)?);
     headers.insert("project_id", HeaderValue::from_str(&config.project_id).map_err(bad)?);
+    headers.insert(compression::HEADER, HeaderValue::from_static(compression::FORM));
     Ok(request)
 }
 
