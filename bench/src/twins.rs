@@ -204,9 +204,11 @@ impl Drop for Beside {
 async fn mosquitto(directory: &Path) -> anyhow::Result<Option<(Beside, SocketAddr)>> {
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, e2e::Ports::free()?.api).into();
     let config = directory.join("mosquitto.conf");
-    // as many under way as the internal broker allows
-    let text =
-        format!("listener {} 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 128\n", address.port());
+    // as many under way as the internal broker allows; what it cannot pass on yet waits, and is not dropped
+    let text = format!(
+        "listener {} 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 128\nmax_queued_messages 0\n",
+        address.port()
+    );
     std::fs::write(&config, text)?;
     let child =
         Command::new("mosquitto").arg("-c").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()).spawn();

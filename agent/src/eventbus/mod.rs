@@ -19,6 +19,7 @@ mod external;
 mod handle;
 mod internal;
 mod passwords;
+mod prompt;
 mod route;
 mod task;
 mod tls;

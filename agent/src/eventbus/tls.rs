@@ -14,6 +14,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
+use super::prompt::Prompt;
 use crate::config::{HostPort, TlsFiles};
 
 /// Limit of connecting, TLS included.
@@ -77,6 +78,7 @@ impl Dialler {
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
         let stream = TcpStream::connect(self.server.to_string()).await?;
         stream.set_nodelay(true)?;
+        let stream = Prompt(stream);
         let Some(connector) = &self.tls else { return Ok(Box::new(stream)) };
         let name = ServerName::try_from(self.server.host.clone()).map_err(io::Error::other)?;
         Ok(Box::new(connector.connect(name, stream).await?))
