@@ -17,8 +17,17 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
         directory = directory.parent().context("this test's executable is in no target directory")?;
     }
     let path = directory.join(name);
-    ensure!(path.is_file(), "{} is not there: run `cargo build -p cloudsim -p agent` first", path.display());
+    ensure!(
+        path.is_file(),
+        "{} is not there: run `cargo build -p cloudsim -p agent` and `cargo build -p mapper --examples` first",
+        path.display()
+    );
     Ok(path)
+}
+
+/// The program of the mapper library's example called `name`.
+pub fn mapper_example(name: &str) -> anyhow::Result<PathBuf> {
+    binary(&format!("examples/{name}"))
 }
 
 /// The example manifests that come with the project.

@@ -4,12 +4,13 @@
 //! tests drive it as a person would, with kubectl and signals, and look at what comes out: kubectl's answers, the containers
 //! over CRI, files, exit codes. Nothing in here knows the inside of a program.
 //!
-//! The binaries are built beforehand: `cargo build -p cloudsim -p agent`.
+//! The binaries are built beforehand: `cargo build -p cloudsim -p agent`, and for mappers `cargo build -p mapper --examples`.
 
 mod binaries;
 pub mod containerd;
 mod cri;
 mod desired;
+mod devices;
 mod kubectl;
 mod mqtt;
 mod pods;
@@ -22,7 +23,7 @@ pub mod scrape;
 mod until;
 
 pub use self::{
-    binaries::{AGENT, CLOUDSIM, binary, examples},
+    binaries::{AGENT, CLOUDSIM, binary, examples, mapper_example},
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},
     kubectl::Kubectl,

@@ -64,9 +64,18 @@ impl Process {
 
     /// SIGTERM, as a service manager ends it. Returns when it has ended.
     pub fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
-        let child = self.child.as_ref().with_context(|| format!("{} does not run", self.name))?;
-        kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
+        self.signal(Signal::SIGTERM)?;
         self.wait_exit()
+    }
+
+    /// SIGSTOP: it holds still, in whatever it was doing, until it is killed.
+    pub fn freeze(&self) -> anyhow::Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let child = self.child.as_ref().with_context(|| format!("{} does not run", self.name))?;
+        Ok(kill(Pid::from_raw(i32::try_from(child.id())?), signal)?)
     }
 
     /// Waits for its end.

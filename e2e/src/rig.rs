@@ -80,6 +80,13 @@ impl Cloud {
         Ok(run(&mut command)?.success()?.text().trim().to_owned())
     }
 
+    /// `cloudsim faults` with these arguments.
+    pub fn faults(&self, arguments: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new(binary(CLOUDSIM)?);
+        command.arg("faults").args(arguments).arg("--kubeconfig").arg(&self.kubeconfig);
+        run(&mut command)?.success().map(drop)
+    }
+
     /// Waits until the node is there and its condition of this name is true (`Ready`), or as it says (`Ready=False`).
     pub fn wait_node(&self, condition: &str) -> anyhow::Result<()> {
         let node = format!("node/{NODE}");

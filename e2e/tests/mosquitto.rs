@@ -1,5 +1,5 @@
-//! Devices over MQTT with mosquitto and its programs: with the broker in the agent, with mosquitto beside it, which is killed, and
-//! with an agent that is killed.
+//! Devices over MQTT with mosquitto and its programs: with the broker in the agent, with mosquitto beside it, which is killed, with
+//! an agent that is killed, and with a link that is cut.
 
 use std::{
     io::{BufRead, BufReader},
@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{PATIENCE, Ports, Rig, mosquitto, run, until};
+use e2e::{NODE, PATIENCE, Ports, Rig, mosquitto, run, until};
 use serde_json::{Value, json};
 
 const MANIFESTS: &str = "
@@ -120,12 +120,7 @@ fn opening(port: u16, event: &str, value: &str) -> anyhow::Result<()> {
 }
 
 fn until_reported(rig: &Rig, value: &str) -> anyhow::Result<()> {
-    until(&format!("the valve is reported at {value}"), || {
-        let path = "jsonpath={.status.twins[0].reported.value}";
-        let found = rig.cloud.kubectl.run(&["get", "devicestatus", "valve", "-o", path])?;
-        ensure!(found == value, "it is {found}");
-        Ok(())
-    })
+    rig.cloud.kubectl.until_reported("valve", "opening", value)
 }
 
 /// Every topic, payload in and payload out.
@@ -207,5 +202,17 @@ fn a_device_over_mqtt() -> anyhow::Result<()> {
     opening(beside, "while-away", "44")?;
     rig.node.process.start_again()?;
     rig.node.process.wait_for("edge-agent runs")?;
-    until_reported(&rig, "44")
+    until_reported(&rig, "44")?;
+
+    // a link that is cut: what is reported meanwhile is told when it is mended, and what is wanted meanwhile arrives
+    let listener = Listener::start(beside)?;
+    rig.cloud.faults(&["cut", NODE])?;
+    opening(beside, "while-cut", "55")?;
+    listener.until("twin/update/result", |body| body["event_id"] == "while-cut")?;
+    rig.cloud.kubectl.apply(&MANIFESTS.replace("'10'", "'60'"))?;
+    let reported = rig.cloud.kubectl.reported("valve", "opening")?;
+    ensure!(reported == "44", "the link is not cut: {reported}");
+    rig.cloud.faults(&["restore", NODE])?;
+    until_reported(&rig, "55")?;
+    listener.until("twin/update/delta", |delta| delta["delta"]["opening"] == "60").map(drop)
 }

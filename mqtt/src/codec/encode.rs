@@ -124,16 +124,16 @@ fn connack_properties(out: &mut BytesMut, said: &ConnAckProperties) {
     }
 }
 
-/// CONNACK for a connection that is refused; nothing where 3.1.1 has no code for it.
-pub(crate) fn connack_refused(out: &mut BytesMut, version: Version, reason: Reason, said: &str) {
+/// CONNACK for a connection that is refused; nothing where 3.1.1 has no code for it. For `said` and `limit` see [`last_packet`].
+pub(crate) fn connack_refused(
+    out: &mut BytesMut,
+    version: Version,
+    reason: Reason,
+    said: &str,
+    limit: usize,
+) {
     match version {
-        Version::V5 => packet(out, 0x20, |body| {
-            body.put_slice(&[0, reason.code()]);
-            properties(body, |inside| {
-                inside.put_u8(id::REASON_STRING);
-                put_string(inside, said);
-            });
-        }),
+        Version::V5 => last_packet(out, 0x20, &[0, reason.code()], said, limit),
         Version::V311 => {
             if let Some(code) = reason.connect_code_311() {
                 out.put_slice(&[0x20, 2, 0, code]);
@@ -212,6 +212,13 @@ pub(crate) fn unsuback(out: &mut BytesMut, version: Version, id: u16, codes: &[u
     acknowledge(out, 0xB0, version, id, if version == Version::V5 { codes } else { &[] });
 }
 
+/// The size of MQTT 5's SUBACK or UNSUBACK for so many filters.
+pub(crate) fn acknowledgement_size(filters: usize) -> usize {
+    // packet identifier, no properties, a code for each
+    let length = 2 + 1 + filters;
+    1 + varint_size(length) + length
+}
+
 fn acknowledge(out: &mut BytesMut, first: u8, version: Version, id: u16, codes: &[u8]) {
     packet(out, first, |body| {
         body.put_u16(id);
@@ -227,18 +234,29 @@ pub(crate) fn pingresp(out: &mut BytesMut) {
     out.put_slice(&[0xD0, 0]);
 }
 
-/// DISCONNECT; 3.1.1's server has none and closes. `said` is left out if it is empty.
-pub(crate) fn disconnect(out: &mut BytesMut, version: Version, reason: Reason, said: &str) {
-    if version == Version::V311 {
-        return;
+/// DISCONNECT; 3.1.1's server has none and closes. For `said` and `limit` see [`last_packet`].
+pub(crate) fn disconnect(out: &mut BytesMut, version: Version, reason: Reason, said: &str, limit: usize) {
+    if version == Version::V5 {
+        last_packet(out, 0xE0, &[reason.code()], said, limit);
     }
-    packet(out, 0xE0, |body| {
-        body.put_u8(reason.code());
-        if !said.is_empty() {
+}
+
+/// Appends the packet that ends a connection, with the reason string `said` if it is not empty and the packet has at most `limit`
+/// bytes with it; nothing where it has more without it, too.
+fn last_packet(out: &mut BytesMut, first: u8, start: &[u8], said: &str, limit: usize) {
+    for said in [said, ""] {
+        let mut whole = BytesMut::new();
+        packet(&mut whole, first, |body| {
+            body.put_slice(start);
             properties(body, |inside| {
-                inside.put_u8(id::REASON_STRING);
-                put_string(inside, said);
+                if !said.is_empty() {
+                    inside.put_u8(id::REASON_STRING);
+                    put_string(inside, said);
+                }
             });
+        });
+        if whole.len() <= limit {
+            return out.put_slice(&whole);
         }
-    });
+    }
 }

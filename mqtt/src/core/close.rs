@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Core, timers::Due};
 use crate::{
-    codec::{Disconnect, Version, Will, encode},
+    codec::{Disconnect, Version, Will},
     counters::Counters,
     index::Subscriber,
     reason::Fault,
@@ -43,10 +43,7 @@ impl Core {
         if let Some(session) = self.sessions.get(&id) {
             tracing::info!(client = %session.who.client, %fault, "connection ended");
         }
-        self.write(id, |connection| {
-            let said = if connection.problem_information { fault.said } else { "" };
-            encode::disconnect(&mut connection.staged, connection.version, fault.reason, said);
-        });
+        self.write(id, |connection| connection.disconnect(fault.reason, fault.said));
         self.detach(id, true);
     }
 

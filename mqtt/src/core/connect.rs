@@ -31,19 +31,25 @@ impl Core {
         outbox: Arc<Outbox>,
     ) {
         match self.admit(connect, certificate) {
-            Ok((who, assigned)) => self.attach(connection, connect, who, assigned, outbox),
+            Ok((who, properties)) => self.attach(connection, connect, who, &properties, outbox),
             Err(fault) => {
                 Counters::count(&self.counters.refused);
                 tracing::debug!(client = %connect.client, %fault, "connection refused");
                 let mut refusal = BytesMut::new();
-                encode::connack_refused(&mut refusal, connect.version, fault.reason, fault.said);
+                let said = if connect.problem_information { fault.said } else { "" };
+                let limit = connect.maximum_packet as usize;
+                encode::connack_refused(&mut refusal, connect.version, fault.reason, said, limit);
                 self.leaving.push((outbox, refusal));
             }
         }
     }
 
-    /// Who it is, and whether the client identifier was given by the broker.
-    fn admit(&self, connect: &Connect, certificate: Option<Arc<str>>) -> Result<(Identity, bool), Fault> {
+    /// Who it is, and what it is told of this broker.
+    fn admit(
+        &self,
+        connect: &Connect,
+        certificate: Option<Arc<str>>,
+    ) -> Result<(Identity, ConnAckProperties), Fault> {
         if connect.authentication {
             return Err(Fault::new(
                 Reason::BadAuthenticationMethod,
@@ -77,7 +83,13 @@ impl Core {
         {
             return Err(Fault::new(Reason::NotAuthorized, "the will's topic is not allowed"));
         }
-        Ok((who, assigned))
+        let properties = self.connack_properties(connect, assigned.then(|| who.client.to_string()));
+        let mut answer = BytesMut::new();
+        encode::connack(&mut answer, connect.version, false, &properties);
+        if answer.len() > connect.maximum_packet as usize {
+            return Err(Fault::new(Reason::PacketTooLarge, "CONNACK is larger than the client takes"));
+        }
+        Ok((who, properties))
     }
 
     fn attach(
@@ -85,14 +97,14 @@ impl Core {
         connection: u64,
         connect: &Connect,
         who: Identity,
-        assigned: bool,
+        properties: &ConnAckProperties,
         outbox: Arc<Outbox>,
     ) {
         let client = Arc::clone(&who.client);
         if let Some(old) = self.clients.get(&client).copied() {
             self.take_over(old, connect.clean);
         }
-        let expiry = connect.session_expiry.min(self.limits.session_expiry);
+        let expiry = self.expiry(connect);
         let present = self.clients.contains_key(&client);
         let id = match self.clients.get(&client) {
             Some(id) => *id,
@@ -105,13 +117,12 @@ impl Core {
         };
         self.clear_deadlines(id);
         self.set_expiry(id, expiry);
-        let properties = self.connack_properties(connect, expiry, assigned.then(|| client.to_string()));
         if let Some(session) = self.sessions.get_mut(&id) {
             session.generation += 1;
             session.will = None;
             session.on_wire = 0;
             let mut connected = Connection::new(connection, outbox, connect, &self.limits);
-            encode::connack(&mut connected.staged, connect.version, present, &properties);
+            encode::connack(&mut connected.staged, connect.version, present, properties);
             session.connection = Some(connected);
         }
         self.connections.insert(connection, id);
@@ -121,10 +132,8 @@ impl Core {
 
     /// The same client identifier connects again: the older connection ends, and its session too if it is not wanted.
     fn take_over(&mut self, id: u64, clean: bool) {
-        self.write(id, |connection| {
-            let said = "the same client identifier connected anew";
-            encode::disconnect(&mut connection.staged, connection.version, Reason::SessionTakenOver, said);
-        });
+        let said = "the same client identifier connected anew";
+        self.write(id, |connection| connection.disconnect(Reason::SessionTakenOver, said));
         self.detach(id, true);
         if clean {
             self.end_session(id);
@@ -146,13 +155,13 @@ impl Core {
         }
     }
 
-    fn connack_properties(
-        &self,
-        connect: &Connect,
-        expiry: u32,
-        assigned: Option<String>,
-    ) -> ConnAckProperties {
-        let limits = &self.limits;
+    /// How long the session shall live without its client, within the bound.
+    fn expiry(&self, connect: &Connect) -> u32 {
+        connect.session_expiry.min(self.limits.session_expiry)
+    }
+
+    fn connack_properties(&self, connect: &Connect, assigned: Option<String>) -> ConnAckProperties {
+        let (limits, expiry) = (&self.limits, self.expiry(connect));
         let keep_alive = effective_keep_alive(connect.keep_alive, limits.keep_alive);
         ConnAckProperties {
             session_expiry: (expiry != connect.session_expiry).then_some(expiry),

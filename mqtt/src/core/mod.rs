@@ -285,7 +285,7 @@ impl Core {
             Packet::PubRel(ack) => self.pubrel(id, *ack),
             Packet::PubComp(ack) => self.pubcomp(id, *ack),
             Packet::Subscribe(subscribe) => self.subscribe(id, subscribe)?,
-            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, unsubscribe),
+            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, unsubscribe)?,
             Packet::PingReq => self.write(id, |connection| encode::pingresp(&mut connection.staged)),
             Packet::Disconnect(disconnect) => self.disconnect(id, *disconnect)?,
             Packet::Connect(_) => return Err(Fault::protocol("a second CONNECT")),

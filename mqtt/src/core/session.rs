@@ -16,6 +16,7 @@ use crate::{
     },
     config::Limits,
     outbox::Outbox,
+    reason::Reason,
     store::{Queued, Subscription},
 };
 
@@ -176,6 +177,12 @@ impl Connection {
         self.staged.len() + self.outbox.waiting() > limits.buffered_bytes
     }
 
+    /// Writes a DISCONNECT, with the reason in words where the client wants them and has room for them.
+    pub(crate) fn disconnect(&mut self, reason: Reason, said: &str) {
+        let said = if self.problem_information { said } else { "" };
+        encode::disconnect(&mut self.staged, self.version, reason, said, self.maximum_packet);
+    }
+
     /// Writes a PUBLISH, with an alias in place of a topic that was sent before.
     pub(crate) fn publish(&mut self, mut outgoing: Outgoing<'_>) -> Written {
         let topic = &outgoing.message.topic;
@@ -191,12 +198,22 @@ impl Connection {
                 None => {}
             }
         }
-        if !encode::publish(&mut self.staged, self.version, &outgoing, self.maximum_packet) {
+        let mut is_written = self.write(&outgoing);
+        if !is_written && outgoing.alias.take().is_some() {
+            // an alias may need more room than the topic without one
+            named = None;
+            is_written = self.write(&outgoing);
+        }
+        if !is_written {
             return Written::TooLarge;
         }
         if let Some(alias) = named {
             self.aliases_out.insert(Arc::clone(topic), alias);
         }
         Written::Yes
+    }
+
+    fn write(&mut self, outgoing: &Outgoing<'_>) -> bool {
+        encode::publish(&mut self.staged, self.version, outgoing, self.maximum_packet)
     }
 }

@@ -15,6 +15,7 @@ use crate::{
 impl Core {
     /// Each filter is answered for itself; retained messages follow.
     pub(super) fn subscribe(&mut self, id: u64, subscribe: &Subscribe) -> Result<(), Fault> {
+        self.check_answer(id, subscribe.filters.len())?;
         let version = self.version(id);
         let (mut codes, mut wanted) = (Vec::with_capacity(subscribe.filters.len()), Vec::new());
         for (text, options) in &subscribe.filters {
@@ -45,6 +46,19 @@ impl Core {
         self.write(id, |connection| encode::suback(&mut connection.staged, version, subscribe.id, &codes));
         for (text, options) in wanted {
             self.send_retained(id, &text, options, subscribe.subscription_id);
+        }
+        Ok(())
+    }
+
+    /// Whether the client takes a packet with a code for each of so many filters.
+    fn check_answer(&self, id: u64, filters: usize) -> Result<(), Fault> {
+        let connection = self.sessions.get(&id).and_then(|session| session.connection.as_ref());
+        let most = connection.map_or(usize::MAX, |connection| connection.maximum_packet);
+        if encode::acknowledgement_size(filters) > most {
+            return Err(Fault::new(
+                Reason::PacketTooLarge,
+                "the answer would be larger than the client takes",
+            ));
         }
         Ok(())
     }
@@ -105,10 +119,11 @@ impl Core {
     }
 
     /// Messages that are queued already still arrive.
-    pub(super) fn unsubscribe(&mut self, id: u64, unsubscribe: &Unsubscribe) {
+    pub(super) fn unsubscribe(&mut self, id: u64, unsubscribe: &Unsubscribe) -> Result<(), Fault> {
+        self.check_answer(id, unsubscribe.filters.len())?;
         let mut codes = Vec::with_capacity(unsubscribe.filters.len());
         for text in &unsubscribe.filters {
-            let Some(session) = self.sessions.get_mut(&id) else { return };
+            let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
             let Ok(filter) = topic::parse_filter(text) else {
                 codes.push(Reason::TopicFilterInvalid.code());
                 continue;
@@ -128,5 +143,6 @@ impl Core {
         self.write(id, |connection| {
             encode::unsuback(&mut connection.staged, connection.version, unsubscribe.id, &codes);
         });
+        Ok(())
     }
 }

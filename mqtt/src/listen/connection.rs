@@ -99,12 +99,8 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
                     Counters::count(&self.door.counters.faults);
                     tracing::debug!(%fault, "not a CONNECT");
                     let mut refusal = BytesMut::new();
-                    // Which version was meant is not known: both read this one.
-                    if fault.reason == Reason::UnsupportedVersion {
-                        encode::connack_refused(&mut refusal, Version::V311, fault.reason, fault.said);
-                    } else if is_version_5(&self.buffer) {
-                        encode::connack_refused(&mut refusal, Version::V5, fault.reason, fault.said);
-                    }
+                    let version = refusing_version(&self.buffer);
+                    encode::connack_refused(&mut refusal, version, fault.reason, fault.said, usize::MAX);
                     outbox.push(&mut refusal);
                     return None;
                 }
@@ -190,9 +186,12 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
     }
 }
 
-/// Whether a CONNECT that could not be read says that it is of version 5, behind a fixed header of any length.
-fn is_version_5(start: &[u8]) -> bool {
-    (2..=5).any(|header| start.get(header..header + 7).is_some_and(|body| body == b"\0\x04MQTT\x05"))
+/// The version in whose form a CONNECT that cannot be read is refused: 5, where it says, behind a fixed header of any length, that
+/// it is of that version or a later one.
+fn refusing_version(start: &[u8]) -> Version {
+    let name = b"\0\x04MQTT";
+    let level = (2..=5).find_map(|header| start.get(header..)?.strip_prefix(name)?.first());
+    if level.is_some_and(|level| *level >= 5) { Version::V5 } else { Version::V311 }
 }
 
 /// Writes what the outbox has until it is closed or the socket fails.

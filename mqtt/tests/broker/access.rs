@@ -13,7 +13,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    bytes::{ack, clean5, clean311, connect311, packet, publish, subscribe, text},
+    bytes::{ack, clean5, clean311, connect5, connect311, packet, publish, subscribe, text},
     support::{Broker, Raw, plain, within},
 };
 
@@ -31,6 +31,14 @@ async fn passwords_are_checked() {
         client.send(&connect).await;
         client.expect(&[0x20, 2, 0, code]).await;
     }
+    let with = |password: &str| connect5(0xC2, &[], &[&text("a"), &text("u"), &text(password)]);
+    for (connect, code) in [(with("wrong"), 0x86), (clean5("a"), 0x87)] {
+        let mut client = Raw::open(broker.address).await;
+        client.send(&connect).await;
+        assert_eq!(client.packet().await.unwrap()[2..4], [0, code]);
+        client.closed().await;
+    }
+    Raw::connect(broker.address, &with("secret")).await;
     broker.stop().await;
 }
 
@@ -59,6 +67,10 @@ async fn a_device_has_its_own_topics_only() {
     client.expect(&packet(0x40, &[&[0, 1, 0x87]])).await;
     client.send(&publish(4, "device/d2/x", 1, Some(&[]), b"no")).await;
     client.expect(&packet(0x50, &[&[0, 1, 0x87]])).await;
+    // that exchange is over: what comes with its identifier is another message
+    client.send(&publish(4, "device/d1/x", 1, Some(&[]), b"other")).await;
+    client.expect(&ack(0x50, 1)).await;
+    assert_eq!(within("a message", heard.recv()).await.unwrap().payload[..], *b"other");
     client.send(&subscribe(2, Some(&[]), "device/+/x", 0)).await;
     client.expect(&[0x90, 4, 0, 2, 0, 0x87]).await;
     // MQTT 3.1.1 has no way to refuse: it is acknowledged and dropped

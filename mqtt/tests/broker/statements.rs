@@ -10,8 +10,6 @@ mod complete;
 mod v311;
 #[rustfmt::skip]
 mod v5;
-#[rustfmt::skip]
-mod v5_delivery;
 
 use crate::support::{Broker, Raw, plain};
 
@@ -91,9 +89,4 @@ async fn the_statements_of_mqtt_3_1_1_hold() {
 #[tokio::test]
 async fn the_statements_of_mqtt_5_hold() {
     run(v5::table()).await;
-}
-
-#[tokio::test]
-async fn the_statements_of_mqtt_5_about_delivery_hold() {
-    run(v5_delivery::table()).await;
 }

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use tonic::Code;
 use wire::dmi::{MapperInfo, MapperRegisterRequest, ReportDeviceStatesRequest, ReportDeviceStatusRequest};
 
-use self::rig::{Answer, Rig, id, report};
+use self::rig::{Answer, FakeMapper, Rig, id, report};
 use super::socket::Socket;
 
 #[tokio::test]
@@ -101,19 +101,48 @@ async fn the_registry_survives_the_agent_and_only_what_is_new_is_told() {
     assert!(mapper.is_quiet());
 }
 
-#[tokio::test]
-async fn a_mapper_that_dies_in_the_middle_of_a_call_is_called_again() {
-    let rig = Rig::new();
-    rig.put_model(1).await;
-    let mut mapper = rig.mapper("modbus");
-    rig.register(&mapper, true).await.unwrap();
+/// A change of which the mapper is told by `call`: in the middle of that it dies, and it is told again when it is back. Another
+/// mapper is told of its own device meanwhile.
+async fn dies_in(
+    call: &str,
+    change: impl Future<Output = ()>,
+    (rig, mapper): (&Rig, &mut FakeMapper),
+    (other, revision): (&mut FakeMapper, u64),
+) {
     mapper.answer(Answer::Never);
-    rig.put_device("d", 1, "20").await;
-    assert_eq!(mapper.next().await, "create model ns/m");
+    change.await;
+    assert_eq!(mapper.next().await, call);
+    rig.put_device_of("ble", "other", revision, call).await;
+    assert_eq!(other.next().await, format!("update ns/other {call}"));
     mapper.die();
     mapper.live();
-    assert_eq!(mapper.next().await, "create model ns/m");
+    assert_eq!(mapper.next().await, call);
+}
+
+#[tokio::test]
+async fn a_mapper_that_dies_in_the_middle_of_a_call_is_called_again_and_holds_up_no_other() {
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    rig.put_device_of("ble", "other", 1, "0").await;
+    let (mut mapper, mut other) = (rig.mapper("modbus"), rig.mapper("ble"));
+    for mapper in [&mapper, &other] {
+        rig.register(mapper, true).await.unwrap();
+    }
+    let (mapper, other) = (&mut mapper, &mut other);
+    dies_in("create model ns/m", rig.put_device("d", 1, "20"), (&rig, mapper), (other, 2)).await;
     assert_eq!(mapper.next().await, "register ns/d 20");
+    dies_in("register ns/e 5", rig.put_device("e", 1, "5"), (&rig, mapper), (other, 3)).await;
+    dies_in("update ns/d 21", rig.put_device("d", 2, "21"), (&rig, mapper), (other, 4)).await;
+    dies_in("remove ns/e", rig.remove_device("e"), (&rig, mapper), (other, 5)).await;
+    mapper.answer(Answer::Never);
+    rig.put_model(2).await;
+    assert_eq!(mapper.next().await, "update model ns/m");
+    mapper.die();
+    mapper.live();
+    assert_eq!(mapper.next().await, "update model ns/m");
+    rig.remove_device("d").await;
+    assert_eq!(mapper.next().await, "remove ns/d");
+    assert_eq!(mapper.next().await, "remove model ns/m");
 }
 
 #[tokio::test]

@@ -1,17 +1,27 @@
 //! What goes between the cloud and brokers: reports, uploads, rules.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
+use kubeapi::store::Store;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use wire::{Down, Downstream, Message, Up, Upstream};
 
 use super::{
+    super::topics,
+    brokers::{Beside, Restarts},
     mapper::Mapper,
     node::{Node, device, internal, store, within},
     numbered, topic,
 };
 use crate::edgehub::line::Line;
+
+/// What a rule of the cloud listens to.
+pub(super) const RULE: &str = "default/up";
+/// What the cloud hears without a rule.
+const ALWAYS: &str = "$hw/events/upload/always";
+/// How long a message may take that is published again then.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// The next message about devices or topics; what it says, and itself.
 async fn heard(line: &Line) -> (Upstream, Message) {
@@ -136,6 +146,44 @@ async fn topics_of_applications_go_to_the_cloud_as_they_are() {
     }
 }
 
+/// What CloudCore's router sends, in the form in which it was recorded.
+async fn router(line: &Line, operation: &str, resource: &str, content: Value) {
+    let message = json!({
+        "header": {"msg_id": "0a3c5bd7-02c5-4f76-8dd1-e2cb90163873", "timestamp": 1_795_231_219_726_i64},
+        "route": {"source": "router_eventbus", "group": "user", "operation": operation, "resource": resource},
+        "content": content,
+    });
+    line.say(wire::json::decode(message.to_string().as_bytes(), wire::json::DEFAULT_LIMIT).unwrap()).await;
+}
+
+/// Publishes until the cloud hears it: before the topic is subscribed to, nobody does.
+async fn until_heard(line: &Line, mapper: &mut Mapper, topic: &str, payload: &str) {
+    let wanted = (topic.to_owned(), json!(payload));
+    within("a message on a rule's topic", async {
+        loop {
+            mapper.publish_text(topic, payload).await;
+            let heard = async { while upload(line).await != wanted {} };
+            if tokio::time::timeout(AGAIN, heard).await.is_ok() {
+                return;
+            }
+        }
+    })
+    .await;
+}
+
+/// Whether the cloud hears the rule's topic: what comes after it is heard in any case.
+async fn is_heard(line: &Line, mapper: &mut Mapper, payload: &str) -> bool {
+    for topic in [RULE, ALWAYS] {
+        mapper.publish_text(topic, payload).await;
+    }
+    let mut heard = Vec::new();
+    while !heard.contains(&ALWAYS.to_owned()) {
+        let (topic, found) = upload(line).await;
+        heard.extend((found == payload).then_some(topic));
+    }
+    heard.contains(&RULE.to_owned())
+}
+
 #[tokio::test]
 async fn rules_listen_and_publish() {
     let directory = TempDir::new().unwrap();
@@ -143,32 +191,53 @@ async fn rules_listen_and_publish() {
     let (node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store.clone()).await;
     let mut mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
     line.up();
-    say(&line, Downstream::Publish { topic: "$hw/events/rule".into(), payload: json!("{\"hello\":1}") })
-        .await;
+    router(&line, "publish", "$hw/events/rule", json!("{\"hello\":1}")).await;
     assert_eq!(mapper.until("$hw/events/rule", |_| true).await, json!({"hello": 1}));
-    for topic in ["bad/#/filter", "default/up"] {
-        say(&line, Downstream::Subscription { on: true, topic: topic.into(), content: Value::Null }).await;
+    for topic in ["bad/#/filter", RULE] {
+        router(&line, "subscribe", topic, Value::Null).await;
     }
-    // until it is subscribed nobody hears it
-    let first = loop {
-        mapper.publish_text("default/up", "x").await;
-        tokio::select! {
-            first = upload(&line) => break first,
-            () = tokio::task::yield_now() => {}
-        }
-    };
-    assert_eq!(first, ("default/up".into(), json!("x")));
+    until_heard(&line, &mut mapper, RULE, "x").await;
     node.kill().await;
     // an agent that starts again knows the rule
     let (node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store).await;
     let mut mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
     line.up();
-    let again = loop {
-        mapper.publish_text("default/up", "y").await;
-        tokio::select! {
-            again = upload(&line) => break again,
-            () = tokio::task::yield_now() => {}
+    until_heard(&line, &mut mapper, RULE, "y").await;
+}
+
+/// Beside the agent is a broker that forgets all subscriptions when it ends.
+#[tokio::test]
+async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
+    let mut beside = Beside::start(None).await;
+    let kept: Arc<dyn Store> = store();
+    let (mut node, mut line) = Node::before(None, Some(beside.external()), kept.clone()).await;
+    let mut mapper = Mapper::connect(beside.address, "mapper").await;
+    line.up();
+    router(&line, "subscribe", RULE, Value::Null).await;
+    until_heard(&line, &mut mapper, RULE, "first").await;
+    assert_eq!(topics::load(&kept).await.unwrap(), BTreeSet::from([RULE.to_owned()]));
+    beside.restart().await;
+    until_heard(&line, &mut mapper, RULE, "the broker is back").await;
+    for restarts_broker in [false, true] {
+        node.kill().await;
+        if restarts_broker {
+            beside.restart().await;
         }
-    };
-    assert_eq!(again.0, "default/up");
+        (node, line) = Node::before(None, Some(beside.external()), kept.clone()).await;
+        line.up();
+        let payload = format!("the agent is back, the broker too: {restarts_broker}");
+        until_heard(&line, &mut mapper, RULE, &payload).await;
+    }
+    router(&line, "unsubscribe", RULE, Value::Null).await;
+    let mut tries = 0;
+    while is_heard(&line, &mut mapper, &format!("try {tries}")).await {
+        tries += 1;
+    }
+    assert_eq!(topics::load(&kept).await.unwrap(), BTreeSet::new());
+    node.kill().await;
+    beside.restart().await;
+    let (_node, mut line) = Node::before(None, Some(beside.external()), kept).await;
+    line.up();
+    until_heard(&line, &mut mapper, ALWAYS, "back").await;
+    assert!(!is_heard(&line, &mut mapper, "last").await);
 }

@@ -9,7 +9,7 @@ use wire::{Down, Downstream, Message};
 use super::{
     super::External,
     brokers::Restarts,
-    cloud::{report, say, upload},
+    cloud::{RULE, report, say, upload},
     mosquitto::{Hears, Mosquitto, publish},
     node::{Node, device, internal, store},
 };
@@ -20,8 +20,6 @@ const NODE: &str = "$hw/events/node/edge-1/membership";
 
 /// How long one publication may be on its way to the cloud before another one follows.
 const LOOK: Duration = Duration::from_millis(200);
-/// What a rule listens to.
-const RULE: &str = "default/up";
 
 /// What happens, and what is to be heard of it.
 enum Step {

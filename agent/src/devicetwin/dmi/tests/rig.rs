@@ -137,15 +137,19 @@ impl Rig {
     }
 
     pub(super) async fn put_device(&self, name: &str, revision: u64, desired: &str) {
+        self.put_device_of("modbus", name, revision, desired).await;
+    }
+
+    pub(super) async fn put_device_of(&self, protocol: &str, name: &str, revision: u64, desired: &str) {
         let device = json!({
             "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device",
             "metadata": {"name": name, "namespace": "ns"},
-            "spec": {"deviceModelRef": {"name": "m"}, "protocol": {"protocolName": "modbus"},
+            "spec": {"deviceModelRef": {"name": "m"}, "protocol": {"protocolName": protocol},
                 "properties": [{"name": "t", "desired": {"value": desired}}]},
         });
         self.objects.put(DeviceObject::Device, &id(name), Some(device)).await;
         let listed =
-            Listed { revision, uid: name.into(), protocol: Some("modbus".into()), model: Some(id("m")) };
+            Listed { revision, uid: name.into(), protocol: Some(protocol.into()), model: Some(id("m")) };
         self.change(|all| drop(all.devices.insert(id(name), listed)));
     }
 

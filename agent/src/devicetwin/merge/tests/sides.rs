@@ -47,12 +47,13 @@ pub(super) struct World {
     told: Option<Told>,
     edge_updates: usize,
     cloud_updates: usize,
-    cuts: usize,
+    /// How many there may still be; `None`: any number.
+    cuts: Option<usize>,
     count: usize,
 }
 
 impl World {
-    pub(super) fn new(edge_updates: usize, cloud_updates: usize, cuts: usize) -> Self {
+    pub(super) fn new(edge_updates: usize, cloud_updates: usize, cuts: Option<usize>) -> Self {
         let nothing = (Value::Null, Version::default());
         Self {
             edge: Device::default(),
@@ -129,10 +130,11 @@ impl World {
                 true
             }
             Step::Cut => {
-                if self.cuts == 0 {
-                    return false;
+                match &mut self.cuts {
+                    Some(0) => return false,
+                    Some(left) => *left -= 1,
+                    None => {}
                 }
-                self.cuts -= 1;
                 self.up.clear();
                 self.down.clear();
                 self.told = None;
