@@ -11,7 +11,7 @@
 //!
 //! Source: SQLite, "WAL-mode File Format", "Atomic Commit In SQLite" (sectors, torn writes).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::{
     borrow::Cow,

@@ -1,7 +1,7 @@
 //! Nothing is lost: many seeds of the simulated world, and many disconnects.
 
 // a helper fails its test by panicking, with a message that says what was expected
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod disconnects;
 mod seeds;
