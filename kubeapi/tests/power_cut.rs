@@ -6,34 +6,47 @@
 //! - a log that is begun anew over an old one, up to any sector;
 //! - during a checkpoint, any choice of the file's pages that were to be written, torn ones included, with the log whole.
 //!
-//! `POWER_CUT_IMAGES` asks for another number of images (the default takes some seconds), `POWER_CUT_SEED` for another run.
+//! `POWER_CUT_IMAGES=1000000` asks for at least so many images (the default takes some seconds). Each run has a seed of its own, from
+//! `POWER_CUT_SEED` on; `POWER_CUT_SEED=7 POWER_CUT_IMAGES=1` runs that one alone.
 //!
 //! Source: SQLite, "WAL-mode File Format", "Atomic Commit In SQLite" (sectors, torn writes).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
+    ops::AddAssign,
     path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
 };
 
-use futures::StreamExt;
 use kubeapi::store::{Expect, Key, Page, Resource, Scope, SqliteStore, Store, Write};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Row, sqlite::SqliteConnectOptions};
 
-const IMAGES: usize = 10_000;
+const IMAGES: u64 = 10_000;
 const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 const LOG_HEADER: usize = 32;
 const FRAME: usize = 24 + PAGE;
-/// Commits of a run: enough for several checkpoints.
-const COMMITS: usize = 120;
+/// Commits of a run: enough for a checkpoint and a log begun anew.
+const COMMITS: usize = 60;
+/// Images of a run, at least.
+const OF_A_RUN: u64 = 5_000;
 /// Of so many images one is opened as the agent does; the others by a bare connection, which is much quicker.
-const WHOLE_OPEN: usize = 50;
-/// Images that are looked at at once; each has a thread.
-const AT_ONCE: usize = 4;
+const WHOLE_OPEN: u64 = 50;
+/// Cuts anywhere in the log, between two moments.
+const ANYWHERE: usize = 8;
+/// Logs of which sectors are missing, between two moments.
+const SCATTERED: usize = 8;
+/// Checkpoints cut off, between two moments with one.
+const CHECKPOINTS: usize = 32;
 
 /// Name → note of all objects.
 type State = BTreeMap<String, String>;
@@ -51,7 +64,7 @@ fn directory() -> tempfile::TempDir {
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
-fn setting(name: &str, default: usize) -> usize {
+fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 
@@ -90,93 +103,128 @@ fn moment(path: &Path, state: &State) -> Moment {
     Moment { file, log, state: state.clone() }
 }
 
-/// One cut between two moments.
-struct Image {
-    file: Vec<u8>,
-    log: Vec<u8>,
+/// Where the power goes between two moments.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// So many bytes of the log are the new ones. What is beyond is what was there before.
+    Log(usize),
+    /// The sectors of the last commit reach the disk in any order; none is known to be there before the sync.
+    Scattered,
+    /// A checkpoint writes pages of the file when all of the log is on the disk.
+    Checkpoint,
+}
+
+/// The files as a cut leaves them.
+struct Image<'a> {
+    file: Cow<'a, [u8]>,
+    log: Cow<'a, [u8]>,
     /// Whether all of the second commit is on the disk.
     is_whole: bool,
-    what: String,
 }
 
-/// Where in the log the second moment begins to differ from the first.
-fn divergence(before: &Moment, after: &Moment) -> usize {
-    let same = before.log.iter().zip(&after.log).take_while(|(one, other)| one == other).count();
-    same.min(after.log.len())
+/// Two moments, one commit apart.
+struct Step<'a> {
+    before: &'a Moment,
+    after: &'a Moment,
+    /// Where in the log the second one begins to differ from the first …
+    start: usize,
+    /// … and behind the last byte that differs.
+    end: usize,
 }
 
-/// The log, of whose new bytes the first `until` are written. What is beyond is what was there before.
-fn cut_log(before: &Moment, after: &Moment, until: usize) -> Vec<u8> {
-    let mut log = after.log[..until].to_vec();
-    if before.log.len() > until {
-        log.extend_from_slice(&before.log[until..]);
+impl<'a> Step<'a> {
+    fn new(before: &'a Moment, after: &'a Moment) -> Self {
+        let (start, end) = (divergence(&before.log, &after.log), end_of_news(&before.log, &after.log));
+        Self { before, after, start, end }
     }
-    log
-}
 
-/// The last byte that the second moment has written to its log.
-fn end_of_news(before: &Moment, after: &Moment) -> usize {
-    let old = |at: usize| before.log.get(at);
-    (0..after.log.len()).rev().find(|&at| old(at) != Some(&after.log[at])).map_or(0, |at| at + 1)
-}
+    fn has_checkpoint(&self) -> bool {
+        self.before.file != self.after.file
+    }
 
-/// All cuts at frames and sectors between two moments, and some torn ones.
-fn images(before: &Moment, after: &Moment, random: &mut StdRng) -> Vec<Image> {
-    let (start, end) = (divergence(before, after), end_of_news(before, after));
-    let mut images = Vec::new();
-    let mut ends: Vec<usize> = (start..end).filter(|at| at % SECTOR == 0).collect();
-    ends.extend((start..=end).filter(|at| *at >= LOG_HEADER && (at - LOG_HEADER).is_multiple_of(FRAME)));
-    ends.push(end);
-    for _ in 0..8 {
-        ends.push(random.random_range(start..=end.max(start)));
+    /// Whether the log is begun anew over an old one.
+    fn has_restart(&self) -> bool {
+        let head = |moment: &Moment| moment.log[..LOG_HEADER].to_vec();
+        !self.before.log.is_empty() && head(self.before) != head(self.after)
     }
-    for end in ends {
-        let log = cut_log(before, after, end);
-        let (is_whole, what) = (log == after.log, format!("the log cut at {end}"));
-        images.push(Image { file: before.file.clone(), log, is_whole, what });
-    }
-    for _ in 0..8 {
-        images.push(scattered(before, after, (start, end), random));
-    }
-    if before.file != after.file {
-        images.extend((0..32).map(|_| half_checkpoint(before, after, random)));
-    }
-    images
-}
 
-/// The sectors of the last commit reach the disk in any order; none is known to be there before the sync.
-fn scattered(before: &Moment, after: &Moment, (start, end): (usize, usize), random: &mut StdRng) -> Image {
-    let mut log = after.log.clone();
-    for sector in start / SECTOR..end.div_ceil(SECTOR) {
-        if random.random_bool(0.3) {
-            let lost = (sector * SECTOR).max(start)..((sector + 1) * SECTOR).min(end);
-            let old = before.log.iter().copied().chain(std::iter::repeat(0)).skip(lost.start);
-            log[lost].iter_mut().zip(old).for_each(|(byte, old)| *byte = old);
+    /// All cuts at frames and sectors, and some torn ones.
+    fn cuts(&self, random: &mut StdRng) -> Vec<Cut> {
+        let Self { start, end, .. } = *self;
+        let mut ends: Vec<usize> = (start..end).filter(|at| at % SECTOR == 0).collect();
+        let is_frame = |at: &usize| *at >= LOG_HEADER && (at - LOG_HEADER).is_multiple_of(FRAME);
+        ends.extend((start..=end).filter(is_frame));
+        ends.push(end);
+        ends.extend((0..ANYWHERE).map(|_| random.random_range(start..=end.max(start))));
+        let mut cuts: Vec<Cut> = ends.into_iter().map(Cut::Log).collect();
+        cuts.extend([Cut::Scattered; SCATTERED]);
+        if self.has_checkpoint() {
+            cuts.extend([Cut::Checkpoint; CHECKPOINTS]);
+        }
+        cuts
+    }
+
+    fn image(&self, cut: Cut, random: &mut StdRng) -> Image<'a> {
+        let (file, log) = (Cow::Borrowed(&*self.before.file), Cow::Borrowed(&*self.after.log));
+        match cut {
+            Cut::Log(until) => {
+                let mut log = self.after.log[..until].to_vec();
+                log.extend_from_slice(self.before.log.get(until..).unwrap_or_default());
+                Image { file, is_whole: log == self.after.log, log: log.into() }
+            }
+            Cut::Scattered => Image { file, log: self.scattered(random).into(), is_whole: false },
+            Cut::Checkpoint => Image { file: self.half_checkpoint(random).into(), log, is_whole: true },
         }
     }
-    Image { file: before.file.clone(), log, is_whole: false, what: "sectors of the log missing".into() }
-}
 
-/// A checkpoint writes pages of the file when all of the log is on the disk.
-fn half_checkpoint(before: &Moment, after: &Moment, random: &mut StdRng) -> Image {
-    let mut file = before.file.clone();
-    file.resize(before.file.len().max(after.file.len()), 0);
-    let torn = random.random_range(0..file.len().div_ceil(SECTOR));
-    let share = random.random_range(0.0..1.0);
-    for page in 0..file.len() / PAGE {
-        if random.random_bool(share) {
-            for sector in page * PAGE / SECTOR..(page + 1) * PAGE / SECTOR {
-                if sector == torn {
-                    break;
-                }
-                let bytes = sector * SECTOR..(sector + 1) * SECTOR;
-                if let Some(new) = after.file.get(bytes.clone()) {
-                    file[bytes].copy_from_slice(new);
+    fn scattered(&self, random: &mut StdRng) -> Vec<u8> {
+        let mut log = self.after.log.clone();
+        for sector in self.start / SECTOR..self.end.div_ceil(SECTOR) {
+            if random.random_bool(0.3) {
+                let lost = (sector * SECTOR).max(self.start)..((sector + 1) * SECTOR).min(self.end);
+                let old = self.before.log.get(lost.start..).unwrap_or_default();
+                let old = old.iter().copied().chain(std::iter::repeat(0));
+                log[lost].iter_mut().zip(old).for_each(|(byte, old)| *byte = old);
+            }
+        }
+        log
+    }
+
+    fn half_checkpoint(&self, random: &mut StdRng) -> Vec<u8> {
+        let mut file = self.before.file.clone();
+        file.resize(self.before.file.len().max(self.after.file.len()), 0);
+        let torn = random.random_range(0..file.len().div_ceil(SECTOR));
+        let share = random.random_range(0.0..1.0);
+        for page in 0..file.len() / PAGE {
+            if random.random_bool(share) {
+                for sector in page * PAGE / SECTOR..(page + 1) * PAGE / SECTOR {
+                    if sector == torn {
+                        break;
+                    }
+                    let bytes = sector * SECTOR..(sector + 1) * SECTOR;
+                    if let Some(new) = self.after.file.get(bytes.clone()) {
+                        file[bytes].copy_from_slice(new);
+                    }
                 }
             }
         }
+        file
     }
-    Image { file, log: after.log.clone(), is_whole: true, what: "a checkpoint cut off".into() }
+}
+
+/// Where the second one begins to differ from the first. By sectors first: byte by byte through a megabyte takes long.
+fn divergence(before: &[u8], after: &[u8]) -> usize {
+    let sectors = before.chunks_exact(SECTOR).zip(after.chunks_exact(SECTOR));
+    let same = sectors.take_while(|(old, new)| old == new).count() * SECTOR;
+    same + before[same..].iter().zip(&after[same..]).take_while(|(old, new)| old == new).count()
+}
+
+/// Behind the last byte of the second one that the first does not have there.
+fn end_of_news(before: &[u8], after: &[u8]) -> usize {
+    let Some(before) = before.get(..after.len()) else { return after.len() };
+    let sectors = before.rchunks_exact(SECTOR).zip(after.rchunks_exact(SECTOR));
+    let end = after.len() - sectors.take_while(|(old, new)| old == new).count() * SECTOR;
+    (0..end).rev().find(|&at| before[at] != after[at]).map_or(0, |at| at + 1)
 }
 
 /// What the files hold.
@@ -208,45 +256,100 @@ fn lay_out(path: &Path, file: &[u8], log: &[u8]) {
     let _ = std::fs::remove_file(format!("{}-shm", path.display()));
 }
 
-async fn check(directory: &Path, number: usize, image: &Image, pair: &[Moment], seed: usize) {
-    let path = directory.join(format!("image-{number}.db"));
-    lay_out(&path, &image.file, &image.log);
+async fn check(path: &Path, number: u64, image: &Image<'_>, step: &Step<'_>) -> Result<(), &'static str> {
+    lay_out(path, &image.file, &image.log);
     let as_the_agent_does = number.is_multiple_of(WHOLE_OPEN);
-    let found = if as_the_agent_does { read_as_the_agent_does(&path).await } else { read(&path).await };
-    let (before, after) = (found == pair[0].state, found == pair[1].state);
-    let what = &image.what;
-    assert!(after || !image.is_whole, "image {number} of seed {seed}: {what}: the last commit is lost");
-    assert!(after || before, "image {number} of seed {seed}: {what}: half a commit");
-    for part in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(format!("{}{part}", path.display()));
+    let found = if as_the_agent_does { read_as_the_agent_does(path).await } else { read(path).await };
+    if found == step.after.state {
+        Ok(())
+    } else if image.is_whole {
+        Err("the last commit is lost")
+    } else if found == step.before.state {
+        Ok(())
+    } else {
+        Err("half a commit")
     }
 }
 
-#[tokio::test]
-async fn whenever_the_power_goes_what_was_acknowledged_is_there() {
-    let (wanted, seed) = (setting("POWER_CUT_IMAGES", IMAGES), setting("POWER_CUT_SEED", 1));
-    let mut random = StdRng::seed_from_u64(seed as u64);
+/// What was looked at.
+#[derive(Debug, Default)]
+struct Tally {
+    images: u64,
+    checkpoints: u64,
+    /// Logs begun anew.
+    restarts: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.images += other.images;
+        self.checkpoints += other.checkpoints;
+        self.restarts += other.restarts;
+    }
+}
+
+/// One run, and every cut of it.
+async fn run_and_cut(seed: u64) -> Tally {
+    let mut random = StdRng::seed_from_u64(seed);
     let directory = directory();
-    let (mut done, mut checkpoints, mut restarts) = (0, 0, 0);
-    while done < wanted {
-        let moments = run(&directory.path().join(format!("run-{done}.db")), COMMITS, &mut random).await;
-        for pair in moments.windows(2) {
-            let (before, after) = (&pair[0], &pair[1]);
-            checkpoints += usize::from(before.file != after.file);
-            restarts +=
-                usize::from(!before.log.is_empty() && before.log[..LOG_HEADER] != after.log[..LOG_HEADER]);
-            let images = images(before, after, &mut random);
-            let numbered = futures::stream::iter((done..).zip(&images));
-            let check = |(number, image)| check(directory.path(), number, image, pair, seed);
-            numbered.for_each_concurrent(AT_ONCE, check).await;
-            done += images.len();
-            if done >= wanted {
-                break;
+    let moments = run(&directory.path().join("run.db"), COMMITS, &mut random).await;
+    let mut tally = Tally::default();
+    for pair in moments.windows(2) {
+        let step = Step::new(&pair[0], &pair[1]);
+        tally.checkpoints += u64::from(step.has_checkpoint());
+        tally.restarts += u64::from(step.has_restart());
+        for cut in step.cuts(&mut random) {
+            let image = step.image(cut, &mut random);
+            // a store that was opened may still be closing the file of its image
+            let path = directory.path().join(format!("image-{}.db", tally.images));
+            let checked = check(&path, tally.images, &image, &step).await;
+            assert_eq!(checked, Ok(()), "image {}: {cut:?}", tally.images);
+            for part in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{part}", path.display()));
             }
+            tally.images += 1;
         }
     }
-    let counted = checkpoints > 1 && restarts > 1;
-    assert!(counted || wanted < IMAGES, "{checkpoints} checkpoints, {restarts} logs begun anew");
+    tally
+}
+
+/// Says how a run is seen again that fails in any way, and lets no other one begin.
+struct Again<'a> {
+    seed: u64,
+    next: &'a AtomicU64,
+    end: u64,
+}
+
+impl Drop for Again<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.next.store(self.end, Ordering::Relaxed);
+            eprintln!("POWER_CUT_SEED={} POWER_CUT_IMAGES=1 shows it again", self.seed);
+        }
+    }
+}
+
+#[test]
+fn whenever_the_power_goes_what_was_acknowledged_is_there() {
+    let first = setting("POWER_CUT_SEED", 1);
+    let end = first + setting("POWER_CUT_IMAGES", IMAGES).div_ceil(OF_A_RUN);
+    let (next, total) = (AtomicU64::new(first), Mutex::new(Tally::default()));
+    let work = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                return;
+            }
+            let _again = Again { seed, next: &next, end };
+            let tally = runtime.block_on(run_and_cut(seed));
+            assert!(tally.images >= OF_A_RUN && tally.checkpoints > 0 && tally.restarts > 0, "{tally:?}");
+            *total.lock().unwrap() += tally;
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    println!("{:?}", total.into_inner().unwrap());
 }
 
 #[tokio::test]

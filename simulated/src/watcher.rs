@@ -155,13 +155,15 @@ impl Watcher {
     pub(crate) fn shown(&self, whom: &str, event: &Event) {
         let mut state = self.0.lock();
         let parsed = |json: &[u8]| serde_json::from_slice::<Value>(json).map(neutral).unwrap_or_default();
-        let now = parsed(&event.object.json);
         if event.kind == EventKind::Modified
-            && event.previous.as_ref().is_some_and(|previous| parsed(&previous.json) == now)
+            && event
+                .previous
+                .as_ref()
+                .is_some_and(|previous| parsed(&previous.json) == parsed(&event.object.json))
         {
             state.broken.push(format!("{whom} was shown the same {} twice", event.object.key));
         }
-        if now.to_string().contains(FOREIGN) {
+        if std::str::from_utf8(&event.object.json).is_ok_and(|json| json.contains(FOREIGN)) {
             state.broken.push(format!("{} was {FOREIGN}", event.object.key));
         }
     }

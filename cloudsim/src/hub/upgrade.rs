@@ -33,6 +33,8 @@ pub(super) type Socket = WebSocketStream<Box<dyn Stream>>;
 
 /// Bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
+/// Bytes read at one time. The library holds so many for each connection, and fills them with zeros before each read.
+const READ_BUFFER: usize = 8 * 1024;
 
 /// Why a connection got no session.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +100,7 @@ pub(super) async fn upgrade(
 /// What one message may cost.
 pub(super) fn websocket_limits(limits: &Limits) -> WebSocketConfig {
     WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
         .max_message_size(Some(limits.max_message))
         .max_frame_size(Some(limits.max_message))
         .max_write_buffer_size(limits.max_message + WRITE_BUFFER)

@@ -1,53 +1,74 @@
-//! Disconnects in the middle of everything, one after the other. `OUTRIGGER_DISCONNECTS=1000000` makes so many of them.
+//! Disconnects in the middle of everything, one after the other. `OUTRIGGER_DISCONNECTS=1000000` makes so many of them, in the world
+//! of `OUTRIGGER_SEED`.
 
 use std::fs;
 
 use simulated::{Faults, World, run};
 use tokio::runtime::Handle;
 
+use crate::{Again, number};
+
 /// Disconnects in the suite.
 const DISCONNECTS: u64 = 2_000;
 /// Both nodes are disconnected at one time.
 const NODES: u64 = 2;
-/// So often everything has to arrive.
-const CHECKS: u64 = 8;
-/// What the allocator may keep for itself, kB.
+/// After so many disconnects everything has to arrive.
+const PART: u64 = 250;
+/// After so many, what has a bound is full …
+const WARM: u64 = 10_000;
+/// … until then it may take so much, kB.
+const FILLING: u64 = 6 * 1024;
+/// What the allocator may keep for itself from then on, kB.
 const SLACK: u64 = 1024;
 
 /// Delays, and connections that break off in the middle of a frame by themselves.
 const FAULTS: Faults = Faults { delay: 5, twice: 0, last: 20 };
 
-/// Resident memory of this process, kB.
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+/// What must not grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    tasks: usize,
+    /// Memory of this process that is no part of a file, kB.
+    memory: u64,
+}
+
+impl Held {
+    fn now() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        let memory = line.trim().trim_end_matches(" kB").parse().unwrap();
+        Self { tasks: Handle::current().metrics().num_alive_tasks(), memory }
+    }
 }
 
 #[test]
 fn nothing_is_lost_nothing_comes_twice_and_nothing_grows() {
-    let wanted = std::env::var("OUTRIGGER_DISCONNECTS").map_or(DISCONNECTS, |text| text.parse().unwrap());
-    let rounds = wanted.div_ceil(NODES * CHECKS);
+    let wanted = number("OUTRIGGER_DISCONNECTS").unwrap_or(DISCONNECTS);
+    let seed = number("OUTRIGGER_SEED").unwrap_or(1);
     run(async {
-        let mut world = World::with_pods(1).await;
-        let mut seen = Vec::new();
-        for _ in 0..CHECKS {
-            for _ in 0..rounds {
-                world.disconnect(FAULTS).await;
+        let mut world = World::with_pods(seed).await;
+        let (mut done, mut before) = (0, None);
+        while done < wanted {
+            done += NODES;
+            let _again = Again(format!("OUTRIGGER_SEED={seed} OUTRIGGER_DISCONNECTS={done}"));
+            world.disconnect(FAULTS).await;
+            let is_part = done % PART == 0;
+            if is_part {
+                world.heal().await;
             }
-            world.heal().await;
-            assert_eq!(
-                world.watcher().broken(),
-                Vec::<String>::new(),
-                "{}",
-                world.watcher().trace(|trace| trace.to_string())
-            );
-            seen.push((Handle::current().metrics().num_alive_tasks(), resident()));
+            let broken = world.watcher().broken();
+            assert!(broken.is_empty(), "{}\n{broken:#?}", world.watcher().trace(|trace| trace.to_string()));
+            if is_part {
+                let held = Held::now();
+                let before = before.get_or_insert(held);
+                assert_eq!(held.tasks, before.tasks, "tasks after {done} disconnects");
+                let most = before.memory + if done <= WARM { FILLING } else { SLACK };
+                assert!(held.memory <= most, "{held:?} after {done} disconnects, before {before:?}");
+                if done == WARM {
+                    *before = held;
+                }
+            }
         }
-        println!("{} disconnects; tasks and kB after each part: {seen:?}", rounds * NODES * CHECKS);
-        // the first half fills what has a bound
-        let (settled, end) = (seen[seen.len() / 2], seen[seen.len() - 1]);
-        assert_eq!(settled.0, end.0, "tasks: {seen:?}");
-        assert!(end.1 <= settled.1 + SLACK, "kB: {seen:?}");
+        println!("{done} disconnects: {before:?}, in the end {:?}", Held::now());
     });
 }

@@ -1,7 +1,8 @@
 //! Random worlds. `OUTRIGGER_SEED=7` runs that one alone and shows it; `OUTRIGGER_SEEDS=100000` runs so many, from
-//! `OUTRIGGER_FIRST_SEED` on; `OUTRIGGER_STEPS=60` lets more happen in each of them, `OUTRIGGER_HOURS=8` in so much virtual time.
+//! `OUTRIGGER_FIRST_SEED` on; `OUTRIGGER_STEPS=60` lets more happen in each of them, `OUTRIGGER_HOURS=24` lets a day be as long.
 
 use std::{
+    panic,
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Duration,
@@ -9,60 +10,74 @@ use std::{
 
 use simulated::{Life, World, run};
 
-/// Worlds in the suite, in which something happens all the time.
-const SEEDS: u64 = 120;
-const BUSY: Life = Life { steps: 30, time: Duration::ZERO };
+use crate::{Again, number};
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name)
-        .ok()
-        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
-}
+/// Worlds in the suite in which something happens all the time …
+const BUSY: (u64, Life) = (120, Life { steps: 30, time: Duration::ZERO });
+/// … and those of a working day.
+const DAYS: (u64, Life) = (20, Life { steps: 30, time: Duration::from_secs(8 * 3600) });
 
-/// As asked for, or as in the suite.
-fn life(suite: Life) -> Life {
-    let hours = number("OUTRIGGER_HOURS").map(|hours| Duration::from_secs(hours * 3600));
+/// So many steps as asked for, or as in the suite.
+fn steps(suite: Life) -> Life {
     let steps = number("OUTRIGGER_STEPS").map(|steps| u32::try_from(steps).unwrap());
-    Life { steps: steps.unwrap_or(suite.steps), time: hours.unwrap_or(suite.time) }
+    Life { steps: steps.unwrap_or(suite.steps), ..suite }
 }
 
-#[test]
-fn no_seed_breaks_a_rule() {
-    let life = life(BUSY);
-    if let Some(seed) = number("OUTRIGGER_SEED") {
-        let (ended, trace) = run(World::live(seed, life, true));
+/// One life; it fails with its trace, and with what shows it again.
+fn live(seed: u64, life: Life, show: bool) {
+    let hours = life.time.as_secs() / 3600;
+    let _again =
+        Again(format!("OUTRIGGER_SEED={seed} OUTRIGGER_STEPS={} OUTRIGGER_HOURS={hours}", life.steps));
+    let (ended, trace) = run(World::live(seed, life, show));
+    if show {
         println!("{trace}");
-        assert_eq!(ended.broken, None);
-        return;
+    }
+    if let Some(broken) = ended.broken {
+        panic!("{broken}");
+    }
+}
+
+/// All lives that are asked for, on all processors.
+fn live_all((seeds, life): (u64, Life)) {
+    if let Some(seed) = number("OUTRIGGER_SEED") {
+        return live(seed, life, true);
     }
     let first = number("OUTRIGGER_FIRST_SEED").unwrap_or_default();
-    let end = first + number("OUTRIGGER_SEEDS").unwrap_or(SEEDS);
+    let end = first + number("OUTRIGGER_SEEDS").unwrap_or(seeds);
     let next = AtomicU64::new(first);
-    let threads = thread::available_parallelism().map_or(1, usize::from);
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end {
                 return;
             }
-            let (ended, _) = run(World::live(seed, life, false));
-            if let Some(broken) = ended.broken {
-                let hours = life.time.as_secs() / 3600;
-                let Life { steps, .. } = life;
-                panic!(
-                    "OUTRIGGER_SEED={seed} OUTRIGGER_STEPS={steps} OUTRIGGER_HOURS={hours} shows it again\n{broken}"
-                );
+            if let Err(failed) = panic::catch_unwind(|| live(seed, life, false)) {
+                // the other threads need not go on
+                next.store(end, Ordering::Relaxed);
+                panic::resume_unwind(failed);
             }
         }
     };
-    thread::scope(|scope| {
-        (0..threads).for_each(|_| drop(scope.spawn(work)));
-    });
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    println!("seeds {first} to {}: {life:?}", end - 1);
+}
+
+#[test]
+fn no_seed_breaks_a_rule() {
+    live_all((BUSY.0, steps(BUSY.1)));
+}
+
+#[test]
+fn no_day_breaks_a_rule() {
+    let (seeds, day) = (DAYS.0, steps(DAYS.1));
+    let hours = number("OUTRIGGER_HOURS").map(|hours| Duration::from_secs(hours * 3600));
+    live_all((seeds, Life { time: hours.unwrap_or(day.time), ..day }));
 }
 
 #[test]
 fn a_seed_gives_the_same_run_each_time() {
-    let life = life(BUSY);
+    let life = steps(BUSY.1);
     for seed in 0..4 {
         let (first, trace) = run(World::live(seed, life, true));
         let (second, again) = run(World::live(seed, life, true));

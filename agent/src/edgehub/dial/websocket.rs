@@ -23,6 +23,8 @@ use crate::edgehub::{
 
 /// Bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
+/// Bytes read at one time. The library holds so many as long as the connection lasts, and fills them with zeros before each read.
+const READ_BUFFER: usize = 8 * 1024;
 
 /// Bytes to and fro.
 pub(in crate::edgehub) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -65,6 +67,7 @@ pub(super) async fn connect(
 /// Messages of at most `max_message` bytes.
 pub(in crate::edgehub) fn limits(max_message: usize) -> WebSocketConfig {
     WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
         .max_message_size(Some(max_message))
         .max_frame_size(Some(max_message))
         .max_write_buffer_size(max_message + WRITE_BUFFER)
