@@ -24,6 +24,15 @@ pub(super) enum Pulse {
     Dead,
 }
 
+/// Signs of life of the other end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    /// The first after the last question: the answer. What else comes later says nothing of how long that took.
+    pub(super) first: Instant,
+    /// The last.
+    pub(super) last: Instant,
+}
+
 /// When the other end was last heard of, and how fast it answers.
 #[derive(Debug)]
 pub(super) struct Liveness {
@@ -48,13 +57,13 @@ impl Liveness {
         self.asked = None;
     }
 
-    /// What to do now; the last sign of life came at `heard`.
-    pub(super) fn check(&mut self, heard: Instant, now: Instant) -> Pulse {
-        if let Some(asked) = self.asked.take_if(|asked| heard >= *asked) {
-            self.slowest = heard.duration_since(asked).max(self.slowest * 7 / 8);
+    /// What to do now that so much was heard.
+    pub(super) fn check(&mut self, heard: Heard, now: Instant) -> Pulse {
+        if let Some(asked) = self.asked.take_if(|asked| heard.first >= *asked) {
+            self.slowest = heard.first.duration_since(asked).max(self.slowest * 7 / 8);
             self.excused = false;
         }
-        self.heard = self.heard.max(heard);
+        self.heard = self.heard.max(heard.last);
         let Some(asked) = self.asked else {
             let ask = self.heard + ASK_AFTER;
             if now < ask {

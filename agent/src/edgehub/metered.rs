@@ -11,29 +11,49 @@ use std::{
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::traffic::{Direction, Traffic};
+use super::{
+    liveness::Heard,
+    traffic::{Direction, Traffic},
+};
 use crate::rt::now;
 
 /// What is known of a stream while others own it; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     traffic: Traffic,
-    heard: Arc<Mutex<Instant>>,
+    signs: Arc<Mutex<Signs>>,
+}
+
+#[derive(Debug)]
+struct Signs {
+    heard: Heard,
+    /// The next one is the first after a question.
+    awaited: bool,
 }
 
 impl Meter {
     pub(super) fn new(traffic: Traffic, now: Instant) -> Self {
-        Self { traffic, heard: Arc::new(Mutex::new(now)) }
+        let heard = Heard { first: now, last: now };
+        Self { traffic, signs: Arc::new(Mutex::new(Signs { heard, awaited: false })) }
     }
 
-    /// The last sign of life. Bytes that come in are one, and so is room for bytes after there was none: the other end has
-    /// taken some. Counting whole messages only would call a large one on a slow link silence.
-    pub(super) fn heard(&self) -> Instant {
-        *self.heard.lock()
+    /// The signs of life. Bytes that come in are one, and so is room for bytes after there was none: the other end has taken
+    /// some. Counting whole messages only would call a large one on a slow link silence.
+    pub(super) fn heard(&self) -> Heard {
+        self.signs.lock().heard
+    }
+
+    /// A sign of life is about to be asked for.
+    pub(super) fn asking(&self) {
+        self.signs.lock().awaited = true;
     }
 
     pub(super) fn alive(&self) {
-        *self.heard.lock() = now();
+        let mut signs = self.signs.lock();
+        signs.heard.last = now();
+        if std::mem::take(&mut signs.awaited) {
+            signs.heard.first = signs.heard.last;
+        }
     }
 }
 

@@ -184,19 +184,25 @@ async fn listen(meter: Option<&Meter>, patience: Duration, signals: &Signals, ne
         }
         match liveness.check(meter.heard(), now()) {
             Pulse::Dead => return,
-            Pulse::Ask => signals.ask.notify_one(),
+            Pulse::Ask => ask(meter, signals),
             Pulse::Wait(until) => tokio::select! {
                 // cancel-safe: all hold no data
                 () = sleep_until(until.into()) => {}
                 _ = listening.changed() => liveness.listened(now()),
                 () = network.changed() => {
                     if liveness.doubt(now()) {
-                        signals.ask.notify_one();
+                        ask(meter, signals);
                     }
                 }
             },
         }
     }
+}
+
+fn ask(meter: &Meter, signals: &Signals) {
+    // before the question is written: its answer cannot come sooner
+    meter.asking();
+    signals.ask.notify_one();
 }
 
 pub(crate) fn now_ms() -> i64 {

@@ -17,6 +17,7 @@ mod report;
 mod server;
 mod takeover;
 mod task;
+mod watched;
 mod whole;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
-use wire::{Answer, Down, Downstream, Message, Source, lane::needs_ack};
+use wire::{Answer, Change, Down, Downstream, Header, Message, ResourcePath, Source, lane::needs_ack};
 
 use super::{
     desired::{Desired, Put, Refused},
@@ -11,6 +11,7 @@ use super::{
     now_ms,
     report::Reporter,
     server::{Told, service_object},
+    watched::{Own, own},
     whole::Judge,
 };
 use crate::edgehub::{EdgeHub, Inbound};
@@ -83,15 +84,18 @@ async fn receive(desired: &Desired, readers: Readers<'_>, hub: &EdgeHub, message
 async fn store(desired: &Desired, (told, others): Readers<'_>, message: Message) -> bool {
     let down = Down::from(message);
     let put = match down.body {
-        // what somebody watches here is not what this node should run
-        Downstream::Object { origin: Source::DynamicController, change, object, .. } => {
-            let Some(told) = told else { return true };
-            return is_stored(told.change(change, &object).await.map_err(Refused::from));
+        Downstream::Object { origin: Source::DynamicController, change, path, object } => {
+            if let Some(told) = told
+                && let Err(error) = told.change(change, &object).await
+            {
+                return is_stored(Err(error.into()));
+            }
+            return is_stored(take_own(desired, change, &path, object, &down.header).await);
         }
         Downstream::Object { change, path, object, .. } => Put::new(change, &path, object, &down.header),
         // an answer that came too late for whoever asked
         Downstream::Answer { path, answer: Answer::Found(object) } => {
-            Put::new(wire::Change::Update, &path, object, &down.header)
+            Put::new(Change::Update, &path, object, &down.header)
         }
         // none of these waits for an acknowledgement
         other => {
@@ -105,6 +109,26 @@ async fn store(desired: &Desired, (told, others): Readers<'_>, message: Message)
         Ok(put) => desired.apply(put).await,
         Err(refused) => Err(refused),
     })
+}
+
+/// Stores an object of which somebody on this node has asked to be told, where it is the node's own.
+async fn take_own(
+    desired: &Desired,
+    change: Change,
+    path: &ResourcePath,
+    object: Value,
+    header: &Header,
+) -> Result<(), Refused> {
+    let Some(place) = path.as_object() else { return Ok(()) };
+    let own = own(desired.node_name(), change, &place.kind, &object);
+    if own == Own::No {
+        return Ok(());
+    }
+    let put = Put::new(change, path, object, header)?;
+    if own == Own::Yes || desired.knows(&put).await? {
+        desired.apply(put).await?;
+    }
+    Ok(())
 }
 
 fn is_stored(stored: Result<(), Refused>) -> bool {
@@ -124,3 +148,6 @@ fn is_stored(stored: Result<(), Refused>) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

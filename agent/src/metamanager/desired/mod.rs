@@ -169,6 +169,12 @@ impl Desired {
         .map_err(Refused::from)
     }
 
+    /// Whether the object that `put` is about is stored here, or was and is not forgotten.
+    pub(super) async fn knows(&self, put: &Put) -> Result<bool, StoreError> {
+        let entry = self.entry(&put.key).await?;
+        Ok(entry.object.is_some() || entry.record.is_some())
+    }
+
     /// Changes the object and its record at `key` by `change`, which is called again where somebody else wrote meanwhile.
     pub(super) async fn change(
         &self,

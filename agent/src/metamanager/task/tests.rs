@@ -1,0 +1,38 @@
+//! What the cloud sends for somebody who watches, as CloudCore 1.23 sends it.
+
+use kubeapi::store::{Key, MemoryStore, Resource};
+use serde_json::json;
+
+use super::*;
+
+const UID: &str = "5fbd3d30-9662-4cd3-a2a4-432ccb0d87db";
+
+fn settings(source: &str, revision: u64, mode: &str) -> Message {
+    let revision = revision.to_string();
+    serde_json::from_value(json!({
+        "header": {"msg_id": format!("m{revision}"), "timestamp": 0, "resourceversion": revision},
+        "route": {"source": source, "group": "resource", "operation": "update", "resource": "default/configmap/settings"},
+        "content": {
+            "kind": "ConfigMap", "apiVersion": "v1", "data": {"mode": mode},
+            "metadata": {"name": "settings", "namespace": "default", "uid": UID, "resourceVersion": revision},
+        },
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn what_a_watcher_is_told_counts_for_the_node_too() {
+    let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+    let (others, ..) = Others::new();
+    let key = Key::new(Resource::new("", "configmaps"), "default", "settings");
+    let mode = async || desired.get(&key).await.unwrap().map(|object| object["data"]["mode"].clone());
+
+    // nothing here needs it yet
+    assert!(store(&desired, (None, &others), settings("dynamiccontroller", 456, "fast")).await);
+    assert_eq!(mode().await, None);
+
+    assert!(store(&desired, (None, &others), settings("edgecontroller", 456, "fast")).await);
+    // the cloud takes this for known once it is acknowledged, and sends it no other way
+    assert!(store(&desired, (None, &others), settings("dynamiccontroller", 573, "slow")).await);
+    assert_eq!(mode().await, Some(json!("slow")));
+}
