@@ -15,6 +15,7 @@ pub mod kubernetes_service;
 pub mod manager;
 mod namespace_lifecycle;
 pub mod namespaces;
+mod newest;
 pub mod node_lifecycle;
 mod parcels;
 mod pod_gc;

@@ -5,7 +5,7 @@
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, namespaced ones stand in the object's
 //! namespace.
 
-use std::{collections::HashMap, fmt::Debug};
+use std::{collections::HashMap, fmt::Debug, sync::Arc};
 
 use crds::reliablesyncs::{ClusterObjectSync, ClusterObjectSyncSpec, ObjectSync, ObjectSyncSpec};
 use kube::{
@@ -15,6 +15,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
+use super::newest::Newest;
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 /// An object as the bookkeeping knows it.
@@ -44,24 +45,32 @@ pub enum Record {
 #[derive(Clone)]
 pub struct SyncRecords {
     client: Client,
+    /// By node.
+    all: Arc<Newest<HashMap<String, Synced>>>,
 }
 
 impl SyncRecords {
     /// Through this client.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, all: Arc::default() }
     }
 
     /// Everything that `node` has acknowledged.
     pub async fn load(&self, node: &str) -> Result<Synced, kube::Error> {
-        let (prefix, mut synced) = (format!("{node}."), Synced::new());
-        for sync in Api::<ObjectSync>::all(self.client.clone()).list(&ListParams::default()).await? {
-            synced.extend(sync.subject(&prefix));
+        let all = self.all.get(self.read()).await?;
+        Ok(all.get(node).cloned().unwrap_or_default())
+    }
+
+    async fn read(&self) -> Result<HashMap<String, Synced>, kube::Error> {
+        let mut all = HashMap::<_, Synced>::new();
+        let (client, parameters) = (&self.client, ListParams::default());
+        let namespaced = Api::<ObjectSync>::all(client.clone()).list(&parameters).await?;
+        let of_the_cluster = Api::<ClusterObjectSync>::all(client.clone()).list(&parameters).await?;
+        let namespaced = namespaced.iter().filter_map(Entry::subject);
+        for (node, uid, held) in namespaced.chain(of_the_cluster.iter().filter_map(Entry::subject)) {
+            all.entry(node).or_default().insert(uid, held);
         }
-        for sync in Api::<ClusterObjectSync>::all(self.client.clone()).list(&ListParams::default()).await? {
-            synced.extend(sync.subject(&prefix));
-        }
-        Ok(synced)
+        Ok(all)
     }
 
     /// Writes something about `node` down.
@@ -88,19 +97,16 @@ trait Entry: Resource<DynamicType = ()> + Clone + Debug + Serialize + Deserializ
     /// The object's kind, its name, and the revision that is acknowledged.
     fn parts(&self) -> (Option<&str>, Option<&str>, Option<&str>);
 
-    /// What it says, as `Synced` has it; `None` where it is another node's. `prefix` is the node's name and a dot.
-    fn subject(&self, prefix: &str) -> Option<(String, (ObjectPath, u64))> {
+    /// The node, and what `Synced` has of it; `None` where it is no such record.
+    fn subject(&self) -> Option<(String, String, (ObjectPath, u64))> {
         let (kind, object, revision) = self.parts();
         let name = self.name_any();
-        let uid = name.strip_prefix(prefix)?;
-        // a node named `a` also sees `a.b.<uid>` of node `a.b`: UIDs hold no dots
-        if uid.contains('.') {
-            return None;
-        }
+        // names of nodes may hold dots, UIDs do not
+        let (node, uid) = name.rsplit_once('.')?;
         let path =
             ObjectPath::new(ObjectKind::from_kind(kind?)?, self.namespace().unwrap_or_default(), object?);
         let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or(0);
-        Some((uid.to_owned(), (path, revision)))
+        Some((node.to_owned(), uid.to_owned(), (path, revision)))
     }
 }
 
