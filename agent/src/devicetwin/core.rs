@@ -92,7 +92,7 @@ pub(super) struct Core {
     new_id: fn() -> String,
     devices: BTreeMap<DeviceId, Known>,
     /// Devices by their names without namespaces.
-    names: HashMap<String, BTreeSet<DeviceId>>,
+    names: HashMap<String, Vec<DeviceId>>,
     models: BTreeMap<DeviceId, Model>,
     /// Devices of which the cloud does not know everything yet.
     due: BTreeSet<DeviceId>,
@@ -195,7 +195,7 @@ impl Core {
                 self.due.remove(&id);
                 self.unheeded.remove(&id);
                 if let Some(same) = self.names.get_mut(id.name()) {
-                    same.remove(&id);
+                    same.retain(|other| *other != id);
                     if same.is_empty() {
                         self.names.remove(id.name());
                     }
@@ -210,7 +210,10 @@ impl Core {
                 if report::delta(device).is_some() {
                     self.unheeded.entry(id.clone()).or_default();
                 }
-                self.names.entry(id.name().to_owned()).or_default().insert(id.clone());
+                let same = self.names.entry(id.name().to_owned()).or_default();
+                if !same.contains(&id) {
+                    same.push(id.clone());
+                }
                 self.devices.insert(id, known);
             }
         }

@@ -29,7 +29,8 @@ pub(super) struct Device {
     pub(super) last_online: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) attributes: BTreeMap<String, Attribute>,
-    pub(super) twins: BTreeMap<String, Property>,
+    /// Boxed: most devices have few, and the map has room for eleven from the first on.
+    pub(super) twins: BTreeMap<String, Box<Property>>,
     /// The number of the state that the cloud has not confirmed; 0: it has confirmed it.
     pub(super) state_due: u64,
 }
@@ -149,7 +150,7 @@ impl Device {
                 actual: Side::of(twin.actual, twin.actual_version),
                 ..Property::new(kind)
             };
-            Some((name.clone(), property))
+            Some((name.clone(), property.into()))
         });
         Self {
             member: true,

@@ -102,8 +102,8 @@ pub(super) struct Spec {
     pub(super) model: Option<DeviceId>,
     /// Its protocol.
     pub(super) protocol: Option<String>,
-    /// Its properties, each with the value that is wanted.
-    pub(super) properties: BTreeMap<String, Option<String>>,
+    /// Its properties by name, each with the value that is wanted.
+    pub(super) properties: Box<[(String, Option<String>)]>,
 }
 
 impl Spec {
@@ -115,11 +115,18 @@ impl Spec {
             // an empty value is how the custom resource says that nothing is wanted
             Some((property.name.clone()?, wanted.filter(|value| !value.is_empty())))
         });
+        // the last of a name counts
+        let properties: BTreeMap<_, _> = properties.collect();
         Self {
             model: model.and_then(|model| DeviceId::new(namespace, model)),
             protocol: spec.protocol.as_ref().and_then(|protocol| protocol.protocol_name.clone()),
-            properties: properties.collect(),
+            properties: properties.into_iter().collect(),
         }
+    }
+
+    /// Whether it has a property of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.properties.binary_search_by(|(own, _)| own.as_str().cmp(name)).is_ok()
     }
 }
 
@@ -133,7 +140,7 @@ pub(super) struct Rules<'a> {
 impl Rules<'_> {
     /// Whether the device's object or model names the property.
     pub(super) fn declares(&self, name: &str) -> bool {
-        self.rule(name).is_some() || self.spec.is_some_and(|spec| spec.properties.contains_key(name))
+        self.rule(name).is_some() || self.spec.is_some_and(|spec| spec.has(name))
     }
 
     fn rule(&self, name: &str) -> Option<&Rule> {

@@ -13,8 +13,9 @@ use wire::{
 use super::core::Due;
 use crate::edgehub::{EdgeHub, now_ms};
 
-/// How long to wait for a confirmation, as EdgeCore does before it sends the message again.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for a confirmation. EdgeCore waits a minute; but CloudCore drops what it hears of a device that it has not read yet,
+/// as after its start, and until the confirmation newer values wait.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// After the cloud was not reached.
 const RETRY: Duration = Duration::from_secs(1);
 /// After the cloud refused: the device may be about to become this node's, or to go.

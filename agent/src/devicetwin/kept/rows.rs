@@ -64,7 +64,7 @@ impl Rows {
                 actual: side(row, "actual"),
                 ..Property::default()
             };
-            device.twins.insert(text(row, "name").to_owned(), property);
+            device.twins.insert(text(row, "name").to_owned(), property.into());
         }
         self.devices
     }
