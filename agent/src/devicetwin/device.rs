@@ -138,6 +138,11 @@ impl Property {
 }
 
 impl Device {
+    /// The property of this name; there is one from now on.
+    pub(super) fn property(&mut self, name: &str, kind: Kind) -> &mut Property {
+        self.twins.entry(name.to_owned()).or_insert_with(|| Property::new(kind).into())
+    }
+
     /// A device of a membership.
     pub(super) fn of_member(member: &Member) -> Self {
         let attributes = member.attributes.iter();

@@ -64,7 +64,7 @@ pub(super) fn update(
             Asked::Delete => delete(device, name, now, &mut outcome),
             Asked::Set { kind, optional, expected, actual } => {
                 let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
-                let property = device.twins.entry(name.clone()).or_insert_with(|| Property::new(kind).into());
+                let property = device.property(name, kind);
                 let last = property.on_wire().filter(|_| !is_new);
                 property.optional |= property.deleted;
                 (property.deleted, property.kind) = (false, kind);
@@ -169,10 +169,7 @@ pub(super) fn read(
     for Reading { property: name, value, at, observed } in readings {
         let kind = rules.kind(name);
         let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
-        let property = device
-            .twins
-            .entry(name.clone())
-            .or_insert_with(|| Property::new(kind.unwrap_or_default()).into());
+        let property = device.property(name, kind.unwrap_or_default());
         let last = property.on_wire().filter(|_| !is_new);
         property.deleted = false;
         property.kind = kind.unwrap_or(property.kind);
@@ -215,10 +212,7 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
         let told = Kind::parse(word).filter(|_| twin.metadata.is_some());
         let kind = rules.kind(name).or(told);
         let is_new = !device.twins.contains_key(name);
-        let property = device
-            .twins
-            .entry(name.clone())
-            .or_insert_with(|| Property::new(kind.unwrap_or_default()).into());
+        let property = device.property(name, kind.unwrap_or_default());
         let before = property.clone();
         let fits = |value: &Option<wire::twin::Value>| {
             let value = value.as_ref().and_then(|value| value.value.as_deref());
@@ -294,7 +288,7 @@ pub(super) fn want(device: &mut Device, rules: Rules<'_>, spec: &Spec, now: i64)
             faults.push(why);
             continue;
         }
-        let property = device.twins.entry(name.clone()).or_insert_with(|| Property::new(kind).into());
+        let property = device.property(name, kind);
         let last = property.on_wire().filter(|twin| twin.expected.is_some() || twin.actual.is_some());
         (property.deleted, property.kind) = (false, kind);
         let before = property.wanted.take();

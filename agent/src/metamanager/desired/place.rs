@@ -4,8 +4,10 @@
 //! writes; another UID under the same name is another object. A pod that the cloud has deleted stays until its containers
 //! have ended.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use wire::Change;
 
 use super::{Entry, Record, agree::agrees, others::with_others};
@@ -116,14 +118,12 @@ fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, no
 /// news, and costs no write.
 pub(in crate::metamanager) fn known_revision(entry: &Entry, clouds: &Value) -> Option<u64> {
     let ours = entry.object.as_ref()?;
-    let mut news = ours.clone();
-    for part in ["metadata", "spec"] {
-        news[part] = clouds.get(part)?.clone();
-    }
     let (status, clouds_status) = (ours.get("status")?, clouds.get("status")?);
-    let is_known = same(ours, &stripped(&news))
-        && with_others(status, clouds_status) == *status
-        && agrees(status, clouds_status);
+    let is_known =
+        same_but(&["resourceVersion", "managedFields"], ours.get("metadata"), clouds.get("metadata"))
+            && ours.get("spec") == clouds.get("spec")
+            && with_others(status, clouds_status) == *status
+            && agrees(status, clouds_status);
     let revision = clouds.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()?;
     is_known.then_some(revision)
 }
@@ -139,14 +139,23 @@ pub(in crate::metamanager) fn stripped(object: &Value) -> Value {
 
 /// Whether two states differ in nothing but their revision.
 pub(in crate::metamanager) fn same(one: &Value, other: &Value) -> bool {
-    let neutral = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("resourceVersion".to_owned(), json!(""));
-        }
-        object
-    };
-    neutral(one) == neutral(other)
+    same_but(&["metadata"], Some(one), Some(other))
+        && same_but(&["resourceVersion"], one.get("metadata"), other.get("metadata"))
+}
+
+/// Whether two maps differ in nothing but these fields.
+fn same_but(fields: &[&str], one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (one.and_then(Value::as_object), other.and_then(Value::as_object)) {
+        (Some(one), Some(other)) => rest(one, fields) == rest(other, fields),
+        _ => one == other,
+    }
+}
+
+fn rest<'a>(map: &'a Map<String, Value>, without: &[&str]) -> BTreeMap<&'a str, &'a Value> {
+    map.iter()
+        .map(|(name, value)| (name.as_str(), value))
+        .filter(|(name, _)| !without.contains(name))
+        .collect()
 }
 
 #[cfg(test)]
