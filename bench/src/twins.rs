@@ -119,7 +119,11 @@ impl Node {
         let (one, two) = (shutdown.clone(), shutdown.clone());
         tokio::spawn(async move { Box::pin(bus_task.run(one)).await });
         tokio::spawn(task.run(two));
-        let known = async { while devices.members().await.map_or(0, |members| members.len()) < DEVICES {} };
+        let known = async {
+            while devices.members().await.map_or(0, |members| members.len()) < DEVICES {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
         tokio::time::timeout(PATIENCE, known).await.context("the devices are not known")?;
         Ok(Self { devices, bus, shutdown })
     }

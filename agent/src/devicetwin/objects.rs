@@ -1,8 +1,9 @@
 //! The objects of devices and models, followed: first all of them, then each change.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use crds::devices::{Device, DeviceModel};
+use futures::future::BoxFuture;
 use kubeapi::store::{Event, EventKind, Object, StoreError, Watch};
 use serde::de::DeserializeOwned;
 use tracing::{error, warn};
@@ -23,60 +24,84 @@ pub(super) enum Seen {
     One(DeviceObject, Box<Event>),
 }
 
+/// All of them, and the watches that go on from there.
+type Listing = BoxFuture<'static, Result<(Seen, Watch, Watch), StoreError>>;
+
 /// A reader of the objects.
-#[derive(Debug)]
 pub(super) struct Objects {
     source: DeviceObjects,
-    watches: Option<(Watch, Watch)>,
+    state: State,
+}
+
+enum State {
+    /// Goes on from one call of [`Objects::next`] to the following: however busy its caller is, it comes to an end.
+    Listing(Listing),
+    /// Of models, and of devices.
+    Watching(Watch, Watch),
 }
 
 impl Objects {
     pub(super) fn new(source: DeviceObjects) -> Self {
-        Self { source, watches: None }
+        let state = State::Listing(list(source.clone(), Duration::ZERO));
+        Self { source, state }
     }
 
-    /// Begins anew with all objects.
-    pub(super) fn again(&mut self) {
-        self.watches = None;
+    /// Begins anew with all objects, after a time.
+    pub(super) fn again_after(&mut self, wait: Duration) {
+        self.state = State::Listing(list(self.source.clone(), wait));
     }
 
     /// What there is to see next. Cancel-safe: what was not returned is returned by the next call.
     pub(super) async fn next(&mut self) -> Seen {
         loop {
-            let outcome = match &mut self.watches {
-                Some((models, devices)) => tokio::select! {
+            let outcome = match &mut self.state {
+                State::Listing(listing) => match listing.await {
+                    Ok((all, models, devices)) => {
+                        self.state = State::Watching(models, devices);
+                        Ok(all)
+                    }
+                    Err(error) => Err(error),
+                },
+                State::Watching(models, devices) => tokio::select! {
                     // models first: they say what values may be
                     biased;
                     // cancel-safe, both: a change not returned is returned by the next call
                     event = models.next() => event.map(|event| Seen::One(DeviceObject::Model, Box::new(event))),
                     event = devices.next() => event.map(|event| Seen::One(DeviceObject::Device, Box::new(event))),
                 },
-                None => self.all().await,
             };
             match outcome {
                 Ok(seen) => return seen,
-                Err(StoreError::Expired { .. }) => self.again(),
+                Err(StoreError::Expired { .. }) => self.again_after(Duration::ZERO),
                 Err(error) => {
                     error!(
                         error = &error as &dyn std::error::Error,
                         "what the cloud wants of devices cannot be read"
                     );
-                    self.again();
-                    tokio::time::sleep(RETRY).await;
+                    self.again_after(RETRY);
                 }
             }
         }
     }
+}
 
-    async fn all(&mut self) -> Result<Seen, StoreError> {
-        let (models, models_at) = self.source.list(DeviceObject::Model).await?;
-        let (devices, devices_at) = self.source.list(DeviceObject::Device).await?;
-        let watches = (
-            self.source.watch(DeviceObject::Model, models_at)?,
-            self.source.watch(DeviceObject::Device, devices_at)?,
-        );
-        self.watches = Some(watches);
-        Ok(Seen::All { models, devices })
+fn list(source: DeviceObjects, wait: Duration) -> Listing {
+    let listing = async move {
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        let (models, models_at) = source.list(DeviceObject::Model).await?;
+        let (devices, devices_at) = source.list(DeviceObject::Device).await?;
+        let of_models = source.watch(DeviceObject::Model, models_at)?;
+        let of_devices = source.watch(DeviceObject::Device, devices_at)?;
+        Ok((Seen::All { models, devices }, of_models, of_devices))
+    };
+    Box::pin(listing)
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").field("source", &self.source).finish_non_exhaustive()
     }
 }
 
@@ -133,4 +158,36 @@ fn read<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
     )
     .ok()
     .map(|read| (id, read))
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::{SqliteOptions, SqliteStore};
+    use serde_json::json;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_list_ends_although_it_is_asked_for_in_passing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a.db");
+        let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await.unwrap().store;
+        let source = DeviceObjects::of(store);
+        let device = DeviceId::new("default", "d").unwrap();
+        let object = json!({"metadata": {"namespace": "default", "name": "d"}, "spec": {}});
+        source.put(DeviceObject::Device, &device, Some(object)).await;
+        let mut objects = Objects::new(source);
+        let passing = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    seen = objects.next() => return seen,
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+        };
+        let seen = timeout(Duration::from_secs(10), passing).await.expect("it begins anew each time");
+        assert!(matches!(seen, Seen::All { devices, .. } if devices.len() == 1));
+    }
 }
