@@ -24,7 +24,11 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Figure, processes::is_ready, wait::until};
+use crate::{
+    Figure,
+    processes::is_ready,
+    wait::{until, when},
+};
 
 /// How many, where `OUTRIGGER_HERD` does not say otherwise.
 const NODES: usize = 1_000;
@@ -52,11 +56,8 @@ pub(crate) async fn herd() -> anyhow::Result<Vec<Figure>> {
     until(api.clone(), count, |node| !is_ready(node)).await?;
     let begun = Instant::now();
     relay.open.send_replace(true);
-    let (most, all) = tokio::join!(
-        async { until(api.clone(), count * 99 / 100, is_ready).await.map(|()| begun.elapsed()) },
-        async { until(api.clone(), count, is_ready).await.map(|()| begun.elapsed()) },
-    );
-    let (most, all) = (most?.as_secs_f64(), all?.as_secs_f64());
+    let ready = when(api.clone(), [count * 99 / 100, count], is_ready).await?;
+    let [most, all] = ready.map(|at| at.duration_since(begun).as_secs_f64());
     let slots = relay.slots(begun).await;
     ensure!(slots.iter().sum::<usize>() >= count, "not all came through the relay: {slots:?}");
     histogram(&slots);

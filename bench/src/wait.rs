@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt::Debug,
     pin::pin,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
@@ -23,17 +23,30 @@ pub(crate) async fn until<K>(api: Api<K>, count: usize, wanted: fn(&K) -> bool) 
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    when(api, [count], wanted).await.map(|_| ())
+}
+
+/// Waits until so many objects are as wanted, and then so many, and says when each was so.
+pub(crate) async fn when<K, const N: usize>(
+    api: Api<K>,
+    counts: [usize; N],
+    wanted: fn(&K) -> bool,
+) -> anyhow::Result<[Instant; N]>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
     let counting = async {
         let mut objects =
             pin!(watcher::watcher(api, watcher::Config::default()).default_backoff().applied_objects());
-        let mut seen: HashMap<String, bool> = HashMap::new();
-        while let Some(object) = objects.try_next().await? {
-            seen.insert(object.name_any(), wanted(&object));
-            if seen.values().filter(|wanted| **wanted).count() >= count {
-                break;
+        let (mut seen, mut reached) = (HashMap::<String, bool>::new(), [Instant::now(); N]);
+        for (count, reached) in counts.into_iter().zip(&mut reached) {
+            while seen.values().filter(|wanted| **wanted).count() < count {
+                let object = objects.try_next().await?.context("the watch has ended")?;
+                seen.insert(object.name_any(), wanted(&object));
             }
+            *reached = Instant::now();
         }
-        anyhow::Ok(())
+        anyhow::Ok(reached)
     };
     tokio::time::timeout(PATIENCE, counting)
         .await

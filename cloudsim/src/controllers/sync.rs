@@ -10,9 +10,9 @@ use std::{collections::HashMap, fmt::Debug, sync::Arc};
 use crds::reliablesyncs::{ClusterObjectSync, ClusterObjectSyncSpec, ObjectSync, ObjectSyncSpec};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Request},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::newest::Newest;
@@ -63,12 +63,13 @@ impl SyncRecords {
 
     async fn read(&self) -> Result<HashMap<String, Synced>, kube::Error> {
         let mut all = HashMap::<_, Synced>::new();
-        let (client, parameters) = (&self.client, ListParams::default());
-        let namespaced = Api::<ObjectSync>::all(client.clone()).list(&parameters).await?;
-        let of_the_cluster = Api::<ClusterObjectSync>::all(client.clone()).list(&parameters).await?;
-        let namespaced = namespaced.iter().filter_map(Entry::subject);
-        for (node, uid, held) in namespaced.chain(of_the_cluster.iter().filter_map(Entry::subject)) {
-            all.entry(node).or_default().insert(uid, held);
+        for url in [ObjectSync::url_path(&(), None), ClusterObjectSync::url_path(&(), None)] {
+            let request =
+                Request::new(url).list(&ListParams::default()).map_err(kube::Error::BuildRequest)?;
+            let found: Listed = self.client.request(request).await?;
+            for (node, uid, held) in found.items.into_iter().filter_map(Line::subject) {
+                all.entry(node).or_default().insert(uid, held);
+            }
         }
         Ok(all)
     }
@@ -89,25 +90,60 @@ impl SyncRecords {
     }
 }
 
+/// A list of either kind. Of what a record is only what is needed is read: there is one for each object on each node.
+#[derive(Deserialize)]
+struct Listed {
+    items: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    metadata: Place,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+}
+
+/// Both kinds' specs are alike …
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    object_kind: Option<String>,
+    object_name: Option<String>,
+}
+
+/// … and so are their statuses.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    object_resource_version: Option<String>,
+}
+
+impl Line {
+    /// The node, and what `Synced` has of it; `None` where it is no such record.
+    fn subject(self) -> Option<(String, String, (ObjectPath, u64))> {
+        // names of nodes may hold dots, UIDs do not
+        let (node, uid) = self.metadata.name.rsplit_once('.')?;
+        let kind = ObjectKind::from_kind(&self.spec.object_kind?)?;
+        let path = ObjectPath::new(kind, self.metadata.namespace, self.spec.object_name?);
+        let revision = self.status.object_resource_version;
+        let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or(0);
+        Some((node.to_owned(), uid.to_owned(), (path, revision)))
+    }
+}
+
 /// An ObjectSync or a ClusterObjectSync.
 trait Entry: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {
     /// Without a status: the API takes none at creation.
     fn new(metadata: ObjectMeta, path: &ObjectPath) -> Self;
-
-    /// The object's kind, its name, and the revision that is acknowledged.
-    fn parts(&self) -> (Option<&str>, Option<&str>, Option<&str>);
-
-    /// The node, and what `Synced` has of it; `None` where it is no such record.
-    fn subject(&self) -> Option<(String, String, (ObjectPath, u64))> {
-        let (kind, object, revision) = self.parts();
-        let name = self.name_any();
-        // names of nodes may hold dots, UIDs do not
-        let (node, uid) = name.rsplit_once('.')?;
-        let path =
-            ObjectPath::new(ObjectKind::from_kind(kind?)?, self.namespace().unwrap_or_default(), object?);
-        let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or(0);
-        Some((node.to_owned(), uid.to_owned(), (path, revision)))
-    }
 }
 
 macro_rules! sync {
@@ -120,12 +156,6 @@ macro_rules! sync {
                     object_name: Some(path.name.clone()),
                 };
                 Self { metadata, spec, status: None }
-            }
-
-            fn parts(&self) -> (Option<&str>, Option<&str>, Option<&str>) {
-                let revision =
-                    self.status.as_ref().and_then(|status| status.object_resource_version.as_deref());
-                (self.spec.object_kind.as_deref(), self.spec.object_name.as_deref(), revision)
             }
         }
     };

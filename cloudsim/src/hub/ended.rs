@@ -27,6 +27,8 @@ pub(super) enum Ended {
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the bookkeeping could not be read: {0}")]
     Records(#[source] kube::Error),
+    #[error("the bookkeeping was not read: {0}")]
+    Failed(#[source] tokio::task::JoinError),
     #[error("the node was deleted")]
     Deleted,
     #[error("the link was cut, on purpose")]

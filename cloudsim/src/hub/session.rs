@@ -1,6 +1,6 @@
 //! One node's session: what it lacks goes down one by one, what it says is carried out in its order.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use tokio::{
     sync::{
@@ -10,7 +10,7 @@ use tokio::{
     time::sleep_until,
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{debug, warn};
 use wire::{Message, Up, Upstream, lane::needs_ack};
 
@@ -48,10 +48,7 @@ pub(super) async fn run(
 ) -> Ended {
     // opened before anything is read from the API: no change falls between
     let mailbox = shared.mailboxes.open(node);
-    let ended = match shared.records.load(node).await {
-        Ok(synced) => serve(node, ends, shared, &mailbox, synced, registered).await,
-        Err(error) => Ended::Records(error),
-    };
+    let ended = serve(node, ends, shared, &mailbox, registered).await;
     shared.mailboxes.close(node, &mailbox);
     ended
 }
@@ -61,7 +58,6 @@ async fn serve(
     (reader, writer): (Reader, Writer),
     shared: &Shared,
     mailbox: &Arc<Mailbox>,
-    synced: Synced,
     registered: &Registered,
 ) -> Ended {
     let (requests, waiting) = mpsc::channel(REQUESTS);
@@ -74,15 +70,14 @@ async fn serve(
         answers,
     ));
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
-    let mut todo = shared.edge.everything(node, &synced);
-    todo.extend(shared.devices.everything(node));
     let session = Session {
         node,
         shared,
         writer,
         lane: AckLane::new(shared.limits.acknowledgement),
-        synced,
-        agenda: Agenda::new(todo),
+        early: Some(Vec::new()),
+        synced: Synced::new(),
+        agenda: Agenda::new(BTreeSet::new()),
         heard: now(),
         records,
         traffic: registered.traffic.clone(),
@@ -98,11 +93,19 @@ async fn serve(
     ended
 }
 
+/// Reads what the node has acknowledged; a task of its own, since others wait for the same reading, and this node may be slow.
+fn load(shared: &Shared, node: &str) -> AbortOnDropHandle<Result<Synced, kube::Error>> {
+    let (records, node) = (shared.records.clone(), node.to_owned());
+    AbortOnDropHandle::new(tokio::spawn(async move { records.load(&node).await }))
+}
+
 struct Session<'a> {
     node: &'a str,
     shared: &'a Shared,
     writer: Writer,
     lane: AckLane,
+    /// What waits for the lane until it is known what the node has acknowledged; nothing of the agenda is looked at before.
+    early: Option<Vec<Parcel>>,
     /// What the node has acknowledged.
     synced: Synced,
     /// What to look at when the lane is free.
@@ -121,8 +124,11 @@ impl Session<'_> {
         mut replies: mpsc::Receiver<Reply>,
         token: &CancellationToken,
     ) -> Ended {
-        let keepalive = self.shared.limits.keepalive;
-        let mut faults = self.shared.faults.changes();
+        let (shared, node) = (self.shared, self.node);
+        let keepalive = shared.limits.keepalive;
+        let mut faults = shared.faults.changes();
+        // beside the rest: where all nodes come back at once it takes its time, and they want to be heard
+        let mut loading = load(shared, node);
         let mut place: Option<Permit<'_, Message>> = None;
         loop {
             let next = match self.advance().await {
@@ -139,14 +145,16 @@ impl Session<'_> {
                     self.farewell(CloseCode::Away, "the cloud stops, or this node has connected anew").await;
                     return Ended::Replaced;
                 }
-                // cancel-safe: an answer is taken only when this arm wins
-                Some(reply) = replies.recv() => match reply {
-                    Reply::Direct(message) => self.send(&message).await,
-                    Reply::Acknowledged(parcel) => {
-                        // unannounced it is not sent: the node asks again
-                        if self.is_announced(&parcel).await { self.enlist(parcel).await } else { Ok(()) }
-                    }
+                // cancel-safe: the task goes on
+                loaded = &mut loading, if self.early.is_some() => match loaded {
+                    Ok(Ok(synced)) => self.begin(synced).await,
+                    Ok(Err(error)) => Err(Ended::Records(error)),
+                    Err(error) => Err(Ended::Failed(error)),
                 },
+                // cancel-safe: an answer is taken only when this arm wins
+                Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < QUEUE) => {
+                    self.answer(reply).await
+                }
                 // cancel-safe: no place is lost, and nothing is read without one
                 reserved = requests.reserve(), if place.is_none() => {
                     place = reserved.ok();
@@ -157,7 +165,7 @@ impl Session<'_> {
                 // cancel-safe: a change that is not seen stays; the sender lives in the faults
                 _ = faults.changed() => Ok(()),
                 // cancel-safe: an unseen wake-up stays
-                () = mailbox.changed() => {
+                () = mailbox.changed(), if self.early.is_none() => {
                     self.agenda.add(mailbox.take());
                     Ok(())
                 }
@@ -175,9 +183,33 @@ impl Session<'_> {
         }
     }
 
+    /// This is what the node has acknowledged.
+    async fn begin(&mut self, synced: Synced) -> Result<(), Ended> {
+        let mut todo = self.shared.edge.everything(self.node, &synced);
+        todo.extend(self.shared.devices.everything(self.node));
+        (self.synced, self.agenda) = (synced, Agenda::new(todo));
+        for parcel in self.early.take().unwrap_or_default() {
+            self.answer(Reply::Acknowledged(parcel)).await?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, reply: Reply) -> Result<(), Ended> {
+        let parcel = match reply {
+            Reply::Direct(message) => return self.send(&message).await,
+            Reply::Acknowledged(parcel) => parcel,
+        };
+        if let Some(early) = &mut self.early {
+            early.push(parcel);
+            return Ok(());
+        }
+        // unannounced it is not sent: the node asks again
+        if self.is_announced(&parcel).await { self.enlist(parcel).await } else { Ok(()) }
+    }
+
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
-        let next = self.work().await?;
+        let next = if self.early.is_some() { None } else { self.work().await? };
         self.traffic.queue(self.lane.len() + self.agenda.len());
         let arrives = self.writer.flush().await?;
         Ok(next.into_iter().chain(arrives).min())

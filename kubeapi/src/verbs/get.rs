@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 
 use super::version::served;
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     path::Target,
     service::Call,
     status::StatusError,
-    store::{Key, Object, Store},
+    store::{Key, Object, Store, StoreError},
     table::{self, Include},
 };
 
@@ -64,6 +65,9 @@ pub(super) fn answer(
         Outcome::Stored(object) if call.shape == Shape::Objects => {
             return Ok(body::answer(code, object.json, warnings));
         }
+        Outcome::Stored(object) if call.shape == Shape::Metadata => {
+            return Ok(body::answer(code, metadata_alone(&object)?.into(), warnings));
+        }
         outcome => outcome.value()?,
     };
     let shaped = match call.shape {
@@ -82,4 +86,40 @@ pub(super) fn answer(
 /// The object without all but its metadata.
 pub(crate) fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata")})
+}
+
+/// The same of a stored object, of which no more is read than it must.
+pub(super) fn metadata_alone(object: &Object) -> Result<String, StoreError> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(borrow)]
+        metadata: Option<&'a RawValue>,
+    }
+    let head: Head<'_> = serde_json::from_slice(&object.json)
+        .map_err(|source| StoreError::Damaged { key: object.key.clone(), source })?;
+    let metadata = head.metadata.map_or("null", RawValue::get);
+    Ok(format!(
+        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Resource;
+
+    #[test]
+    fn the_metadata_of_what_is_stored_is_the_same_read_or_cut_out() {
+        let key = Key::new(Resource::new("", "nodes"), "", "a");
+        for text in [
+            r#"{"kind":"Node","metadata":{"name":"a \"}{ b","labels":{"x":"ü"}},"status":{"metadata":{"name":"no"}}}"#,
+            r#"{"status":[{"metadata":1}]}"#,
+        ] {
+            let object = Object { key: key.clone(), revision: 1, json: Bytes::from(text) };
+            let read = metadata_of(&object.value().unwrap());
+            assert_eq!(serde_json::from_str::<Value>(&metadata_alone(&object).unwrap()).unwrap(), read);
+        }
+        let damaged = Object { key, revision: 1, json: Bytes::from_static(b"{\"metadata\":{\"name\"") };
+        assert!(matches!(metadata_alone(&damaged), Err(StoreError::Damaged { .. })));
+    }
 }

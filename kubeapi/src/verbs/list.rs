@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{get::metadata_of, version::all_served};
+use super::{get::metadata_alone, version::all_served};
 use crate::{
     Api, Body,
     accept::Shape,
@@ -42,21 +42,19 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     let Found { items, metadata } = find(api, call, &selection).await?;
     let kind = &call.target.kind;
     if call.shape == Shape::Objects {
+        let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
         let json = raw_list(&kind.list_kind(), &kind.api_version(), &metadata, &items);
         return Ok(body::answer(StatusCode::OK, json, &[]));
     }
+    if call.shape == Shape::Metadata {
+        let items = items.iter().map(metadata_alone).collect::<Result<Vec<_>, _>>()?;
+        let json = raw_list("PartialObjectMetadataList", "meta.k8s.io/v1", &metadata, &items);
+        return Ok(body::answer(StatusCode::OK, json, &[]));
+    }
     let objects = items.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
-    let shaped = if call.shape == Shape::Table {
-        let include = Include::parse(call.query.get("includeObject"))?;
-        table::table(kind, &objects, metadata, include, true, Timestamp::now())
-    } else {
-        let items: Vec<_> = objects.iter().map(metadata_of).collect();
-        json!({
-            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata, "items": items,
-        })
-    };
-    Ok(body::answer(StatusCode::OK, Bytes::from(shaped.to_string()), &[]))
+    let include = Include::parse(call.query.get("includeObject"))?;
+    let table = table::table(kind, &objects, metadata, include, true, Timestamp::now());
+    Ok(body::answer(StatusCode::OK, Bytes::from(table.to_string()), &[]))
 }
 
 /// What the request's collection covers.
@@ -175,21 +173,21 @@ fn decode(token: &str) -> Result<Continue, StatusError> {
         .ok_or_else(|| StatusError::bad_request("continue key is not valid: list again without it"))
 }
 
-/// A list of objects as they are stored, without reading them.
-fn raw_list(kind: &str, api_version: &str, metadata: &Value, items: &[Object]) -> Bytes {
+/// A list of objects that are written already, without reading them.
+fn raw_list(kind: &str, api_version: &str, metadata: &Value, items: &[impl AsRef<[u8]>]) -> Bytes {
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
         json!(kind),
         json!(api_version)
     );
-    let size: usize = items.iter().map(|item| item.json.len() + 1).sum();
+    let size: usize = items.iter().map(|item| item.as_ref().len() + 1).sum();
     let mut out = BytesMut::with_capacity(head.len() + size + 2);
     out.put_slice(head.as_bytes());
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.put_u8(b',');
         }
-        out.put_slice(&item.json);
+        out.put_slice(item.as_ref());
     }
     out.put_slice(b"]}");
     out.freeze()

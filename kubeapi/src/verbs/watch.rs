@@ -11,7 +11,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    get::metadata_of,
+    get::{metadata_alone, metadata_of},
     list::{all, scope, selection},
     version::served,
 };
@@ -190,8 +190,10 @@ impl Lines {
     }
 
     fn line(&mut self, type_: &str, object: &Object) -> Result<Bytes, StatusError> {
-        if self.shape == Shape::Objects {
-            return Ok(written(type_, &object.json));
+        match self.shape {
+            Shape::Objects => return Ok(written(type_, &object.json)),
+            Shape::Metadata => return Ok(written(type_, metadata_alone(object)?.as_bytes())),
+            Shape::Table => {}
         }
         let value = object.value()?;
         Ok(written(type_, self.shaped(value).to_string().as_bytes()))

@@ -14,6 +14,7 @@ mod bad_reach;
 mod bad_starts;
 mod binding;
 mod claims;
+mod compression;
 mod config;
 mod config_changes;
 mod damage;

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::{
     WebSocketStream,
-    tungstenite::{self, client::IntoClientRequest, http::HeaderName},
+    tungstenite::{self, client::IntoClientRequest, handshake::client::Response, http::HeaderName},
 };
 use wire::{
     Message, Upstream,
@@ -101,15 +101,22 @@ impl Caller {
         world: &World,
         headers: &[(&str, &str)],
     ) -> Result<Session, tungstenite::Error> {
-        let address = world.cloud().addresses().websocket;
+        Ok(Session(self.upgrade(world.cloud().addresses().websocket, headers).await?.0))
+    }
+
+    /// The same at any address, and what is answered.
+    pub(crate) async fn upgrade(
+        &self,
+        address: SocketAddr,
+        headers: &[(&str, &str)],
+    ) -> Result<(Socket, Response), tungstenite::Error> {
         let stream = self.tls(address).await?;
         let mut request =
             format!("wss://{address}/e632aba927ea4ac2b575ec1603d56f10/x/events").into_client_request()?;
         for (name, value) in headers {
             request.headers_mut().insert(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        let upgraded = tokio_tungstenite::client_async(request, stream);
-        Ok(Session(within("an upgrade", upgraded).await?.0))
+        within("an upgrade", tokio_tungstenite::client_async(request, stream)).await
     }
 
     /// A session as a node opens it.
@@ -133,8 +140,11 @@ impl Caller {
     }
 }
 
+/// Frames to and from the hub.
+pub(crate) type Socket = WebSocketStream<TlsStream<TcpStream>>;
+
 /// A connection to the hub.
-pub(crate) struct Session(WebSocketStream<TlsStream<TcpStream>>);
+pub(crate) struct Session(Socket);
 
 impl Session {
     /// Sends any text.

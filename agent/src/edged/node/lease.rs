@@ -27,12 +27,13 @@ pub(super) struct Renewal<'a> {
 
 impl Renewal<'_> {
     /// Renews the lease four times within its duration, and as soon as the cloud is connected again, for ever. Tells when it
-    /// could be renewed after it could not.
+    /// could be renewed after it could not, although the cloud was connected: with a connection the node is reported anyway.
     pub(super) async fn run(self, mut online: Online, back_online: &Notify) {
         let Self { client, node, duration, mut registered } = self;
         let api = super::leases(client);
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
         let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) = (None, false, false);
+        let mut is_missing = false;
         loop {
             let uid = registered.borrow_and_update().clone();
             let result = match &last {
@@ -56,32 +57,43 @@ impl Renewal<'_> {
                 Ok(lease) => {
                     last = Some(lease);
                     renewed_once = true;
-                    if std::mem::take(&mut failing) {
+                    failing = false;
+                    if std::mem::take(&mut is_missing) {
                         back_online.notify_one();
                     }
                     backoff.reset();
                     duration / 4
                 }
                 Err(error) => {
-                    // It may be gone, or somebody else's version may be newer: the next try asks.
-                    last = None;
+                    // It may be gone, or somebody else's version may be newer, or ours, of which the answer was lost: the next
+                    // try asks. Who was not reached says none of that.
+                    let is_stale = last.is_some() && is_code(&error, 409);
+                    last = last.filter(|_| is_code(&error, 503));
+                    is_missing = true;
                     // Before the first connection there is nothing to renew, and who connects has said so.
-                    if !std::mem::replace(&mut failing, true) && renewed_once {
+                    if !is_stale && !std::mem::replace(&mut failing, true) && renewed_once {
                         tracing::warn!(node, error = api_message(&error), "the node's lease is not renewed");
                     }
-                    backoff.next(rand::random_range(0.5..1.0))
+                    if is_stale { Duration::ZERO } else { backoff.next(rand::random_range(0.5..1.0)) }
                 }
             };
             tokio::select! {
                 // Cancel-safe: all of them hold no data.
                 () = tokio::time::sleep(wait) => {}
-                () = online.returned() => backoff.reset(),
+                () = online.returned() => {
+                    backoff.reset();
+                    is_missing = false;
+                }
                 // The node was reported just now: the cloud, which takes a node without a lease for one that says nothing, need
                 // not wait until the back-off is over.
                 Ok(()) = registered.changed(), if failing => {}
             }
         }
     }
+}
+
+fn is_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
 /// The lease to store next.

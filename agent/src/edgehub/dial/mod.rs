@@ -11,7 +11,10 @@ pub(super) mod websocket;
 use std::{
     collections::VecDeque,
     io::ErrorKind,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -29,7 +32,12 @@ use tracing::warn;
 
 pub use self::proxy::{Proxy, ProxyError};
 use super::{
-    Config, metered::Meter, network::Network, redial::Redial, traffic::Traffic, transport::Transport,
+    Config,
+    metered::{Meter, Metered},
+    network::Network,
+    redial::Redial,
+    traffic::Traffic,
+    transport::Transport,
 };
 use crate::config::{HostPort as Target, Transport as Carrier};
 
@@ -39,6 +47,9 @@ const HANGS: Duration = Duration::from_millis(300);
 const HANGS_AT_FIRST: Duration = Duration::from_secs(1);
 /// … and for no more than this.
 const HANGS_AT_MOST: Duration = Duration::from_secs(5);
+/// One that the server has taken gets company only after so much silence as would end a connection: a cloud to which all its nodes
+/// return at once answers late, and would answer later still were each of them to ask twice.
+const TAKEN: Duration = Duration::from_secs(3);
 /// Attempts at one time; the oldest one makes room. Few enough for a small node, and enough that each has several seconds with
 /// a cloud to which all its nodes return at once.
 const AT_ONCE: usize = 16;
@@ -102,6 +113,9 @@ pub(super) struct Dialler {
     traffic: Traffic,
 }
 
+/// Whether the server has taken an attempt's connection.
+type Taken = Arc<AtomicBool>;
+
 /// One attempt's number, when it began, and what became of it.
 type Outcome = (usize, Instant, Result<Dialled, DialError>);
 type Attempt<'a> = BoxFuture<'a, Outcome>;
@@ -132,7 +146,7 @@ impl Dialler {
         let first = self.next;
         let (number, begun, dialled) = {
             let this = &*self;
-            let begin = |number| this.attempt(config, number, tls.clone()).boxed();
+            let begin = |number, taken| this.attempt(config, number, tls.clone(), taken).boxed();
             rounds(config.servers.len().max(1), first, self.hangs, begin, redial, network).await
         };
         self.next = number;
@@ -140,10 +154,10 @@ impl Dialler {
         *dialled
     }
 
-    async fn attempt(&self, config: &Config, number: usize, tls: Arc<ClientConfig>) -> Outcome {
+    async fn attempt(&self, config: &Config, number: usize, tls: Arc<ClientConfig>, taken: Taken) -> Outcome {
         let begun = Instant::now();
         let server = &config.servers[number % config.servers.len().max(1)];
-        let connecting = self.connect(config, server, tls);
+        let connecting = self.connect(config, server, tls, &taken);
         let connected = timeout(config.handshake_timeout, connecting).await;
         let connected = connected
             .unwrap_or_else(|_| Err(DialError::Timeout(server.to_string(), config.handshake_timeout)));
@@ -155,12 +169,16 @@ impl Dialler {
         config: &Config,
         server: &Target,
         tls: Arc<ClientConfig>,
+        taken: &AtomicBool,
     ) -> Result<Transport, DialError> {
         match config.transport {
             Carrier::WebSocket => {
                 let meter = Meter::new(self.traffic.clone(), Instant::now());
+                let tcp = websocket::reach(config, server).await?;
+                taken.store(true, Ordering::Relaxed);
                 let (socket, compressed) =
-                    websocket::connect(config, server, tls, &meter, &self.turn).await?;
+                    websocket::connect(config, server, tls, Metered::new(tcp, meter.clone()), &self.turn)
+                        .await?;
                 meter.alive();
                 Ok(Transport::websocket(socket, meter, compressed))
             }
@@ -177,7 +195,7 @@ async fn rounds<'a>(
     servers: usize,
     mut number: usize,
     hangs: Duration,
-    begin: impl Fn(usize) -> Attempt<'a>,
+    begin: impl Fn(usize, Taken) -> Attempt<'a>,
     redial: &mut Redial,
     network: &mut Network,
 ) -> (usize, Instant, Box<Dialled>) {
@@ -187,14 +205,25 @@ async fn rounds<'a>(
         if pending.len() >= AT_ONCE {
             pending.pop_front();
         }
-        pending.push_back(begin(number));
+        let (begun, taken) = (Instant::now(), Taken::default());
+        pending.push_back(begin(number, taken.clone()));
         (number, asked) = (number.wrapping_add(1), asked + 1);
-        let mut until = Instant::now() + hangs;
+        let mut until = begun + hangs;
         let mut waits = false;
         loop {
             match step(&mut pending, until, network).await {
                 Step::Found(number, begun, dialled) => return (number, begun, dialled),
                 Step::Failed(_) if waits => continue,
+                // others than this server are asked meanwhile
+                Step::Time
+                    if !waits
+                        && asked >= servers
+                        && until < begun + TAKEN
+                        && taken.load(Ordering::Relaxed) =>
+                {
+                    until = begun + TAKEN;
+                    continue;
+                }
                 step @ (Step::Failed(_) | Step::Time) if !waits && asked >= servers => {
                     (waits, asked) = (true, 0);
                     redial.together(matches!(step, Step::Failed(true)));

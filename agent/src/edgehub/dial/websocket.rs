@@ -6,6 +6,7 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
     sync::Mutex,
 };
 use tokio_rustls::TlsConnector;
@@ -16,10 +17,7 @@ use tokio_tungstenite::{
 use wire::compression;
 
 use super::{DialError, Target, tcp};
-use crate::edgehub::{
-    Config,
-    metered::{Meter, Metered},
-};
+use crate::edgehub::{Config, metered::Metered};
 
 /// Bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
@@ -33,21 +31,25 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 pub(in crate::edgehub) type Socket = WebSocketStream<Box<dyn Stream>>;
 
-/// Connects; whether messages are compressed. The upgrade is made by one attempt at a time: the cloud takes the newest connection of a node for the node.
+/// A connection to the server, on which nothing has been said yet.
+pub(super) async fn reach(config: &Config, target: &Target) -> Result<TcpStream, DialError> {
+    let reached = tcp::connect(target, &config.proxy).await;
+    reached.map_err(|error| DialError::Connect(target.to_string(), error))
+}
+
+/// Introduces the node on `stream`; whether messages are compressed. The upgrade is made by one attempt at a time: the cloud takes
+/// the newest connection of a node for the node.
 pub(super) async fn connect(
     config: &Config,
     target: &Target,
     tls: Arc<ClientConfig>,
-    meter: &Meter,
+    stream: Metered<TcpStream>,
     turn: &Mutex<()>,
 ) -> Result<(Socket, bool), DialError> {
     let address = target.to_string();
     let name = ServerName::try_from(target.host.clone()).map_err(|_| DialError::Address(address.clone()))?;
-    let tcp = tcp::connect(target, &config.proxy)
-        .await
-        .map_err(|error| DialError::Connect(address.clone(), error))?;
     let stream = TlsConnector::from(tls)
-        .connect(name, Metered::new(tcp, meter.clone()))
+        .connect(name, stream)
         .await
         .map_err(|error| DialError::Tls(address.clone(), error))?;
     let request = upgrade(config, &address)?;

@@ -8,11 +8,13 @@ mod pods;
 use std::{
     collections::{BTreeSet, HashSet},
     ops::Bound,
+    sync::Arc,
     time::Duration,
 };
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kubeapi::store::{Key, Resource, StoreError, Watch};
+use parking_lot::Mutex;
 use tracing::{error, warn};
 use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
 
@@ -48,6 +50,8 @@ pub(super) struct Reporter {
     desired: Desired,
     hub: EdgeHub,
     node_name: String,
+    /// The connection over which the cloud has confirmed the node's status.
+    node_told: Arc<Mutex<Option<Link>>>,
 }
 
 /// A report failed for reasons of its own.
@@ -65,7 +69,7 @@ enum Failed {
 
 impl Reporter {
     pub(super) fn new(desired: Desired, hub: EdgeHub, node_name: String) -> Self {
-        Self { desired, hub, node_name }
+        Self { desired, hub, node_name, node_told: Arc::default() }
     }
 
     /// Runs for ever.
@@ -148,9 +152,7 @@ impl Reporter {
         // pods that have ended stand only in their records
         let records = self.desired.list(&Resource::new(GROUP, pods.as_str())).await?.0;
         keys.extend(records.into_iter().map(|object| Key { resource: pods.clone(), ..object.key }));
-        let node = Key::new(nodes, "", self.node_name.as_str());
-        self.node_is_due(&node).await?;
-        keys.insert(node);
+        keys.insert(Key::new(nodes, "", self.node_name.as_str()));
         Ok(keys)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubeapi::store::{Key, StoreError};
+use kubeapi::store::Key;
 use serde_json::{Value, json};
 use tracing::info;
 use wire::{Upstream, lane::needs_ack};
@@ -24,22 +24,22 @@ impl Reporter {
         if key.name != self.node_name {
             return Ok(Told::Done);
         }
-        let link = self.hub.link();
-        let before = *link.borrow();
+        let link = *self.hub.link().borrow();
         let entry = self.desired.entry(key).await?;
         let Some(node) = entry.object else { return Ok(Told::Done) };
         let known = entry.record.as_ref().and_then(|record| record.reported.as_deref());
         let status = node.get("status").cloned().unwrap_or_else(|| json!({}));
         let fresh = fingerprint(&status);
-        if known == Some(&fresh) {
+        // behind a new connection there may be a cloud that has thought this node dead, whatever it had confirmed before
+        if known == Some(&fresh) && *self.node_told.lock() == Some(link) {
             return Ok(Told::Done);
         }
         if entry.record.is_none() {
             self.register(key, &node).await?;
         }
         let report = Upstream::node_patch(&key.name, json!({"status": status}).to_string());
-        match outcome(self.ask(report).await?.0) {
-            Ok(_) => {}
+        let shown = match outcome(self.ask(report).await?.0) {
+            Ok(shown) => shown,
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
                 if entry.record.is_some() {
@@ -50,25 +50,24 @@ impl Reporter {
                 return Ok(Told::Again);
             }
             Err(status) => return Err(Failed::Refused(status)),
-        }
+        };
+        // what the cloud has shown meanwhile says nothing where it is from before this
+        let revision = shown.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let revision: Option<u64> = revision.and_then(|revision| revision.parse().ok());
         let told = entry.record.unwrap_or_default();
         self.desired
             .change(key, |entry| {
-                // behind a new connection the report is due again, whatever was confirmed over the old one
-                if *link.borrow() != before {
-                    return Placement::default();
-                }
                 let now = entry.record.clone().unwrap_or_default();
+                let is_newest = revision.is_some_and(|revision| revision >= now.revision);
+                let disagreements = if is_newest { now.disagreements } else { told.disagreements };
+                let told = Record { disagreements, ..told.clone() };
                 // the first message of the cloud about this node brings its UID
-                let told = if told.uid.is_empty() {
-                    Record { uid: now.uid.clone(), ..told.clone() }
-                } else {
-                    told.clone()
-                };
+                let told = if told.uid.is_empty() { Record { uid: now.uid.clone(), ..told } } else { told };
                 let next = now.confirmed(&told, &fresh);
                 Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
             })
             .await?;
+        *self.node_told.lock() = Some(link);
         Ok(Told::Done)
     }
 
@@ -94,20 +93,5 @@ impl Reporter {
             Err(status) => return Err(Failed::Refused(status)),
         }
         Ok(())
-    }
-}
-
-impl Reporter {
-    /// Makes the next report of the node due: behind a new connection there may be a cloud that thought it dead.
-    pub(super) async fn node_is_due(&self, key: &Key) -> Result<(), StoreError> {
-        self.desired
-            .change(key, |entry| match &entry.record {
-                Some(record) if record.reported.is_some() => Placement {
-                    object: Next::Keep,
-                    record: Next::Set(Record { reported: None, ..record.clone() }),
-                },
-                _ => Placement::default(),
-            })
-            .await
     }
 }

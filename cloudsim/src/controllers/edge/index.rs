@@ -1,7 +1,7 @@
 //! Which node has which pod, and what its pods reference: the map that decides who gets an object and who may ask. Pure.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -24,10 +24,15 @@ struct PodEntry {
     claims: BTreeSet<String>,
 }
 
+/// Namespace and name of a pod.
+type Key = (String, String);
+
 /// The pods that are bound to a node.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    pods: BTreeMap<(String, String), PodEntry>,
+    pods: BTreeMap<Key, PodEntry>,
+    /// The pods of each node: all nodes ask for theirs when they come back at once.
+    by_node: HashMap<String, BTreeSet<Key>>,
     /// What accounts may do to which anything is granted, by namespace and name.
     granted: BTreeMap<(String, String), Arc<ServiceAccountAccessSpec>>,
 }
@@ -50,11 +55,31 @@ impl Index {
         gone
     }
 
+    /// The pods on `node`.
+    fn on(&self, node: &str) -> impl Iterator<Item = (&Key, &PodEntry)> {
+        self.by_node.get(node).into_iter().flatten().filter_map(|key| Some((key, self.pods.get(key)?)))
+    }
+
+    fn put(&mut self, key: Key, entry: PodEntry) {
+        self.by_node.entry(entry.node.clone()).or_default().insert(key.clone());
+        self.pods.insert(key, entry);
+    }
+
+    fn take(&mut self, key: &Key) -> Option<PodEntry> {
+        let entry = self.pods.remove(key)?;
+        if let Some(keys) = self.by_node.get_mut(&entry.node) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_node.remove(&entry.node);
+            }
+        }
+        Some(entry)
+    }
+
     /// What the accounts of pods on `node` may do.
     pub(super) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
-        let entries = self.pods.iter().filter(|(_, entry)| entry.node == node);
         let accounts: BTreeSet<_> =
-            entries.map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone())).collect();
+            self.on(node).map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone())).collect();
         accounts.iter().filter_map(|account| self.granted.get(account).cloned()).collect()
     }
 
@@ -69,7 +94,7 @@ impl Index {
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
         let spec = pod.spec.as_ref();
         let node = spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty());
-        let old = self.pods.remove(&key);
+        let old = self.take(&key);
         let mut nodes: BTreeSet<String> = old.map(|old| old.node).into_iter().collect();
         if let Some(node) = node {
             // a mirror pod runs as nobody, also where the API has filled in an account
@@ -84,7 +109,7 @@ impl Index {
                 references: references(pod),
                 claims: claims(pod),
             };
-            self.pods.insert(key, entry);
+            self.put(key, entry);
             nodes.insert(node);
         }
         nodes
@@ -92,7 +117,7 @@ impl Index {
 
     /// The pod is gone. Answers the node that had it.
     pub(super) fn removed(&mut self, pod: &Pod) -> Option<String> {
-        self.pods.remove(&(pod.namespace().unwrap_or_default(), pod.name_any())).map(|entry| entry.node)
+        self.take(&(pod.namespace().unwrap_or_default(), pod.name_any())).map(|entry| entry.node)
     }
 
     /// Keeps only the pods of `current` (after a list has started over). Answers what the nodes of the dropped ones should look at.
@@ -100,7 +125,7 @@ impl Index {
         let gone: Vec<_> = self.pods.keys().filter(|key| !current.contains(*key)).cloned().collect();
         gone.into_iter()
             .flat_map(|key| {
-                let entry = self.pods.remove(&key)?;
+                let entry = self.take(&key)?;
                 let access = self.access(&key.0, &entry);
                 let pod = ObjectPath::new(ObjectKind::Pod, key.0, key.1);
                 Some([Some(pod), access].into_iter().flatten().map(move |path| (entry.node.clone(), path)))
@@ -112,7 +137,7 @@ impl Index {
     /// What `node` should hold: itself, what its pods reference, and the pods.
     pub(super) fn desired(&self, node: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Node, "", node)]);
-        for ((namespace, name), entry) in self.pods.iter().filter(|(_, entry)| entry.node == node) {
+        for ((namespace, name), entry) in self.on(node) {
             paths.extend(entry.references.iter().cloned());
             paths.extend(self.access(namespace, entry));
             paths.insert(ObjectPath::new(ObjectKind::Pod, namespace, name));
@@ -152,7 +177,7 @@ impl Index {
             ObjectKind::Pod => self.pod_on(node, &path.namespace, &path.name),
             ObjectKind::Access => self.account_on(node, &path.namespace, &path.name, None),
             ObjectKind::ConfigMap | ObjectKind::Secret => {
-                self.pods.values().any(|entry| entry.node == node && entry.references.contains(path))
+                self.on(node).any(|(_, entry)| entry.references.contains(path))
             }
             // the device controller's
             ObjectKind::DeviceModel | ObjectKind::Device => false,
@@ -166,16 +191,14 @@ impl Index {
 
     /// Whether a pod on `node` uses the persistent volume claim.
     pub(super) fn claim_on(&self, node: &str, namespace: &str, claim: &str) -> bool {
-        let of_namespace = self.pods.iter().filter(|((ns, _), _)| ns == namespace).map(|(_, entry)| entry);
-        of_namespace.filter(|entry| entry.node == node).any(|entry| entry.claims.contains(claim))
+        self.on(node).any(|((ns, _), entry)| ns == namespace && entry.claims.contains(claim))
     }
 
     /// Whether a pod on `node` (the one with `uid`, where given) runs as the service account.
     pub(super) fn account_on(&self, node: &str, namespace: &str, account: &str, uid: Option<&str>) -> bool {
-        let of_namespace = self.pods.iter().filter(|((ns, _), _)| ns == namespace).map(|(_, entry)| entry);
-        of_namespace
-            .filter(|entry| entry.node == node && entry.account == account)
-            .any(|entry| uid.is_none_or(|uid| entry.uid == uid))
+        self.on(node)
+            .filter(|((ns, _), entry)| ns == namespace && entry.account == account)
+            .any(|(_, entry)| uid.is_none_or(|uid| entry.uid == uid))
     }
 }
 
@@ -256,5 +279,10 @@ mod tests {
         index.applied(&pod("b", "edge-1", "x"));
         let gone = index.retain(&[("ns".to_owned(), "a".to_owned())].into());
         assert_eq!(gone, [("edge-1".to_owned(), ObjectPath::new(ObjectKind::Pod, "ns", "b"))]);
+        assert_eq!(index.desired("edge-1").len(), 3, "itself, the pod that is left and its ConfigMap");
+        index.applied(&pod("a", "edge-2", "x"));
+        assert_eq!((index.desired("edge-1").len(), index.desired("edge-2").len()), (1, 3), "it has moved");
+        index.removed(&pod("a", "edge-2", "x"));
+        assert!(index.pods.is_empty() && index.by_node.is_empty());
     }
 }

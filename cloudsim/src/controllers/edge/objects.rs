@@ -5,7 +5,11 @@ use crds::{
     policy::ServiceAccountAccess,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
-use kube::{Api, Client, api::ApiResource, core::DynamicObject};
+use kube::{
+    Api, Client,
+    api::{ApiResource, GetParams, Patch, PatchParams, Request},
+    core::DynamicObject,
+};
 use serde_json::Value;
 
 use crate::mailbox::{ObjectKind, ObjectPath};
@@ -15,8 +19,23 @@ pub(in crate::controllers) async fn get(
     client: &Client,
     path: &ObjectPath,
 ) -> Result<Option<Value>, kube::Error> {
-    let found = dynamic(client, path).get_opt(&path.name).await?;
-    found.map(|object| serde_json::to_value(object).map_err(kube::Error::SerdeError)).transpose()
+    let one = Request::new(dynamic(client, path).resource_url()).get(&path.name, &GetParams::default());
+    match client.request(one.map_err(kube::Error::BuildRequest)?).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Changes the status of one of `api`'s objects; the object afterwards.
+pub(super) async fn patch_status(
+    client: &Client,
+    api: &Api<DynamicObject>,
+    name: &str,
+    patch: Value,
+) -> Result<Value, kube::Error> {
+    let (parameters, patch) = (PatchParams::default(), Patch::Strategic(patch));
+    let request = Request::new(api.resource_url()).patch_subresource("status", name, &parameters, &patch);
+    client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
 /// The API of the object's kind and namespace.

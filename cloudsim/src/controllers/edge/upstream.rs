@@ -177,9 +177,8 @@ impl Edge {
             Value::String(text) => serde_json::from_str(text).map_err(kube::Error::SerdeError)?,
             object => object.clone(),
         };
-        let object = api.patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
-        let revision = object.metadata.resource_version.clone();
-        let object = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
+        let object = objects::patch_status(&self.client, api, name, patch).await?;
+        let revision = object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
         Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), revision))
     }
 

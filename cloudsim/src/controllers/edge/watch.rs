@@ -7,6 +7,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{
     Api, Resource, ResourceExt,
+    core::PartialObjectMeta,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
@@ -129,7 +130,9 @@ impl Edge {
         K::DynamicType: Eq + Hash,
     {
         let mut listed = BTreeSet::new();
-        let events = watcher::watcher(Api::<K>::all(self.client.clone()), watcher::Config::default());
+        // where they are is all that counts here
+        let all = Api::<PartialObjectMeta<K>>::all(self.client.clone());
+        let events = watcher::watcher(all, watcher::Config::default());
         let mut events = pin!(events.default_backoff());
         while let Some(event) = events.next().await {
             match event {
