@@ -84,21 +84,24 @@ impl Kernel {
 
     /// Kills what is in the groups below `group` that are the container's of this id, whatever form their names have.
     pub(super) fn kill(&self, group: &Path, id: &str) {
-        let names = self.below(group).into_iter().map(|(name, _)| name);
+        let names = self.below(&[group.to_owned()]).into_iter().map(|(name, _)| name);
         for name in names.filter(|name| name.contains(id)).collect::<BTreeSet<_>>() {
             self.end(&group.join(name));
         }
     }
 
-    /// The names of the groups right below `group` in which something runs, in any hierarchy, but for those that `is_known`.
-    pub(super) fn inhabited(&self, group: &Path, is_known: impl Fn(&str) -> bool) -> BTreeSet<String> {
-        let unknown = self.below(group).into_iter().filter(|(name, _)| !is_known(name));
+    /// The names of the groups right below one of `groups` in which something runs, in any hierarchy, but for those that `is_known`.
+    pub(super) fn inhabited(&self, groups: &[PathBuf], is_known: impl Fn(&str) -> bool) -> BTreeSet<String> {
+        let unknown = self.below(groups).into_iter().filter(|(name, _)| !is_known(name));
         unknown.filter(|(_, place)| !inside(place, DEPTH).is_empty()).map(|(name, _)| name).collect()
     }
 
-    /// The groups right below `group`, in each hierarchy: their names, and where they are.
-    fn below(&self, group: &Path) -> Vec<(String, PathBuf)> {
-        let places = self.hierarchies().into_iter().flat_map(|hierarchy| directories(&hierarchy.join(group)));
+    /// The groups right below `groups`, in each hierarchy: their names, and where they are.
+    fn below(&self, groups: &[PathBuf]) -> Vec<(String, PathBuf)> {
+        let hierarchies = self.hierarchies();
+        let parents =
+            hierarchies.iter().flat_map(|hierarchy| groups.iter().map(|group| hierarchy.join(group)));
+        let places = parents.flat_map(|parent| directories(&parent));
         places.filter_map(|place| Some((place.file_name()?.to_str()?.to_owned(), place))).collect()
     }
 

@@ -158,7 +158,7 @@ impl Groups {
         let inner = &self.0;
         let possible = if inner.config.per_pod { inner.possible(uid) } else { Vec::new() };
         let passed = |name: &str| name::id(name).is_none_or(&is_known);
-        let names = possible.iter().flat_map(|group| inner.kernel.inhabited(group, passed));
+        let names = inner.kernel.inhabited(&possible, passed).into_iter();
         names.filter_map(|name| name::id(&name).map(str::to_owned)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! The store in a SQLite file: what [`Store::commit`] returned from survives a power cut.
 //!
-//! One task owns the only writing connection ([`writer`]); reads go through a small pool of their own and, in WAL mode, never
+//! One task owns the only writing connection ([`writer`]); reads have a few connections of their own and, in WAL mode, never
 //! wait for it. The file may hold Secrets, so it is created for its owner's eyes only.
 
 mod aside;
@@ -9,8 +9,10 @@ mod identity;
 mod inspect;
 mod open;
 mod read;
+mod readers;
 mod seal;
 mod sealing;
+mod statements;
 mod trim;
 mod writer;
 
@@ -22,11 +24,11 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use sqlx::SqlitePool;
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
     fault::{Fault, is_damage},
+    readers::Readers,
     writer::{Job, Writer},
 };
 pub use self::{
@@ -58,7 +60,7 @@ impl Default for SqliteOptions {
 /// Objects in a SQLite file.
 pub struct SqliteStore {
     fault: Fault,
-    readers: SqlitePool,
+    readers: Readers,
     seal: Option<Seal>,
     jobs: mpsc::Sender<Job>,
     log: Arc<Log>,
@@ -126,14 +128,23 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
-        read::get(&self.readers, self.seal.as_ref(), key)
-            .await
-            .map_err(|source| self.fault.at("read an object", source))
+        let read = async {
+            let mut reader = self.readers.lend().await?;
+            let found = read::get(&mut reader.connection, self.seal.as_ref(), key).await?;
+            reader.give_back();
+            Ok(found)
+        };
+        read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        let listed = read::list(&self.readers, self.seal.as_ref(), scope, page).await;
-        listed.map_err(|source| self.fault.at("list objects", source))
+        let read = async {
+            let mut reader = self.readers.lend().await?;
+            let listed = read::list(&mut reader.connection, self.seal.as_ref(), scope, page).await?;
+            reader.give_back();
+            Ok(listed)
+        };
+        read.await.map_err(|source: sqlx::Error| self.fault.at("list objects", source))
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {

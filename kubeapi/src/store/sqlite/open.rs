@@ -2,36 +2,25 @@
 
 use std::{path::Path, time::Duration};
 
-use futures::TryFutureExt;
-use sqlx::{
-    ConnectOptions, Connection, SqliteConnection, SqlitePool,
-    migrate::Migrator,
-    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
-};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
 use tokio::fs::OpenOptions;
 
-use super::{Seal, aside, identity, sealing};
+use super::{Seal, aside, identity, readers::Readers, sealing};
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
 /// How long a connection waits for a lock. Only a foreign process (a backup, a curious `sqlite3`) ever holds one for long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads that run at the same time. Each connection is a thread and a cache; the rest of the readers queue.
-const READERS: u32 = 2;
-
-/// How every connection works. Page caches, in KiB as negative numbers, are small, since the system's file cache stands behind them;
-/// a temporary file would be another place where Secrets lie.
-const READING: &str =
-    "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -128; PRAGMA query_only = 1";
-/// The same for the one that writes. A log of 256 pages, a megabyte, is brought into the file, and keeps a megabyte of its length.
+/// How the connection that writes works; its page cache is small, as those of [`Readers`]. A log of 256 pages, a megabyte, is
+/// brought into the file, and keeps a megabyte of its length.
 const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; \
     PRAGMA cache_size = -512; PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 1048576";
 
 /// An open database.
 pub(super) struct Opened {
     pub(super) writer: SqliteConnection,
-    pub(super) readers: SqlitePool,
+    pub(super) readers: Readers,
     /// The newest revision.
     pub(super) revision: u64,
 }
@@ -56,12 +45,7 @@ pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'
             return Err(failure);
         }
     };
-    let pool = SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-        .after_connect(|connection, _| Box::pin(sqlx::raw_sql(READING).execute(connection).map_ok(drop)));
-    Ok(Opened { writer, readers: pool.connect_lazy_with(options), revision })
+    Ok(Opened { writer, readers: Readers::new(options), revision })
 }
 
 /// Makes a connection the writer; answers the revision. The file is not written to before it has been checked.

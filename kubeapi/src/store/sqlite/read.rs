@@ -2,20 +2,17 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use sqlx::{Row, SqliteConnection, SqlitePool, sqlite::SqliteRow};
+use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{Seal, open::revision, sealing::opened};
 use crate::store::{Key, Listing, Object, Page, Resource, Scope};
 
 /// The object at `key`.
-pub(super) async fn get<'c, E>(
-    executor: E,
+pub(super) async fn get(
+    connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     key: &Key,
-) -> Result<Option<Object>, sqlx::Error>
-where
-    E: sqlx::Executor<'c, Database = sqlx::Sqlite>,
-{
+) -> Result<Option<Object>, sqlx::Error> {
     let query = sqlx::query(
         "SELECT revision, value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
     );
@@ -23,27 +20,29 @@ where
         .bind(key.resource.as_str())
         .bind(&key.namespace)
         .bind(&key.name)
-        .fetch_optional(executor)
+        .fetch_optional(connection)
         .await?;
     row.map(|row| object(seal, key.clone(), &row)).transpose()
 }
 
 /// A page of the objects of `scope`.
 pub(super) async fn list(
-    pool: &SqlitePool,
+    connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     scope: &Scope,
     page: &Page,
 ) -> Result<Listing, sqlx::Error> {
-    let mut snapshot = pool.begin().await?;
-    let revision = revision(&mut snapshot).await?;
-    let items = items(&mut snapshot, seal, scope, page).await?;
-    let remaining = match (page.limit, items.last()) {
-        (Some(limit), last) if items.len() >= limit => {
-            let after = last.map(|object| (object.key.namespace.clone(), object.key.name.clone()));
-            count(&mut snapshot, scope, after.as_ref().or(page.after.as_ref())).await?
-        }
-        _ => 0,
+    let Some(limit) = page.limit else {
+        let (items, revision) = items(connection, seal, scope, page).await?;
+        return Ok(Listing { items, revision, remaining: 0 });
+    };
+    let mut snapshot = connection.begin().await?;
+    let (items, revision) = items(&mut snapshot, seal, scope, page).await?;
+    let remaining = if items.len() >= limit {
+        let after = items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
+        count(&mut snapshot, scope, after.as_ref().or(page.after.as_ref())).await?
+    } else {
+        0
     };
     snapshot.rollback().await?;
     Ok(Listing { items, revision, remaining })
@@ -67,28 +66,40 @@ impl<'a> Start<'a> {
     }
 }
 
+/// The objects of a page, and the revision that they show: one statement, and so one snapshot, and one way to the connection.
 async fn items(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     scope: &Scope,
     page: &Page,
-) -> Result<Vec<Object>, sqlx::Error> {
-    let Some(start) = Start::of(scope, page.after.as_ref()) else { return Ok(Vec::new()) };
+) -> Result<(Vec<Object>, u64), sqlx::Error> {
+    let Some(start) = Start::of(scope, page.after.as_ref()) else {
+        return Ok((Vec::new(), revision(connection).await?));
+    };
     let limit = page.limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     let query = sqlx::query(match scope.namespace {
         Some(_) => {
-            "SELECT revision, value, namespace, name FROM objects \
-             WHERE resource = ?1 AND namespace = ?2 AND name > ?3 ORDER BY name LIMIT ?4"
+            "SELECT revision, NULL, NULL, NULL FROM counter UNION ALL SELECT * FROM (\
+             SELECT revision, value, namespace, name FROM objects \
+             WHERE resource = ?1 AND namespace = ?2 AND name > ?3 ORDER BY name LIMIT ?4)"
         }
         None => {
-            "SELECT revision, value, namespace, name FROM objects \
-             WHERE resource = ?1 AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT ?4"
+            "SELECT revision, NULL, NULL, NULL FROM counter UNION ALL SELECT * FROM (\
+             SELECT revision, value, namespace, name FROM objects \
+             WHERE resource = ?1 AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT ?4)"
         }
     });
     let query = query.bind(scope.resource.as_str()).bind(start.namespace).bind(start.name).bind(limit);
+    let (mut items, mut shown) = (Vec::new(), None);
     // Row by row: the rows are never all in memory beside the objects made of them.
-    let rows = query.fetch(connection);
-    rows.and_then(async |row| object(seal, place(&scope.resource, &row)?, &row)).try_collect().await
+    let mut rows = query.fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        match shown {
+            None => shown = Some(row.try_get::<i64, _>(0)?.cast_unsigned()),
+            Some(_) => items.push(object(seal, place(&scope.resource, &row)?, &row)?),
+        }
+    }
+    Ok((items, shown.ok_or(sqlx::Error::RowNotFound)?))
 }
 
 async fn count(
@@ -110,7 +121,8 @@ fn place(resource: &Resource, row: &SqliteRow) -> Result<Key, sqlx::Error> {
     Ok(Key::new(resource.clone(), row.try_get::<String, _>(2)?, row.try_get::<String, _>(3)?))
 }
 
-fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<Object, sqlx::Error> {
+/// The object in a row whose first columns are its revision and its value.
+pub(super) fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<Object, sqlx::Error> {
     let revision: i64 = row.try_get(0)?;
     let revision = revision.cast_unsigned();
     let json = opened(seal, &key, revision, row.try_get(1)?)?;

@@ -1,7 +1,7 @@
 //! The one writer. Commits that arrive while a transaction runs share the next one, so that many small writes at once cost
 //! one sync of the disk together; each is still carried out whole or refused alone.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
@@ -9,9 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     Seal,
     fault::{Fault, may_be_of_one},
-    open::revision,
-    read,
-    sealing::closed,
+    statements::{self, Standing},
     trim::Trim,
 };
 use crate::store::{Event, EventKind, Key, Object, StoreError, Write, log::Log, plan::plan};
@@ -36,9 +34,6 @@ pub(super) struct Writer {
 
 /// What became of one commit of a group: its events, or why it was refused.
 type Outcome = Result<Vec<Event>, StoreError>;
-
-/// The objects that a group touches, as they stand at its current commit.
-type Standing = HashMap<Key, Option<Object>>;
 
 impl Writer {
     pub(super) fn new(connection: SqliteConnection, seal: Option<Seal>, log: Arc<Log>, fault: Fault) -> Self {
@@ -95,105 +90,50 @@ impl Writer {
     /// Not sqlx's own `Transaction`: it counts how deep it is, and a full disk, at which SQLite ends the transaction by itself,
     /// would leave that count wrong for ever.
     async fn transact(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
-        self.execute("BEGIN IMMEDIATE").await?;
-        let done = match self.carry_out(group).await {
-            Ok(carried) if carried.end != carried.start => {
-                self.log.announce(carried.end);
-                let committed = self.execute("COMMIT").await;
-                committed.inspect_err(|_| self.log.announce(carried.start)).map(|()| carried.outcomes)
-            }
-            Ok(carried) => self.execute("ROLLBACK").await.map(|()| carried.outcomes),
-            Err(error) => Err(error),
-        };
+        let done = self.carry_out(group).await;
         if done.is_err() {
             // Where SQLite has ended it already, there is nothing to end.
-            let _ = self.execute("ROLLBACK").await;
+            let _ = sqlx::query(statements::GIVE_UP).execute(&mut self.connection).await;
         }
         done
     }
 
-    async fn execute(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
-        sqlx::query(statement).execute(&mut self.connection).await.map(drop)
-    }
-
-    /// All of the group but its end.
-    async fn carry_out(&mut self, group: &mut [Job]) -> Result<Carried, sqlx::Error> {
+    async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
-        let mut head = revision(connection).await?;
-        if head != self.log.head() {
+        let (start, mut standing) = statements::begin(connection, seal, &touched(group)).await?;
+        if start != self.log.head() {
             // Another process wrote here, or a commit went through although the disk said otherwise.
-            self.log.reset(head);
+            self.log.reset(start);
         }
-        let start = head;
-        let mut standing = Standing::new();
-        let mut outcomes = Vec::with_capacity(group.len());
-        for job in group {
-            load(connection, seal, &job.writes, &mut standing).await?;
-            let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());
-            if let Ok(events) = &outcome {
-                write(connection, seal, events, &mut standing).await?;
-                head = events.last().map_or(head, |event| event.object.revision);
-            }
-            outcomes.push(outcome);
+        let (end, outcomes) = plan_all(group, start, &mut standing);
+        if end == start {
+            sqlx::query(statements::GIVE_UP).execute(connection).await?;
+            return Ok(outcomes);
         }
-        if head != start {
-            let counter = sqlx::query("UPDATE counter SET revision = ?1").bind(head.cast_signed());
-            counter.execute(connection).await?;
-        }
-        Ok(Carried { start, end: head, outcomes })
+        let events: Vec<_> = outcomes.iter().flatten().flatten().collect();
+        self.log.announce(end);
+        let committed = statements::commit(connection, seal, &events, end).await;
+        committed.inspect_err(|_| self.log.announce(start)).map(|()| outcomes)
     }
 }
 
-/// What a group has done before it is committed.
-struct Carried {
-    /// The revision before it.
-    start: u64,
-    /// The revision after it.
-    end: u64,
-    outcomes: Vec<Outcome>,
+/// What a group writes, each once.
+fn touched(group: &[Job]) -> Vec<&Key> {
+    let keys: BTreeSet<&Key> =
+        group.iter().flat_map(|job| job.writes.iter().map(|write| &write.key)).collect();
+    keys.into_iter().collect()
 }
 
-/// Reads what the writes will find, so that they can be planned without waiting.
-async fn load(
-    connection: &mut SqliteConnection,
-    seal: Option<&Seal>,
-    writes: &[Write],
-    standing: &mut Standing,
-) -> Result<(), sqlx::Error> {
-    for Write { key, .. } in writes {
-        if !standing.contains_key(key) {
-            let object = read::get(&mut *connection, seal, key).await?;
-            standing.insert(key.clone(), object);
+/// What becomes of each commit of a group, one after the other, and the revision after them.
+fn plan_all(group: &mut [Job], start: u64, standing: &mut Standing) -> (u64, Vec<Outcome>) {
+    let (mut head, mut outcomes) = (start, Vec::with_capacity(group.len()));
+    for job in group {
+        let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());
+        for Event { kind, object, .. } in outcome.iter().flatten() {
+            standing.insert(object.key.clone(), (*kind != EventKind::Deleted).then(|| object.clone()));
+            head = object.revision;
         }
+        outcomes.push(outcome);
     }
-    Ok(())
-}
-
-async fn write(
-    connection: &mut SqliteConnection,
-    seal: Option<&Seal>,
-    events: &[Event],
-    standing: &mut Standing,
-) -> Result<(), sqlx::Error> {
-    for Event { kind, object, .. } in events {
-        let Object { key, revision, json } = object;
-        let left = *kind != EventKind::Deleted;
-        let query = if left {
-            sqlx::query(
-                "INSERT INTO objects (resource, namespace, name, revision, value) VALUES (?1, ?2, ?3, ?4, ?5) \
-                 ON CONFLICT DO UPDATE SET revision = excluded.revision, value = excluded.value",
-            )
-        } else {
-            sqlx::query("DELETE FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3")
-        };
-        let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
-        let query = if left {
-            query.bind(revision.cast_signed()).bind(closed(seal, key, *revision, json)?)
-        } else {
-            query
-        };
-        query.execute(&mut *connection).await?;
-        standing.insert(key.clone(), left.then(|| object.clone()));
-    }
-    Ok(())
+    (head, outcomes)
 }

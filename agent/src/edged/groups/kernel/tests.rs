@@ -83,9 +83,9 @@ fn groups_are_told_in_which_something_runs_that_nobody_knows() {
         fs::write(group.join("cgroup.procs"), listed).unwrap();
     }
     let kernel = Kernel::at(place.path().to_owned());
-    let found = kernel.inhabited(Path::new("kubepods/podu"), |name| name == "known");
+    let found = kernel.inhabited(&["kubepods/podu".into()], |name| name == "known");
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["lost"]);
-    assert!(kernel.inhabited(Path::new("kubepods/podother"), |_| false).is_empty());
+    assert!(kernel.inhabited(&["kubepods/podother".into()], |_| false).is_empty());
 }
 
 #[test]

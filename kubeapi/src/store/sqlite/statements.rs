@@ -1,0 +1,116 @@
+//! What the writer says to SQLite. A connection works in a thread of its own, and each way there and back wakes that thread and its
+//! caller. So several statements go together: a commit of a few objects takes two ways, one to begin and read, one to write and
+//! commit. sqlx's driver for SQLite takes them in one text, with their arguments one after the other.
+
+use std::{collections::HashMap, iter::repeat_n};
+
+use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
+
+use super::{Seal, read, sealing::closed};
+use crate::store::{Event, EventKind, Key, Object};
+
+/// Ends the transaction without a trace.
+pub(super) const GIVE_UP: &str = "ROLLBACK";
+
+const BEGIN: &str = "BEGIN IMMEDIATE; SELECT revision FROM counter";
+/// The last column says which of several it is.
+const READ: &str = "SELECT revision, value, ? FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
+const PUT: &str = "INSERT INTO objects (resource, namespace, name, revision, value) VALUES (?, ?, ?, ?, ?) \
+                   ON CONFLICT DO UPDATE SET revision = excluded.revision, value = excluded.value";
+const DELETE: &str = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
+const COMMIT: &str = "UPDATE counter SET revision = ?; COMMIT";
+
+/// Objects that are read or written together: most commits are of no more. Each number of them is a text of its own, which the
+/// connection keeps prepared, at some kilobytes for each statement.
+const TOGETHER: usize = 4;
+
+/// One or more statements with their arguments.
+type Words<'a> = Query<'a, Sqlite, SqliteArguments>;
+
+/// The objects that a group touches, as they stand at its current commit.
+pub(super) type Standing = HashMap<Key, Option<Object>>;
+
+/// Begins a transaction. Answers the revision, and the objects at `keys`, so that writes can be planned without waiting.
+pub(super) async fn begin(
+    connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    keys: &[&Key],
+) -> Result<(u64, Standing), sqlx::Error> {
+    let mut standing = Standing::with_capacity(keys.len());
+    let mut revision = None;
+    for (part, query) in readings(keys) {
+        let mut rows = query.fetch_all(&mut *connection).await?.into_iter();
+        if revision.is_none() {
+            revision = rows.next().map(|row| row.try_get::<i64, _>(0)).transpose()?;
+        }
+        standing.extend(part.iter().map(|key| ((*key).clone(), None)));
+        for row in rows {
+            let place = usize::try_from(row.try_get::<i64, _>(2)?).ok().and_then(|place| part.get(place));
+            let key = *place.ok_or(sqlx::Error::RowNotFound)?;
+            standing.insert(key.clone(), Some(read::object(seal, key.clone(), &row)?));
+        }
+    }
+    Ok((revision.ok_or(sqlx::Error::RowNotFound)?.cast_unsigned(), standing))
+}
+
+/// The queries that begin and read, and what each reads; the first one's first row is the revision.
+fn readings<'a>(keys: &'a [&'a Key]) -> Vec<(&'a [&'a Key], Words<'a>)> {
+    let parts = keys.chunks(TOGETHER).chain(keys.is_empty().then_some(keys));
+    let reading = |(number, part): (usize, &'a [&'a Key])| {
+        let first = (number == 0).then_some(BEGIN);
+        let query = text(first.into_iter().chain(repeat_n(READ, part.len())));
+        (part, part.iter().zip(0_i64..).fold(query, |query, (key, place)| at(query.bind(place), key)))
+    };
+    parts.enumerate().map(reading).collect()
+}
+
+/// Writes what `events` say and ends the transaction at the revision `end`. When it returns, all of it is on the disk.
+pub(super) async fn commit(
+    connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    events: &[&Event],
+    end: u64,
+) -> Result<(), sqlx::Error> {
+    for query in writings(seal, events, end)? {
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+fn writings<'a>(
+    seal: Option<&Seal>,
+    events: &'a [&'a Event],
+    end: u64,
+) -> Result<Vec<Words<'a>>, sqlx::Error> {
+    let alike = events.chunk_by(|one, other| is_deletion(one) == is_deletion(other));
+    let parts: Vec<_> = alike.flat_map(|alike| alike.chunks(TOGETHER)).collect();
+    let mut queries = Vec::with_capacity(parts.len());
+    for (part, left) in parts.iter().zip((0..parts.len()).rev()) {
+        let statement = if part.first().is_some_and(|event| is_deletion(event)) { DELETE } else { PUT };
+        let last = (left == 0).then_some(COMMIT);
+        let mut query = text(repeat_n(statement, part.len()).chain(last));
+        for event in *part {
+            let Object { key, revision, json } = &event.object;
+            query = at(query, key);
+            if !is_deletion(event) {
+                query = query.bind(revision.cast_signed()).bind(closed(seal, key, *revision, json)?);
+            }
+        }
+        queries.push(if last.is_some() { query.bind(end.cast_signed()) } else { query });
+    }
+    Ok(queries)
+}
+
+fn is_deletion(event: &Event) -> bool {
+    event.kind == EventKind::Deleted
+}
+
+/// Statements of this file, as one text.
+fn text<'a, 's>(statements: impl Iterator<Item = &'s str>) -> Words<'a> {
+    // no word of anybody else's is in it
+    sqlx::query(AssertSqlSafe(statements.collect::<Vec<_>>().join("; ")))
+}
+
+fn at<'a>(query: Words<'a>, key: &'a Key) -> Words<'a> {
+    query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name)
+}
