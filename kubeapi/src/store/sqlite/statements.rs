@@ -23,6 +23,8 @@ const COMMIT: &str = "UPDATE counter SET revision = ?; COMMIT";
 /// Objects that are read or written together: most commits are of no more. Each number of them is a text of its own, which the
 /// connection keeps prepared, at some kilobytes for each statement.
 const TOGETHER: usize = 4;
+/// The same where there are many.
+const MANY: usize = 64;
 
 /// One or more statements with their arguments.
 type Words<'a> = Query<'a, Sqlite, SqliteArguments>;
@@ -55,7 +57,7 @@ pub(super) async fn begin(
 
 /// The queries that begin and read, and what each reads; the first one's first row is the revision.
 fn readings<'a>(keys: &'a [&'a Key]) -> Vec<(&'a [&'a Key], Words<'a>)> {
-    let parts = keys.chunks(TOGETHER).chain(keys.is_empty().then_some(keys));
+    let parts = parts(keys).chain(keys.is_empty().then_some(keys));
     let reading = |(number, part): (usize, &'a [&'a Key])| {
         let first = (number == 0).then_some(BEGIN);
         let query = text(first.into_iter().chain(repeat_n(READ, part.len())));
@@ -83,7 +85,7 @@ fn writings<'a>(
     end: u64,
 ) -> Result<Vec<Words<'a>>, sqlx::Error> {
     let alike = events.chunk_by(|one, other| is_deletion(one) == is_deletion(other));
-    let parts: Vec<_> = alike.flat_map(|alike| alike.chunks(TOGETHER)).collect();
+    let parts: Vec<_> = alike.flat_map(parts).collect();
     let mut queries = Vec::with_capacity(parts.len());
     for (part, left) in parts.iter().zip((0..parts.len()).rev()) {
         let statement = if part.first().is_some_and(|event| is_deletion(event)) { DELETE } else { PUT };
@@ -99,6 +101,12 @@ fn writings<'a>(
         queries.push(if last.is_some() { query.bind(end.cast_signed()) } else { query });
     }
     Ok(queries)
+}
+
+/// All of them, in as many parts as there are to be queries.
+fn parts<T>(all: &[T]) -> impl Iterator<Item = &[T]> {
+    let (many, few) = all.split_at(all.len() - all.len() % MANY);
+    many.chunks(MANY).chain(few.chunks(TOGETHER))
 }
 
 fn is_deletion(event: &Event) -> bool {
