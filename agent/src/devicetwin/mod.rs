@@ -26,7 +26,6 @@ mod report;
 mod rules;
 mod task;
 mod tell;
-mod writing;
 
 use std::sync::Arc;
 

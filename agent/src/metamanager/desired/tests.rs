@@ -1,5 +1,7 @@
 //! Every message against every stored state.
 
+use serde_json::json;
+
 use super::*;
 
 fn now() -> Timestamp {
