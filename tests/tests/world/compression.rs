@@ -154,9 +154,7 @@ async fn seen(tells: bool) -> Seen {
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
     let web = world.run(&manifest).await;
     world.until_file(0, &web, "/v/key", &large).await;
-    let seen = between.seen.lock().clone();
-    println!("{seen:?}");
-    seen
+    between.seen.lock().clone()
 }
 
 #[tokio::test]
