@@ -106,7 +106,7 @@ pub(super) struct Patience(Duration);
 
 impl Patience {
     /// The usual.
-    const USUAL: Duration = Duration::from_secs(3);
+    pub(super) const USUAL: Duration = Duration::from_secs(3);
     /// The most.
     const MOST: Duration = Duration::from_secs(12);
     /// A connection that lasted so long was not made to a cloud that is too busy for it.

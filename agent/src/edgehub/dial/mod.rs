@@ -33,6 +33,7 @@ use tracing::warn;
 pub use self::proxy::{Proxy, ProxyError};
 use super::{
     Config,
+    liveness::Patience,
     metered::{Meter, Metered},
     network::Network,
     redial::Redial,
@@ -49,7 +50,7 @@ const HANGS_AT_FIRST: Duration = Duration::from_secs(1);
 const HANGS_AT_MOST: Duration = Duration::from_secs(5);
 /// One that the server has taken gets company only after so much silence as would end a connection: a cloud to which all its nodes
 /// return at once answers late, and would answer later still were each of them to ask twice.
-const TAKEN: Duration = Duration::from_secs(3);
+const TAKEN: Duration = Patience::USUAL;
 /// Attempts at one time; the oldest one makes room. Few enough for a small node, and enough that each has several seconds with
 /// a cloud to which all its nodes return at once.
 const AT_ONCE: usize = 16;
