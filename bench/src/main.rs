@@ -17,6 +17,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use futures::future::LocalBoxFuture;
 use serde_json::json;
+use tikv_jemallocator::Jemalloc;
+
+/// That of the two programs: what runs here in process is measured as it is there.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// One figure.
 struct Figure {
