@@ -71,6 +71,11 @@ impl Log {
         Self { limits, state: Mutex::new(state) }
     }
 
+    /// How much of the past is kept.
+    pub(super) fn limits(&self) -> LogLimits {
+        self.limits
+    }
+
     /// The newest published revision.
     pub(super) fn head(&self) -> u64 {
         self.state.lock().head

@@ -10,6 +10,7 @@ mod inspect;
 mod open;
 mod read;
 mod readers;
+mod recent;
 mod seal;
 mod sealing;
 mod statements;

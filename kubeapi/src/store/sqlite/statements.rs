@@ -4,7 +4,11 @@
 
 use std::{collections::HashMap, iter::repeat_n};
 
-use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
+use sqlx::{
+    AssertSqlSafe, Row, Sqlite, SqliteConnection,
+    query::Query,
+    sqlite::{SqliteArguments, SqliteRow},
+};
 
 use super::{Seal, read, sealing::closed};
 use crate::store::{Event, EventKind, Key, Object};
@@ -20,11 +24,10 @@ const PUT: &str = "INSERT INTO objects (resource, namespace, name, revision, val
 const DELETE: &str = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
 const COMMIT: &str = "UPDATE counter SET revision = ?; COMMIT";
 
-/// Objects that are read or written together: most commits are of no more. Each number of them is a text of its own, which the
-/// connection keeps prepared, at some kilobytes for each statement.
-const TOGETHER: usize = 4;
-/// The same where there are many.
-const MANY: usize = 64;
+/// Objects that are read or written together: as many as there are of the first of these, then of the next. Most commits are of no
+/// more than the last. Each number of them is a text of its own, which the connection keeps prepared, at some kilobytes for each
+/// statement.
+const TOGETHER: [usize; 3] = [64, 16, 4];
 
 /// One or more statements with their arguments.
 type Words<'a> = Query<'a, Sqlite, SqliteArguments>;
@@ -38,32 +41,50 @@ pub(super) async fn begin(
     seal: Option<&Seal>,
     keys: &[&Key],
 ) -> Result<(u64, Standing), sqlx::Error> {
+    let first = parts(keys).next().unwrap_or_default();
+    let rows = reading(Some(BEGIN), first).fetch_all(&mut *connection).await?;
+    let (revision, rows) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
+    let revision: i64 = revision.try_get(0)?;
     let mut standing = Standing::with_capacity(keys.len());
-    let mut revision = None;
-    for (part, query) in readings(keys) {
-        let mut rows = query.fetch_all(&mut *connection).await?.into_iter();
-        if revision.is_none() {
-            revision = rows.next().map(|row| row.try_get::<i64, _>(0)).transpose()?;
-        }
-        standing.extend(part.iter().map(|key| ((*key).clone(), None)));
-        for row in rows {
-            let place = usize::try_from(row.try_get::<i64, _>(2)?).ok().and_then(|place| part.get(place));
-            let key = *place.ok_or(sqlx::Error::RowNotFound)?;
-            standing.insert(key.clone(), Some(read::object(seal, key.clone(), &row)?));
-        }
-    }
-    Ok((revision.ok_or(sqlx::Error::RowNotFound)?.cast_unsigned(), standing))
+    stand(&mut standing, seal, first, rows)?;
+    standing.extend(standing_at(connection, seal, &keys[first.len()..]).await?);
+    Ok((revision.cast_unsigned(), standing))
 }
 
-/// The queries that begin and read, and what each reads; the first one's first row is the revision.
-fn readings<'a>(keys: &'a [&'a Key]) -> Vec<(&'a [&'a Key], Words<'a>)> {
-    let parts = parts(keys).chain(keys.is_empty().then_some(keys));
-    let reading = |(number, part): (usize, &'a [&'a Key])| {
-        let first = (number == 0).then_some(BEGIN);
-        let query = text(first.into_iter().chain(repeat_n(READ, part.len())));
-        (part, part.iter().zip(0_i64..).fold(query, |query, (key, place)| at(query.bind(place), key)))
-    };
-    parts.enumerate().map(reading).collect()
+/// The objects at `keys`, within a transaction.
+pub(super) async fn standing_at(
+    connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    keys: &[&Key],
+) -> Result<Standing, sqlx::Error> {
+    let mut standing = Standing::with_capacity(keys.len());
+    for part in parts(keys) {
+        let rows = reading(None, part).fetch_all(&mut *connection).await?;
+        stand(&mut standing, seal, part, &rows)?;
+    }
+    Ok(standing)
+}
+
+/// The query that reads `keys`, after another statement.
+fn reading<'a>(before: Option<&'static str>, keys: &'a [&'a Key]) -> Words<'a> {
+    let query = text(before.into_iter().chain(repeat_n(READ, keys.len())));
+    keys.iter().zip(0_i64..).fold(query, |query, (key, place)| at(query.bind(place), key))
+}
+
+/// Notes what the rows say of `keys`.
+fn stand(
+    standing: &mut Standing,
+    seal: Option<&Seal>,
+    keys: &[&Key],
+    rows: &[SqliteRow],
+) -> Result<(), sqlx::Error> {
+    standing.extend(keys.iter().map(|key| ((*key).clone(), None)));
+    for row in rows {
+        let place = usize::try_from(row.try_get::<i64, _>(2)?).ok().and_then(|place| keys.get(place));
+        let key = *place.ok_or(sqlx::Error::RowNotFound)?;
+        standing.insert(key.clone(), Some(read::object(seal, key.clone(), row)?));
+    }
+    Ok(())
 }
 
 /// Writes what `events` say and ends the transaction at the revision `end`. When it returns, all of it is on the disk.
@@ -104,9 +125,13 @@ fn writings<'a>(
 }
 
 /// All of them, in as many parts as there are to be queries.
-fn parts<T>(all: &[T]) -> impl Iterator<Item = &[T]> {
-    let (many, few) = all.split_at(all.len() - all.len() % MANY);
-    many.chunks(MANY).chain(few.chunks(TOGETHER))
+fn parts<T>(mut all: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let size = TOGETHER.into_iter().find(|&size| size <= all.len()).unwrap_or(all.len());
+        let (part, others) = all.split_at(size);
+        all = others;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 fn is_deletion(event: &Event) -> bool {

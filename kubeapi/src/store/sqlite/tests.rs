@@ -79,6 +79,26 @@ async fn another_writer_is_noticed_and_watchers_list_again() {
 }
 
 #[tokio::test]
+async fn what_another_writer_has_written_over_is_not_what_stands() {
+    let kind = Kind::sqlite();
+    let (one, two) = (kind.open(LogLimits::EDGE).await, kind.open(LogLimits::EDGE).await);
+    let ours = commit(&*one, put(pod("a", "x"), 1)).await;
+    let others: Vec<_> = (0..100).map(|number| put(pod("b", &number.to_string()), 1)).collect();
+    one.commit(others).await.unwrap();
+    let theirs = commit(&*two, put(pod("a", "x"), 2)).await;
+    // known to the first one, all of them, and only one has changed
+    let rewritten = (0..100).map(|number| put(pod("b", &number.to_string()), 2));
+    let over = Write { expect: Expect::Revision(ours.revision), ..put(pod("a", "x"), 3) };
+    let refused = one.commit(rewritten.chain([over]).collect()).await;
+    assert!(
+        matches!(refused, Err(StoreError::Conflict { found, .. }) if found == theirs.revision),
+        "{refused:?}"
+    );
+    let over = Write { expect: Expect::Revision(theirs.revision), ..put(pod("a", "x"), 3) };
+    commit(&*one, over).await;
+}
+
+#[tokio::test]
 async fn a_damaged_object_is_named_and_can_be_deleted() {
     let Kind::Sqlite(dir) = Kind::sqlite() else { unreachable!() };
     let path = dir.path().join("objects.db");
@@ -87,6 +107,8 @@ async fn a_damaged_object_is_named_and_can_be_deleted() {
     let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
     sqlx::query("UPDATE objects SET value = x'ff00'").execute(&mut hand).await.unwrap();
 
+    // one that has not written it
+    let store = SqliteStore::open(&path).await.unwrap();
     let object = store.get(&pod("a", "x")).await.unwrap().unwrap();
     assert!(matches!(object.value(), Err(StoreError::Damaged { .. })));
     let mut watch = store.watch(all(), store.revision()).unwrap();

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     Seal,
     fault::{Fault, may_be_of_one},
+    recent::Recent,
     statements::{self, Standing},
     trim::Trim,
 };
@@ -28,6 +29,7 @@ pub(super) struct Writer {
     connection: SqliteConnection,
     seal: Option<Seal>,
     log: Arc<Log>,
+    recent: Recent,
     fault: Fault,
     trim: Trim,
 }
@@ -37,7 +39,8 @@ type Outcome = Result<Vec<Event>, StoreError>;
 
 impl Writer {
     pub(super) fn new(connection: SqliteConnection, seal: Option<Seal>, log: Arc<Log>, fault: Fault) -> Self {
-        Self { connection, seal, log, fault, trim: Trim::default() }
+        let recent = Recent::new(log.limits());
+        Self { connection, seal, log, recent, fault, trim: Trim::default() }
     }
 
     /// Works until the store is dropped and the last commit is answered.
@@ -94,16 +97,25 @@ impl Writer {
         if done.is_err() {
             // Where SQLite has ended it already, there is nothing to end.
             let _ = sqlx::query(statements::GIVE_UP).execute(&mut self.connection).await;
+            // It may have gone through although the disk said otherwise.
+            self.recent.forget();
         }
         done
     }
 
     async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
-        let (start, mut standing) = statements::begin(connection, seal, &touched(group)).await?;
-        if start != self.log.head() {
+        let touched = touched(group);
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            touched.into_iter().partition(|key| self.recent.get(key).is_some());
+        let (start, mut standing) = statements::begin(connection, seal, &unknown).await?;
+        if start == self.log.head() {
+            standing.extend(known.into_iter().map(|key| (key.clone(), self.recent.get(key).cloned())));
+        } else {
             // Another process wrote here, or a commit went through although the disk said otherwise.
             self.log.reset(start);
+            self.recent.forget();
+            standing.extend(statements::standing_at(connection, seal, &known).await?);
         }
         let (end, outcomes) = plan_all(group, start, &mut standing);
         if end == start {
@@ -113,7 +125,9 @@ impl Writer {
         let events: Vec<_> = outcomes.iter().flatten().flatten().collect();
         self.log.announce(end);
         let committed = statements::commit(connection, seal, &events, end).await;
-        committed.inspect_err(|_| self.log.announce(start)).map(|()| outcomes)
+        committed.inspect_err(|_| self.log.announce(start))?;
+        events.into_iter().for_each(|event| self.recent.note(event));
+        Ok(outcomes)
     }
 }
 

@@ -1,0 +1,101 @@
+//! The objects that were written last: whoever writes one of them again need not read it, and its earlier state is in memory once.
+
+use std::{collections::HashMap, mem};
+
+use crate::store::{Event, EventKind, Key, LogLimits, Object};
+
+/// Bytes of objects at most, in each of two halves, however long the log is.
+const BYTES: usize = 4 << 20;
+/// What an entry takes beside its texts.
+const ENTRY: usize = 64;
+
+/// Two halves: when the younger one is full, it becomes the older one, whose objects are forgotten.
+#[derive(Debug)]
+pub(super) struct Recent {
+    young: HashMap<Key, Object>,
+    old: HashMap<Key, Object>,
+    /// Of the younger half.
+    bytes: usize,
+    limit: usize,
+}
+
+impl Recent {
+    /// As long as a log of these limits, which holds the same objects.
+    pub(super) fn new(limits: LogLimits) -> Self {
+        let limit = limits.bytes.min(BYTES);
+        Self { young: HashMap::new(), old: HashMap::new(), bytes: 0, limit }
+    }
+
+    /// The object as it stands; `None`: it has to be read.
+    pub(super) fn get(&self, key: &Key) -> Option<&Object> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    /// What a commit has done.
+    pub(super) fn note(&mut self, Event { kind, object, .. }: &Event) {
+        if *kind == EventKind::Deleted {
+            self.young.remove(&object.key);
+            self.old.remove(&object.key);
+            return;
+        }
+        // what it replaces is still counted, until the halves change places
+        self.bytes += size(object);
+        self.young.insert(object.key.clone(), object.clone());
+        if self.bytes > self.limit {
+            self.bytes = 0;
+            self.old = mem::take(&mut self.young);
+        }
+    }
+
+    /// Nothing is known of what stands.
+    pub(super) fn forget(&mut self) {
+        self.young.clear();
+        self.old.clear();
+        self.bytes = 0;
+    }
+}
+
+fn size(object: &Object) -> usize {
+    let Key { resource, namespace, name } = &object.key;
+    ENTRY + resource.as_str().len() + namespace.len() + name.len() + object.json.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::store::Resource;
+
+    fn event(kind: EventKind, name: &str, revision: u64) -> Event {
+        let key = Key::new(Resource::new("", "pods"), "default", name);
+        Event { kind, object: Object { key, revision, json: Bytes::from(vec![b' '; 100]) }, previous: None }
+    }
+
+    #[test]
+    fn the_newest_are_known_and_no_more_than_there_is_room_for() {
+        let mut recent = Recent::new(LogLimits { events: 1, bytes: 1000 });
+        for revision in 0..100 {
+            let event = event(EventKind::Modified, &format!("pod-{revision}"), revision);
+            recent.note(&event);
+            assert_eq!(recent.get(&event.object.key).unwrap().revision, revision);
+            assert!(recent.young.len() + recent.old.len() <= 2 * 1000 / 100);
+        }
+        let gone = event(EventKind::Deleted, "pod-99", 100);
+        recent.note(&gone);
+        assert!(recent.get(&gone.object.key).is_none());
+        assert!(recent.get(&event(EventKind::Added, "pod-0", 0).object.key).is_none());
+    }
+
+    #[test]
+    fn one_that_is_written_again_and_again_takes_no_room() {
+        let mut recent = Recent::new(LogLimits { events: 1, bytes: 1000 });
+        recent.note(&event(EventKind::Added, "quiet", 1));
+        for revision in 2..5 {
+            recent.note(&event(EventKind::Modified, "busy", revision));
+        }
+        assert_eq!(recent.get(&event(EventKind::Added, "quiet", 1).object.key).unwrap().revision, 1);
+        recent.forget();
+        assert!(recent.get(&event(EventKind::Added, "busy", 1).object.key).is_none());
+    }
+}
