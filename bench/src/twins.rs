@@ -134,7 +134,7 @@ impl Node {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let mut options = MqttOptions::new("mapper", Broker::tcp(address.ip().to_string(), address.port()));
-        options.set_inflight(1000);
+        options.set_inflight(256);
         let (client, mut events) = AsyncClient::builder(options).capacity(1000).build();
         let begun = Instant::now();
         let publishing = tokio::spawn(async move {

@@ -94,7 +94,7 @@ pub(super) struct Core {
     /// Devices by their names without namespaces.
     names: HashMap<String, Vec<DeviceId>>,
     models: BTreeMap<DeviceId, Model>,
-    /// Devices of which the cloud does not know everything yet.
+    /// Devices of which the cloud does not know everything yet that is on disk.
     due: BTreeSet<DeviceId>,
     /// Devices that are not as they are wanted, and when their mappers are told again.
     unheeded: BTreeMap<DeviceId, Reminder>,
@@ -203,8 +203,7 @@ impl Core {
             }
             Some(known) => {
                 let device = &known.device;
-                let twin = device.twins.values().any(|property| property.expected.due || property.actual.due);
-                if twin || device.state_due != 0 {
+                if device.is_due() {
                     self.due.insert(id.clone());
                 }
                 if report::delta(device).is_some() {
@@ -241,14 +240,7 @@ impl Core {
         let model = known.spec.as_deref().and_then(|spec| spec.model.as_ref());
         let rules =
             Rules { spec: known.spec.as_deref(), model: model.and_then(|model| self.models.get(model)) };
-        let changed = change(&mut known.device, rules);
-        let device = &known.device;
-        if device.state_due != 0
-            || device.twins.values().any(|property| property.expected.due || property.actual.due)
-        {
-            self.due.insert(id.clone());
-        }
-        Some(changed)
+        Some(change(&mut known.device, rules))
     }
 
     /// Tells mappers what has changed in a device.

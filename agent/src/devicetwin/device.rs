@@ -138,6 +138,12 @@ impl Property {
 }
 
 impl Device {
+    /// Whether there is something that the cloud has not confirmed.
+    pub(super) fn is_due(&self) -> bool {
+        self.state_due != 0
+            || self.twins.values().any(|property| property.expected.due || property.actual.due)
+    }
+
     /// The property of this name; there is one from now on.
     pub(super) fn property(&mut self, name: &str, kind: Kind) -> &mut Property {
         self.twins.entry(name.to_owned()).or_insert_with(|| Property::new(kind).into())

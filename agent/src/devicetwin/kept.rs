@@ -94,12 +94,17 @@ impl Kept {
         Ok(history)
     }
 
-    /// Writes devices, or that they are gone, in one commit.
-    pub(super) async fn write(
+    /// Writes devices as they are now, or that they are gone, in one commit; it takes what it needs before it is waited for.
+    pub(super) fn write<'a>(
         &self,
-        devices: impl Iterator<Item = (&DeviceId, Option<&Device>)>,
-    ) -> Result<(), StoreError> {
+        devices: impl Iterator<Item = (&'a DeviceId, Option<&'a Device>)>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
         let writes: Vec<Write> = devices.map(|(id, device)| write(id, device)).collect();
+        let kept = self.clone();
+        async move { kept.write_all(writes).await }
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
         }

@@ -26,6 +26,7 @@ mod report;
 mod rules;
 mod task;
 mod tell;
+mod writing;
 
 use std::sync::Arc;
 

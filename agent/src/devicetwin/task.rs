@@ -1,7 +1,8 @@
 //! The one owner of the devices. It works in turns: takes what has come, commits what has changed, and only then answers,
-//! publishes and acknowledges. Between turns it tells the cloud what that does not know yet.
+//! publishes and acknowledges. While one turn is written the next one gathers. Beside them it tells the cloud what that does not
+//! know yet.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use kubeapi::store::StoreError;
@@ -21,6 +22,7 @@ use super::{
     kept::Kept,
     objects::{Objects, Seen},
     tell::{Told, ask_for_members, tell},
+    writing::{Begun, Writing, written},
 };
 use crate::{
     edgehub::{EdgeHub, Link, now_ms},
@@ -58,7 +60,7 @@ impl std::fmt::Debug for Task {
 }
 
 /// What has come.
-enum Work {
+pub(super) enum Work {
     Commands(Vec<Command>),
     Requests(Vec<Received>),
     Message(Downstream),
@@ -76,7 +78,15 @@ impl Task {
             () = shutdown.cancelled() => return,
             loaded = load(&self.kept, &self.node) => loaded,
         };
-        let mut room = Room { core, history, task: self, confirmed: BTreeSet::new(), again: None };
+        let mut room = Room {
+            core,
+            history,
+            task: self,
+            confirmed: BTreeSet::new(),
+            again: None,
+            gathering: Begun::default(),
+            writing: None,
+        };
         tokio::select! {
             // cancel-safe, both: whoever asked learns that the room has ended, or sends again
             () = shutdown.cancelled() => {}
@@ -102,6 +112,17 @@ async fn load(kept: &Kept, node: &str) -> (Core, History) {
     }
 }
 
+impl Work {
+    /// How much of a turn it fills.
+    fn count(&self) -> usize {
+        match self {
+            Self::Commands(commands) => commands.len(),
+            Self::Requests(requests) => requests.len(),
+            Self::Message(_) | Self::Seen(_) | Self::Confirmed(..) | Self::Remind => 1,
+        }
+    }
+}
+
 /// The task at work.
 struct Room {
     core: Core,
@@ -110,7 +131,11 @@ struct Room {
     /// Devices of which the store does not know yet that the cloud has confirmed what they are.
     confirmed: BTreeSet<DeviceId>,
     /// What nobody sends again soon and could not be written, and when it is tried again. What would come after it waits.
-    again: Option<(Work, Instant)>,
+    again: Option<(Vec<Work>, Instant)>,
+    /// The turn that takes what comes.
+    gathering: Begun,
+    /// The one before it.
+    writing: Option<Writing>,
 }
 
 impl Room {
@@ -124,29 +149,36 @@ impl Room {
         let mut notes = interval(NOTES);
         notes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            self.start().await;
             while online && under_way.len() < AT_ONCE {
                 let Some(id) = self.core.next_due(&busy) else { break };
-                let Some(due) = self.core.due(&id, now_ms()) else { continue };
+                let Some(due) = self.due(&id) else { continue };
                 busy.insert(id.clone());
                 under_way.push(tell(self.task.hub.clone(), id, due));
             }
             let (mut commands, mut requests) = (Vec::new(), Vec::new());
             let again = self.again.as_ref().map(|(_, at)| *at);
+            let left = TURN.saturating_sub(self.gathering.count);
             let work = tokio::select! {
+                // cancel-safe: the outcome stays until it is taken
+                outcome = written(&mut self.writing) => {
+                    self.written(outcome).await;
+                    continue;
+                }
                 // cancel-safe, all: nothing is taken unless the arm wins
-                count = self.task.commands.recv_many(&mut commands, TURN) => {
+                count = self.task.commands.recv_many(&mut commands, left), if left > 0 => {
                     if count == 0 {
                         return;
                     }
                     Work::Commands(commands)
                 }
-                true = self.task.requests.next(&mut requests, TURN), if again.is_none() => Work::Requests(requests),
-                Some(message) = self.task.messages.next(), if again.is_none() => Work::Message(message),
+                true = self.task.requests.next(&mut requests, left), if left > 0 && again.is_none() => Work::Requests(requests),
+                Some(message) = self.task.messages.next(), if left > 0 && again.is_none() => Work::Message(message),
                 // cancel-safe: the work is taken afterwards
-                () = at(again) => match self.again.take() {
-                    Some((work, _)) => work,
-                    None => continue,
-                },
+                () = at(again) => {
+                    self.gather_again();
+                    continue;
+                }
                 // cancel-safe: what was not returned is returned by the next call
                 seen = self.task.objects.next(), if again.is_none() => Work::Seen(seen),
                 // cancel-safe, all: futures stay in the set until they are done
@@ -167,6 +199,7 @@ impl Room {
                 Some(()) = questions.next() => continue,
                 // cancel-safe: an interval keeps its ticks
                 _ = notes.tick() => {
+                    self.settle().await;
                     self.note_confirmed().await;
                     self.note_history().await;
                     Work::Remind
@@ -184,21 +217,35 @@ impl Room {
             };
             match work {
                 Work::Commands(commands) => self.commands(commands).await,
-                work => self.turn(work).await,
+                work => self.gather(work),
             }
         }
     }
 
+    /// What the cloud is to be told of a device: nothing that is not on disk.
+    fn due(&mut self, id: &DeviceId) -> Option<Due> {
+        let writing = self.writing.as_ref().map(|writing| &writing.begun.turn);
+        let unwritten: Vec<&Turn> = writing.into_iter().chain([&self.gathering.turn]).collect();
+        self.core.due(id, &unwritten, now_ms())
+    }
+
     /// Carries out what other rooms ask. What waits for the disk is older: while it cannot be written, nothing newer is.
     async fn commands(&mut self, mut commands: Vec<Command>) {
-        if let Some((older, _)) = self.again.take() {
-            self.turn(older).await;
+        if self.again.is_some() {
+            self.gather_again();
+            self.settle().await;
         }
         if self.again.is_some() {
             let why = Refused::unwritten();
             commands = commands.into_iter().filter_map(|command| command.question_or(&why)).collect();
         }
-        self.turn(Work::Commands(commands)).await;
+        self.gather(Work::Commands(commands));
+    }
+
+    /// Takes up once more what could not be written.
+    fn gather_again(&mut self) {
+        let (works, _) = self.again.take().unzip();
+        works.into_iter().flatten().for_each(|work| self.gather(work));
     }
 
     /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
@@ -240,51 +287,86 @@ impl Room {
         });
     }
 
-    /// Carries out what has come: all of it is on disk when anybody hears of it.
-    async fn turn(&mut self, work: Work) {
-        let core = &mut self.core;
-        let mut turn = Turn::default();
-        let (mut again, mut follows) = (None, false);
-        let now = now_ms();
+    /// Carries out what has come, in memory: nobody hears of it before it is on disk.
+    fn gather(&mut self, work: Work) {
+        let (core, now) = (&mut self.core, now_ms());
+        let Begun { turn, again, follows, count } = &mut self.gathering;
+        *count += work.count();
         match work {
             Work::Commands(commands) => {
-                commands.into_iter().for_each(|command| core.command(&mut turn, command, now))
+                commands.into_iter().for_each(|command| core.command(turn, command, now))
             }
             Work::Requests(requests) => {
-                requests.iter().for_each(|request| asked(core, &mut turn, request, now));
-                again = Some(Work::Requests(requests));
+                requests.iter().for_each(|request| asked(core, turn, request, now));
+                again.push(Work::Requests(requests));
             }
             Work::Message(message) => {
-                said(core, &mut turn, message.clone(), now);
-                again = Some(Work::Message(message));
+                said(core, turn, message.clone(), now);
+                again.push(Work::Message(message));
             }
             Work::Seen(found) => {
-                found.apply(core, &mut turn, now);
+                found.apply(core, turn, now);
                 // the first catalogue is told even where it is empty
                 turn.catalogue |= self.task.catalogue.borrow().is_none();
-                follows = true;
+                *follows = true;
             }
             Work::Confirmed(id, due) => {
-                core.confirmed(&mut turn, &id, &due);
+                core.confirmed(turn, &id, &due);
+                if let Some(writing) = &mut self.writing {
+                    writing.begun.turn.confirmed(&id, &due);
+                }
                 self.confirmed.insert(id);
             }
-            Work::Remind => core.remind(&mut turn, now),
+            Work::Remind => core.remind(turn, now),
         }
-        if let Err(failure) = self.task.kept.write(turn.writes(core)).await {
-            error!(
-                error = &failure as &dyn std::error::Error,
-                "what devices report cannot be written; it waits or is refused until it can"
-            );
-            core.take_back(turn);
-            if let Some(work) = again {
-                self.again = Some((work, Instant::now() + RETRY));
-            }
-            // what the objects say is read again
-            if follows {
-                self.task.objects.again_after(RETRY);
-            }
-            return;
+    }
+
+    /// Begins to write what was gathered, unless something is being written.
+    async fn start(&mut self) {
+        if self.writing.is_none() && self.gathering.count > 0 {
+            let begun = mem::take(&mut self.gathering);
+            let writes = self.task.kept.write(begun.turn.writes(&self.core));
+            self.writing = Some(Writing::start(begun, writes).await);
         }
+    }
+
+    /// Waits until all is written, or could not be.
+    async fn settle(&mut self) {
+        self.start().await;
+        while self.writing.is_some() {
+            let outcome = written(&mut self.writing).await;
+            self.written(outcome).await;
+        }
+    }
+
+    /// A turn has been written, or could not be: then what was gathered since, which builds on it, is taken back with it.
+    async fn written(&mut self, outcome: Result<(), StoreError>) {
+        let Some(Writing { begun, .. }) = self.writing.take() else { return };
+        let Err(failure) = outcome else {
+            self.core.written(&begun.turn);
+            // what has gathered meanwhile is written while this is told
+            self.start().await;
+            return self.tell(begun).await;
+        };
+        error!(
+            error = &failure as &dyn std::error::Error,
+            "what devices report cannot be written; it waits or is refused until it can"
+        );
+        let since = mem::take(&mut self.gathering);
+        self.core.take_back(since.turn);
+        self.core.take_back(begun.turn);
+        let works: Vec<Work> = begun.again.into_iter().chain(since.again).collect();
+        if !works.is_empty() {
+            self.again = Some((works, Instant::now() + RETRY));
+        }
+        if begun.follows || since.follows {
+            self.task.objects.again_after(RETRY);
+        }
+    }
+
+    /// What a turn has brought about is on disk: whoever is to hear of it does.
+    async fn tell(&mut self, begun: Begun) {
+        let Begun { turn, again, .. } = begun;
         turn.counts.iter().for_each(|count| self.task.counts.add(*count));
         for (topic, body) in turn.publish {
             self.task.bus.publish(topic.to_string(), body).await;
@@ -301,8 +383,10 @@ impl Room {
                 Err(refused) => drop(done.send(Err(refused))),
             }
         }
-        if let Some(Work::Requests(requests)) = again {
-            requests.into_iter().for_each(acknowledge);
+        for work in again {
+            if let Work::Requests(requests) = work {
+                requests.into_iter().for_each(acknowledge);
+            }
         }
         if turn.catalogue {
             self.task.catalogue.send_replace(Some(Arc::new(self.core.catalogue().clone())));

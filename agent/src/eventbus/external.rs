@@ -35,6 +35,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: u16 = 30;
 /// The largest packet, bytes: a payload that is answered as too large can be read.
 const MAX_PACKET: usize = 1 << 20;
+/// Publications that the broker has not acknowledged: the results of half a turn of DeviceTwin.
+const UNDER_WAY: u16 = 256;
 /// Requests to the client that wait for the connection.
 const WAITING: usize = 1024;
 
@@ -59,6 +61,7 @@ impl Broker {
         options.try_set_clean_session(false).map_err(|error| Error::Client(error.to_string()))?;
         options.set_keep_alive(KEEP_ALIVE);
         options.set_max_packet_size(MAX_PACKET, MAX_PACKET);
+        options.set_inflight(UNDER_WAY);
         options.set_ack_mode(AckMode::Manual);
         match (config.username, config.password) {
             (Some(user), Some(password)) => {

@@ -15,6 +15,24 @@ pub(in crate::devicetwin) enum Due {
     State(StateResult, report::ToldState),
 }
 
+impl Due {
+    fn confirm(&self, device: &mut Device) {
+        match self {
+            Self::Twin(_, told) => report::confirmed(device, told),
+            Self::State(_, told) => report::confirmed_state(device, told),
+        }
+    }
+}
+
+impl Turn {
+    /// The cloud has confirmed what a device was before this turn.
+    pub(in crate::devicetwin) fn confirmed(&mut self, id: &DeviceId, due: &Due) {
+        if let Some(Some(before)) = self.before.get_mut(id) {
+            due.confirm(&mut before.device);
+        }
+    }
+}
+
 impl Core {
     /// Devices were bound to this node, or taken from it.
     pub(in crate::devicetwin) fn membership(&mut self, turn: &mut Turn, content: Value, now: i64) {
@@ -257,9 +275,14 @@ impl Core {
         Some(next)
     }
 
-    /// What the cloud is to be told of a device; `None`: it knows everything.
-    pub(in crate::devicetwin) fn due(&mut self, id: &DeviceId, now: i64) -> Option<Due> {
-        let due = self.devices.get(id).and_then(|known| {
+    /// What the cloud is to be told of a device; `None`: it knows everything that is on disk. `unwritten` are the turns that are not, the
+    /// oldest first.
+    pub(in crate::devicetwin) fn due(&mut self, id: &DeviceId, unwritten: &[&Turn], now: i64) -> Option<Due> {
+        let written = match unwritten.iter().find_map(|turn| turn.before.get(id)) {
+            Some(before) => before.as_ref(),
+            None => self.devices.get(id),
+        };
+        let due = written.and_then(|known| {
             let event = Event { event_id: (self.new_id)(), timestamp: now };
             match report::report(&known.device) {
                 Some((twin, told)) => Some(Due::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
@@ -271,18 +294,26 @@ impl Core {
             }
         });
         if due.is_none() {
+            // what is not written yet is due when it is
             self.due.remove(id);
         }
         due
     }
 
+    /// A turn is on disk: the cloud is to be told.
+    pub(in crate::devicetwin) fn written(&mut self, turn: &Turn) {
+        for id in turn.before.keys() {
+            if self.devices.get(id).is_some_and(|known| known.device.is_due()) {
+                self.due.insert(id.clone());
+            }
+        }
+    }
+
     /// The cloud has confirmed what it was told of a device.
     pub(in crate::devicetwin) fn confirmed(&mut self, turn: &mut Turn, id: &DeviceId, due: &Due) {
         let Some(known) = self.devices.get_mut(id) else { return };
-        match due {
-            Due::Twin(_, told) => report::confirmed(&mut known.device, told),
-            Due::State(_, told) => report::confirmed_state(&mut known.device, told),
-        }
+        due.confirm(&mut known.device);
+        turn.confirmed(id, due);
         turn.counts.push(Count::Reported);
     }
 

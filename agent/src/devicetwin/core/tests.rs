@@ -19,6 +19,7 @@ fn core() -> Core {
 fn said(core: &mut Core, topic: &str, payload: impl ToString) -> Vec<(String, Value)> {
     let mut turn = Turn::default();
     core.message(&mut turn, &Topic::parse(topic), payload.to_string().as_bytes(), NOW);
+    core.written(&turn);
     published(turn)
 }
 
@@ -32,6 +33,7 @@ fn published(turn: Turn) -> Vec<(String, Value)> {
 fn member(core: &mut Core, device: &str) -> Vec<(String, Value)> {
     let mut turn = Turn::default();
     core.membership(&mut turn, json!({"event_id": "m", "timestamp": 1, "added_devices": [{"id": device, "name": "d"}], "removed_devices": null}), NOW);
+    core.written(&turn);
     published(turn)
 }
 
@@ -47,6 +49,7 @@ fn object(core: &mut Core, name: &str, uid: &str, desired: &str) -> Vec<(String,
         Some(&serde_json::from_value(object).unwrap()),
         NOW,
     );
+    core.written(&turn);
     published(turn)
 }
 
@@ -292,28 +295,71 @@ fn reports_are_told_until_they_are_confirmed() {
     said(&mut core, "$hw/events/device/default/d/state/update", r#"{"state":"online"}"#);
     assert_eq!(core.next_due(&BTreeSet::from([d.clone()])), None, "it is being told");
     assert_eq!(core.next_due(&nobody), Some(d.clone()));
-    let first = core.due(&d, NOW).unwrap();
+    let first = core.due(&d, &[], NOW).unwrap();
     // it changes while it is told
     said(&mut core, "$hw/events/device/default/d/twin/update", r#"{"twin":{"t":{"actual":{"value":"2"}}}}"#);
     core.confirmed(&mut Turn::default(), &d, &first);
-    let second = core.due(&d, NOW).unwrap();
+    let second = core.due(&d, &[], NOW).unwrap();
     let Due::Twin(update, _) = &second else { panic!("{second:?}") };
     assert_eq!(
         update.twin.as_ref().unwrap()["t"].as_ref().unwrap().actual.as_ref().unwrap().value.as_deref(),
         Some("2")
     );
     core.confirmed(&mut Turn::default(), &d, &second);
-    let third = core.due(&d, NOW).unwrap();
+    let third = core.due(&d, &[], NOW).unwrap();
     let expected = json!({"event_id": "uuid", "timestamp": NOW, "device": {"name": "d", "state": "online", "lastOnlineTime": "2026-11-21T03:09:16Z"}});
     let Due::State(state, _) = &third else { panic!("{third:?}") };
     assert_eq!(serde_json::to_value(state).unwrap(), expected);
     // what was stored before the confirmation was is told again after a restart
     let device = core.device(&d).unwrap().clone();
     let mut again = Core::new("edge-1", [(d.clone(), device)], || "uuid".to_owned());
-    assert!(again.due(&d, NOW).is_some());
+    assert!(again.due(&d, &[], NOW).is_some());
     core.confirmed(&mut Turn::default(), &d, &third);
-    assert_eq!(core.due(&d, NOW), None);
+    assert_eq!(core.due(&d, &[], NOW), None);
     assert_eq!(core.next_due(&nobody), None);
+}
+
+#[test]
+fn the_cloud_is_told_what_is_on_disk() {
+    let mut core = core();
+    member(&mut core, "default/d");
+    let (d, nobody) = (id("default/d"), BTreeSet::new());
+    let reports = |core: &mut Core, value: &str| {
+        let mut turn = Turn::default();
+        let payload = json!({"twin": {"t": {"actual": {"value": value}}}}).to_string();
+        let topic = Topic::parse("$hw/events/device/default/d/twin/update");
+        core.message(&mut turn, &topic, payload.as_bytes(), NOW);
+        turn
+    };
+    let value = |due: &Due| match due {
+        Due::Twin(update, _) => {
+            update.twin.as_ref()?["t"].as_ref()?.actual.as_ref()?.value.as_deref().map(str::to_owned)
+        }
+        Due::State(..) => None,
+    };
+    let mut first = reports(&mut core, "1");
+    assert_eq!(core.next_due(&nobody), None, "nothing is on disk");
+    let second = reports(&mut core, "2");
+    core.written(&first);
+    assert_eq!(core.next_due(&nobody).as_ref(), Some(&d));
+    let told = core.due(&d, &[&second], NOW).unwrap();
+    assert_eq!(value(&told).as_deref(), Some("1"));
+    // confirmed while more is written: not told again, and not when that is taken back
+    let mut third = reports(&mut core, "3");
+    core.confirmed(&mut third, &d, &told);
+    let mut second = second;
+    second.confirmed(&d, &told);
+    assert_eq!(core.due(&d, &[&second, &third], NOW), None);
+    assert_eq!(core.next_due(&nobody), None);
+    core.take_back(third);
+    core.take_back(second);
+    assert_eq!(core.due(&d, &[], NOW), None);
+    assert_eq!(core.next_due(&nobody), None);
+    // and what comes after is told when it is written
+    first = reports(&mut core, "4");
+    core.written(&first);
+    assert_eq!(core.next_due(&nobody).as_ref(), Some(&d));
+    assert_eq!(core.due(&d, &[], NOW).as_ref().and_then(value).as_deref(), Some("4"));
 }
 
 #[test]
@@ -324,13 +370,13 @@ fn a_confirmation_is_of_the_device_that_was_told() {
         let topic = format!("$hw/events/device/default/d/{topic}/update");
         object(&mut core, "d", &format!("{topic} 1"), "21");
         said(&mut core, &topic, payload);
-        let told = core.due(&d, NOW).unwrap();
+        let told = core.due(&d, &[], NOW).unwrap();
         object(&mut core, "d", &format!("{topic} 2"), "21");
         said(&mut core, &topic, payload);
         core.confirmed(&mut Turn::default(), &d, &told);
-        let again = core.due(&d, NOW).unwrap();
+        let again = core.due(&d, &[], NOW).unwrap();
         core.confirmed(&mut Turn::default(), &d, &again);
-        assert_eq!(core.due(&d, NOW), None, "{topic}");
+        assert_eq!(core.due(&d, &[], NOW), None, "{topic}");
     }
 }
 
@@ -396,7 +442,7 @@ fn a_twin_of_the_cloud_with_versions() {
     core.wanted(&mut turn, "default/d", update(1), NOW);
     core.wanted(&mut turn, "default/never", update(1), NOW);
     assert_eq!(published(turn).last().unwrap().1["delta"], json!({"t": "v2"}));
-    let due = core.due(&id("default/d"), NOW).unwrap();
+    let due = core.due(&id("default/d"), &[], NOW).unwrap();
     let Due::Twin(update, _) = due else { panic!("{due:?}") };
     let sent_back = update.twin.unwrap()["t"].clone().unwrap();
     assert_eq!(
