@@ -98,6 +98,7 @@ impl Reporter {
         let mut waiting = self.everything().await?;
         let mut under_way = FuturesUnordered::new();
         let (mut later, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
+        // under way, or to be told later
         let mut busy: HashSet<Key> = HashSet::new();
         let mut last = None;
         loop {
@@ -109,7 +110,7 @@ impl Reporter {
                 listing.push(self.everything());
             }
             seen = now;
-            while online && busy.len() < AT_ONCE {
+            while online && under_way.len() < AT_ONCE {
                 let Some(key) = next(&waiting, last.as_ref(), &busy) else { break };
                 waiting.remove(&key);
                 last = Some(key.clone());
@@ -120,18 +121,22 @@ impl Reporter {
                 // the same order each time; what is done comes first, and makes room for no more than it took
                 biased;
                 // cancel-safe: futures stay in the set until they are done
-                Some((key, told)) = under_way.next() => {
-                    busy.remove(&key);
-                    match told {
-                        Told::Done => {}
-                        Told::Again | Told::Offline => { waiting.insert(key); }
-                        Told::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
+                Some((key, told)) = under_way.next() => match told {
+                    Told::Done => { busy.remove(&key); }
+                    Told::Again | Told::Offline => {
+                        busy.remove(&key);
+                        waiting.insert(key);
                     }
-                }
+                    // busy until then: a change meanwhile would begin another row of attempts beside this one
+                    Told::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
+                },
                 // cancel-safe, as above
                 Some(keys) = listing.next() => waiting.extend(keys?),
                 // cancel-safe, as above
-                Some(key) = later.next() => { waiting.insert(key); }
+                Some(key) = later.next() => {
+                    busy.remove(&key);
+                    waiting.insert(key);
+                }
                 // cancel-safe: a change not returned is returned by the next call
                 key = changed(&mut pods_changes) => { waiting.insert(key?); }
                 // cancel-safe, as above
@@ -213,3 +218,6 @@ fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
 async fn changed(watch: &mut Watch) -> Result<Key, StoreError> {
     Ok(watch.next().await?.object.key)
 }
+
+#[cfg(test)]
+mod tests;

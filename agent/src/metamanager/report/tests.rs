@@ -1,0 +1,67 @@
+//! The reporter at work, with a cloud that refuses what it is told.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kubeapi::store::MemoryStore;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::*;
+use crate::{
+    edgehub::line::{Line, line},
+    metamanager::{
+        desired::{Next, Placement},
+        record::Record,
+    },
+};
+
+/// Changes of the pod, one in each second.
+const CHANGES: usize = 10;
+/// How long a mirror that was refused is left alone.
+const REST: Duration = Duration::from_secs(30);
+/// Such times for which the cloud is watched after the last change.
+const RESTS: usize = 10;
+
+fn pod(change: usize) -> Value {
+    let annotations = json!({"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "h"});
+    json!({
+        "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations},
+        "spec": {"nodeName": change.to_string()},
+    })
+}
+
+/// Refuses every mirror; counts them, and keeps which state of the pod was told last.
+async fn refuse(line: Line, asked: Arc<AtomicUsize>, last: Arc<Mutex<Value>>) {
+    loop {
+        let message = line.next().await;
+        *last.lock() = message.content_json().unwrap()["spec"]["nodeName"].clone();
+        asked.fetch_add(1, Ordering::Relaxed);
+        let path = message.route.resource.clone();
+        let answer = Answer::Failed(json!({"code": 403, "message": "no pods here"}));
+        let id = message.header.msg_id;
+        line.say(Downstream::Answer { path, answer }.into_message(1).answering(&id)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often() {
+    let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+    let (hub, _inbound, mut line) = line();
+    let node = Key::new(resource(&ResourceType::Node), "", "edge-1");
+    let known = |_: &_| Placement { object: Next::Keep, record: Next::Set(Record::of("n", 1)) };
+    desired.change(&node, known).await.unwrap();
+    line.up();
+    let (asked, last) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Value>>::default());
+    tokio::spawn(refuse(line, asked.clone(), last.clone()));
+    tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into()).run());
+    let key = Key::new(resource(&ResourceType::Pod), "ns", "p");
+    for change in 1..=CHANGES {
+        desired.set(&key, Some(pod(change))).await.unwrap();
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "it rests after the first time");
+    let rests = u32::try_from(RESTS).unwrap();
+    sleep(REST * rests).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 1 + RESTS, "once after each rest");
+    assert_eq!(*last.lock(), json!(CHANGES.to_string()), "what it is now");
+}
