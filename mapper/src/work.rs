@@ -73,14 +73,26 @@ impl Work {
         &self.device
     }
 
-    /// The device has changed, but not how it is reached.
+    /// The device has changed, but not how it is reached. Where a property is what it was, its cycles go on: were all of them
+    /// begun anew, a device that changes all the time would never be read as a whole.
     pub(crate) fn update(&mut self, device: Arc<Device>) {
-        self.properties.retain(|name, _| device.properties.iter().any(|property| property.name == *name));
-        for state in self.properties.values_mut() {
-            // cycles may be shorter now
-            (state.write_at, state.read_at) = (None, None);
-        }
-        self.device = device;
+        let find = |device: &Device, name: &str| {
+            device.properties.iter().find(|property| property.name == name).cloned()
+        };
+        let before = std::mem::replace(&mut self.device, device);
+        self.properties.retain(|name, state| {
+            let Some(property) = find(&self.device, name) else { return false };
+            let Some(mut before) = find(&before, name) else { return true };
+            if before.desired != property.desired {
+                state.write_at = None;
+            }
+            before.desired.clone_from(&property.desired);
+            if before != property {
+                // cycles may be shorter now
+                (state.write_at, state.read_at) = (None, None);
+            }
+            true
+        });
     }
 
     /// What to do now.
@@ -176,135 +188,4 @@ impl Property {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Kind, Settings};
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn property(name: &str, desired: Option<&str>) -> Property {
-        Property {
-            name: name.into(),
-            kind: Kind::Float,
-            is_read_only: false,
-            minimum: String::new(),
-            maximum: String::new(),
-            unit: String::new(),
-            settings: Settings::default(),
-            desired: desired.map(str::to_owned),
-            collect: SECOND,
-            report: 10 * SECOND,
-            to_cloud: true,
-        }
-    }
-
-    fn device(properties: Vec<Property>) -> Arc<Device> {
-        let settings = Settings::default();
-        Arc::new(Device { namespace: "ns".into(), name: "d".into(), settings, properties })
-    }
-
-    fn reading(value: &str, at: i64, observed: Option<&str>) -> Reading {
-        let observed = observed.map(str::to_owned);
-        Reading { property: "t".into(), kind: "float", value: value.into(), at, observed }
-    }
-
-    #[test]
-    fn a_value_is_read_in_its_cycle_and_reported_in_its_own() {
-        let mut work = Work::new(device(vec![property("t", None)]));
-        let begun = Instant::now();
-        assert_eq!(work.next(begun), Next::Read(0));
-        work.read(0, "1".into(), 100, begun);
-        let first = vec![reading("1", 100, None)];
-        assert_eq!(work.next(begun), Next::Report(first.clone()));
-        work.reported(&first, true, begun);
-        assert_eq!(work.next(begun), Next::Wait(Some(begun + SECOND)));
-        for second in 1..10 {
-            let now = begun + second * SECOND;
-            assert_eq!(work.next(now), Next::Read(0));
-            work.read(0, second.to_string(), 100 + i64::from(second), now);
-            assert!(matches!(work.next(now), Next::Wait(_)), "not before its cycle has ended");
-        }
-        let now = begun + 10 * SECOND;
-        work.read(0, "10".into(), 110, now);
-        assert_eq!(work.next(now), Next::Report(vec![reading("10", 110, None)]));
-    }
-
-    #[test]
-    fn a_wanted_value_is_written_once_and_what_came_of_it_reported_at_once() {
-        let mut work = Work::new(device(vec![property("t", Some("20"))]));
-        let now = Instant::now();
-        assert_eq!(work.next(now), Next::Write(0, "20".into()));
-        work.wrote(0, "20", false, now);
-        assert_eq!(work.next(now), Next::Read(0), "a write that failed holds up nothing");
-        work.read(0, "5".into(), 1, now);
-        work.reported(&[reading("5", 1, None)], true, now);
-        assert_eq!(work.next(now), Next::Wait(Some(now + SECOND)));
-        let now = now + SECOND;
-        assert_eq!(work.next(now), Next::Write(0, "20".into()));
-        work.wrote(0, "20", true, now);
-        assert_eq!(work.next(now), Next::Read(0));
-        work.read(0, "19.9".into(), 2, now);
-        assert_eq!(work.next(now), Next::Report(vec![reading("19.9", 2, Some("20"))]));
-        // another value is wanted
-        work.update(device(vec![property("t", Some("25"))]));
-        assert_eq!(work.next(now), Next::Write(0, "25".into()));
-        work.wrote(0, "25", true, now);
-        assert_eq!(work.next(now), Next::Read(0));
-    }
-
-    #[test]
-    fn a_report_that_did_not_arrive_is_made_again_with_the_newest_value() {
-        let mut work = Work::new(device(vec![property("t", None)]));
-        let now = Instant::now();
-        work.read(0, "1".into(), 1, now);
-        work.reported(&[reading("1", 1, None)], false, now);
-        let now = now + SECOND;
-        work.read(0, "2".into(), 2, now);
-        assert_eq!(work.next(now), Next::Report(vec![reading("2", 2, None)]));
-        // a value that was read while the report was under way is reported in its turn
-        work.read(0, "3".into(), 3, now);
-        work.reported(&[reading("2", 2, None)], true, now);
-        work.read(0, "3".into(), 3, now + 9 * SECOND);
-        assert_eq!(work.next(now + 10 * SECOND - SECOND / 2), Next::Wait(Some(now + 10 * SECOND)));
-    }
-
-    #[test]
-    fn a_device_that_is_slower_than_its_cycles_is_read_in_turn_and_reported() {
-        let names = ["a", "b", "c"];
-        let mut work = Work::new(device(names.map(|name| property(name, None)).into()));
-        let mut now = Instant::now();
-        let (mut read, mut reported) = ([0; 3], 0);
-        for at in 0..40 {
-            match work.next(now) {
-                Next::Read(index) => {
-                    read[index] += 1;
-                    // all others are due again meanwhile
-                    now += 2 * SECOND;
-                    work.read(index, "1".into(), at, now);
-                }
-                Next::Report(readings) => {
-                    assert!(read.iter().all(|count| *count > 0), "not before everything was read");
-                    reported += readings.len();
-                    work.reported(&readings, true, now);
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        assert!(reported > names.len(), "{reported}");
-        let (least, most) = (read.iter().min().unwrap(), read.iter().max().unwrap());
-        assert!(most - least <= 1, "{read:?}");
-    }
-
-    #[test]
-    fn what_is_read_only_or_not_for_the_cloud_is_left_alone() {
-        let mut own = property("t", Some("20"));
-        own.is_read_only = true;
-        own.to_cloud = false;
-        let mut work = Work::new(device(vec![own]));
-        let now = Instant::now();
-        assert_eq!(work.next(now), Next::Read(0));
-        work.read(0, "1".into(), 1, now);
-        assert_eq!(work.next(now), Next::Wait(Some(now + SECOND)));
-        assert_eq!(Work::new(device(Vec::new())).next(now), Next::Wait(None));
-    }
-}
+mod tests;
