@@ -60,13 +60,17 @@ pub trait Protocol: Send + Sync + 'static {
 }
 
 /// The connection to one device. It is dropped when the device is gone or reached in another way.
+///
+/// A call that takes longer than ten seconds is dropped in its middle, and the link with it: nothing is asked of a link that may
+/// still bring the answer to another question. Where a link is still good after so long a silence, or sooner, its own code ends
+/// the call with an error.
 pub trait Link: Send + 'static {
     /// Reads a property, as text of its type. An error ends the connection; the device is offline until it has been opened and read
     /// again.
     fn read(&mut self, property: &Property) -> impl Future<Output = Result<String>> + Send;
 
     /// Writes a property. It is called when another value is wanted, and once for each new connection. An error is told in the
-    /// log, and it is called again with the next reading.
+    /// log, and it is called again with the next reading; the connection stays.
     fn write(&mut self, property: &Property, value: &str) -> impl Future<Output = Result<()>> + Send {
         let _ = value;
         let why = format!("{} cannot be written", property.name);

@@ -100,7 +100,10 @@ async fn serve<L: Link>(
         match work.next(Instant::now()) {
             Next::Write(index, value) => {
                 let Some(property) = current.properties.get(index) else { continue };
-                let written = within(link.write(property, &value)).await;
+                // one that is given up is dropped in its middle: what the link says next may be the answer to it
+                let Ok(written) = timeout(PATIENCE, link.write(property, &value)).await else {
+                    return Ended::Failed(late());
+                };
                 if let Err(error) = &written {
                     warn!(device = current.name, property = property.name, %error, "a value was not written");
                 }
@@ -169,13 +172,62 @@ impl State {
 }
 
 async fn within<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
-    match timeout(PATIENCE, step).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(format!("no answer within {PATIENCE:?}").into()),
-    }
+    timeout(PATIENCE, step).await.unwrap_or_else(|_| Err(late()))
+}
+
+fn late() -> Error {
+    format!("no answer within {PATIENCE:?}").into()
 }
 
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{Kind, Property, Settings};
+
+    /// A link that never says whether a value was written, and is used no more then.
+    struct Mute;
+
+    impl Link for Mute {
+        async fn read(&mut self, _: &Property) -> Result<String> {
+            Err("the link is used after a write was dropped in its middle".into())
+        }
+
+        async fn write(&mut self, _: &Property, _: &str) -> Result<()> {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_given_up_ends_the_link() {
+        let property = Property {
+            name: "t".into(),
+            kind: Kind::Int,
+            is_read_only: false,
+            minimum: String::new(),
+            maximum: String::new(),
+            unit: String::new(),
+            settings: Settings::default(),
+            desired: Some("1".into()),
+            collect: PATIENCE,
+            report: PATIENCE,
+            to_cloud: true,
+        };
+        let settings = Settings::default();
+        let device =
+            Device { namespace: "ns".into(), name: "d".into(), settings, properties: vec![property] };
+        let (_sender, mut devices) = watch::channel(Arc::new(device));
+        let work = Work::new(devices.borrow_and_update().clone());
+        let agent = Agent::new(Path::new("/nowhere"));
+        let mut state = State { agent, told: None, again_at: Instant::now() };
+        let ended = serve(Mute, work, &mut devices, &mut state, &mut SOON.clone()).await;
+        let Ended::Failed(error) = ended else { panic!("the device was not left alone") };
+        assert_eq!(error.to_string(), late().to_string());
+    }
 }
