@@ -18,11 +18,13 @@ use nix::{
 use tokio::{net::UnixDatagram, sync::watch, time::sleep};
 use tracing::{trace, warn};
 
+use self::notice::Notices;
+
 /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR`, `RTMGRP_IPV6_ROUTE` of `linux/rtnetlink.h`.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 /// A datagram of notices; longer ones are cut, which loses nothing that is needed.
 const DATAGRAM: usize = 16 * 1024;
-/// Changes come in bursts (an address, its routes): one hint for each.
+/// Changes come in bursts (an address, its routes): one hint for each burst.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// Hints; each reader has its own.
@@ -63,18 +65,47 @@ impl Watcher {
     /// Until the socket fails.
     async fn follow(&self, socket: UnixDatagram) -> io::Error {
         let mut datagram = vec![0; DATAGRAM];
+        let mut notices = Notices::default();
         loop {
-            let matters = match socket.recv(&mut datagram).await {
-                Ok(size) => notice::matters(datagram.get(..size).unwrap_or_default()),
-                // more was to be told than fits: it may have mattered
-                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => true,
+            match notices.told(socket.recv(&mut datagram).await, &datagram) {
+                Ok(true) => {}
+                Ok(false) => continue,
                 Err(error) => return error,
-            };
-            if matters {
-                sleep(SETTLE).await;
-                trace!("the network has changed");
-                self.hints.send_modify(|count| *count += 1);
             }
+            sleep(SETTLE).await;
+            // all that came meanwhile is said by the same hint
+            loop {
+                match socket.try_recv(&mut datagram) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    received => {
+                        if let Err(error) = notices.told(received, &datagram) {
+                            return error;
+                        }
+                    }
+                }
+            }
+            self.hint();
+        }
+    }
+
+    /// Tells all readers.
+    pub(super) fn hint(&self) {
+        trace!("the network has changed");
+        self.hints.send_modify(|count| *count += 1);
+    }
+}
+
+impl Notices {
+    /// Whether what was received may matter.
+    fn told(&mut self, received: io::Result<usize>, datagram: &[u8]) -> io::Result<bool> {
+        match received {
+            Ok(size) => Ok(self.matter(datagram.get(..size).unwrap_or_default())),
+            // more was to be told than fits: it may have mattered
+            Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
+                self.missed();
+                Ok(true)
+            }
+            Err(error) => Err(error),
         }
     }
 }

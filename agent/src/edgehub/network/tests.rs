@@ -2,19 +2,27 @@
 
 use std::{process::Command, time::Duration};
 
+use tokio::time::{interval, timeout};
+
 use super::*;
 
-fn ip(arguments: &[&str]) {
+/// Where a notice of a route says how long the prefix of its destination is.
+const HEADER_AND_LENGTH: usize = 17;
+/// Many times what the kernel takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn ip(arguments: &[&str]) -> String {
     let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
     assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
 }
 
 /// A network namespace that goes with it.
 struct Namespace(String);
 
 impl Namespace {
-    fn new() -> Self {
-        let name = format!("edgehub-{}", std::process::id());
+    fn new(which: &str) -> Self {
+        let name = format!("edgehub-{which}-{}", std::process::id());
         ip(&["netns", "add", &name]);
         Self(name)
     }
@@ -40,13 +48,13 @@ fn opened_in(namespace: &Namespace) -> StdDatagram {
 
 #[tokio::test]
 async fn addresses_carriers_and_default_routes_are_told() {
-    let namespace = Namespace::new();
+    let namespace = Namespace::new("told");
     let socket = UnixDatagram::from_std(opened_in(&namespace)).unwrap();
     let (watcher, mut network) = Watcher::new();
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
     let within = |network: Network| async move {
         let mut network = network;
-        tokio::time::timeout(Duration::from_secs(60), network.changed()).await
+        timeout(PATIENCE, network.changed()).await
     };
     ip(&["-n", &namespace.0, "address", "add", "198.51.100.1/24", "dev", "lo"]);
     assert!(within(network.clone()).await.is_ok(), "the address was not told");
@@ -56,5 +64,64 @@ async fn addresses_carriers_and_default_routes_are_told() {
     network.0.mark_unchanged();
     ip(&["-n", &namespace.0, "route", "add", "default", "dev", "lo"]);
     assert!(within(network.clone()).await.is_ok(), "the default route was not told");
+    followed.abort();
+}
+
+/// Receives until a notice matters; `looked` sees each.
+async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked: impl FnMut(&[u8]) -> bool) {
+    let mut datagram = vec![0; DATAGRAM];
+    let told = timeout(PATIENCE, async {
+        loop {
+            let size = socket.recv(&mut datagram).await.unwrap();
+            let matters = notices.matter(&datagram[..size]);
+            if looked(&datagram[..size]) && matters {
+                return;
+            }
+        }
+    });
+    assert!(told.await.is_ok(), "no notice that matters");
+}
+
+/// The addresses and routes stay as they are: only the link says it, and not what of it has changed.
+#[tokio::test]
+async fn a_cable_that_is_pulled_is_told() {
+    let (here, there) = (Namespace::new("here"), Namespace::new("there"));
+    let socket = UnixDatagram::from_std(opened_in(&here)).unwrap();
+    ip(&["-n", &here.0, "link", "add", "up0", "type", "veth", "peer", "name", "far0", "netns", &there.0]);
+    ip(&["-n", &here.0, "address", "add", "198.51.100.1/24", "dev", "up0"]);
+    ip(&["-n", &here.0, "link", "set", "up0", "up"]);
+    ip(&["-n", &there.0, "link", "set", "far0", "up"]);
+    let mut looks = interval(Duration::from_millis(5));
+    while !ip(&["-n", &here.0, "link", "show", "up0"]).contains("state UP") {
+        looks.tick().await;
+    }
+    // whatever comes before this route was about how it became so
+    ip(&["-n", &here.0, "route", "add", "default", "via", "198.51.100.2"]);
+    let mut notices = Notices::default();
+    let is_default_route = |datagram: &[u8]| datagram[4] == 24 && datagram[HEADER_AND_LENGTH] == 0;
+    until_matters(&mut notices, &socket, is_default_route).await;
+    ip(&["-n", &there.0, "link", "set", "far0", "down"]);
+    until_matters(&mut notices, &socket, |_| true).await;
+    ip(&["-n", &there.0, "link", "set", "far0", "up"]);
+    until_matters(&mut notices, &socket, |_| true).await;
+}
+
+/// A notice that an address came; see `notice`.
+fn notice_of_address() -> Vec<u8> {
+    [&24_u32.to_ne_bytes()[..], &20_u16.to_ne_bytes(), &[0; 10], &[2, 24, 0, 0, 1, 0, 0, 0]].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_is_one_hint() {
+    let (kernel, socket) = UnixDatagram::pair().unwrap();
+    let (watcher, mut network) = Watcher::new();
+    for _ in 0..20 {
+        kernel.send(&notice_of_address()).await.unwrap();
+    }
+    let followed = tokio::spawn(async move { watcher.follow(socket).await });
+    network.changed().await;
+    assert!(timeout(10 * SETTLE, network.changed()).await.is_err(), "the burst was told twice");
+    kernel.send(&notice_of_address()).await.unwrap();
+    network.changed().await;
     followed.abort();
 }
