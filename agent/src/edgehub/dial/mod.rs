@@ -1,7 +1,8 @@
 //! Dialling: one server after the other, and again, until one answers.
 //!
 //! An attempt that hangs does not hold up the next: a new one begins beside it, so that a way that is open again is found at
-//! once. Attempts that were overtaken are dropped with the first success.
+//! once. So it is when the network has changed: most changes are none of the way to the cloud, and what is under way there goes
+//! on. Attempts that were overtaken are dropped with the first success.
 
 mod proxy;
 pub(super) mod quic;
@@ -40,13 +41,16 @@ use super::{
     traffic::Traffic,
     transport::Transport,
 };
-use crate::config::{HostPort as Target, Transport as Carrier};
+use crate::{
+    config::{HostPort as Target, Transport as Carrier},
+    rt::now,
+};
 
 /// An attempt that hangs for twice the time that the last success took, and for no less than this, gets company.
 const HANGS: Duration = Duration::from_millis(300);
 /// … for this, where there was no success yet …
 const HANGS_AT_FIRST: Duration = Duration::from_secs(1);
-/// … and for no more than this.
+/// … and for no more than this. Hints of the network are no reason to begin more often than each [`HANGS`].
 const HANGS_AT_MOST: Duration = Duration::from_secs(5);
 /// One that the server has taken gets company only after so much silence as would end a connection: a cloud to which all its nodes
 /// return at once answers late, and would answer later still were each of them to ask twice.
@@ -127,7 +131,7 @@ enum Step {
     /// Whether the cloud's end said so.
     Failed(bool),
     Time,
-    /// The network is another one: what is under way is probably lost.
+    /// The network is another one: what is under way may be lost.
     Network,
 }
 
@@ -202,11 +206,13 @@ async fn rounds<'a>(
 ) -> (usize, Instant, Box<Dialled>) {
     let mut pending = VecDeque::new();
     let mut asked = 0;
+    // the earliest time at which a hint of the network begins an attempt
+    let mut hinted = now();
     loop {
         if pending.len() >= AT_ONCE {
             pending.pop_front();
         }
-        let (begun, taken) = (Instant::now(), Taken::default());
+        let (begun, taken) = (now(), Taken::default());
         pending.push_back(begin(number, taken.clone()));
         (number, asked) = (number.wrapping_add(1), asked + 1);
         let mut until = begun + hangs;
@@ -228,14 +234,16 @@ async fn rounds<'a>(
                 step @ (Step::Failed(_) | Step::Time) if !waits && asked >= servers => {
                     (waits, asked) = (true, 0);
                     redial.together(matches!(step, Step::Failed(true)));
-                    until = Instant::now() + redial.wait(rand::random(), Instant::now());
+                    until = now() + redial.wait(rand::random(), now());
                     continue;
                 }
                 Step::Failed(_) | Step::Time => {}
                 Step::Network => {
                     redial.hope();
-                    pending.clear();
                     asked = 0;
+                    until = until.min(hinted.max(now()));
+                    hinted = until + HANGS;
+                    continue;
                 }
             }
             break;
@@ -268,3 +276,6 @@ async fn step(pending: &mut VecDeque<Attempt<'_>>, until: Instant, network: &mut
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

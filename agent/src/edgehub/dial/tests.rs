@@ -1,0 +1,66 @@
+//! Attempts and hints of the network, in time that the test turns.
+
+use std::cell::Cell;
+
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
+
+use super::*;
+use crate::edgehub::network::Watcher;
+
+/// What a handshake over a slow link takes.
+const SLOW: Duration = Duration::from_secs(3);
+
+/// A connection that was made.
+async fn dialled() -> Dialled {
+    let meter = Meter::new(Traffic::default(), now());
+    let stream: Box<dyn websocket::Stream> = Box::new(tokio::io::duplex(1).0);
+    let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
+    let server = Target { host: "192.0.2.1".into(), port: 10000 };
+    Dialled { transport: Transport::websocket(socket, meter, false), server }
+}
+
+/// An attempt that takes so long.
+fn slow<'a>(number: usize, time: Duration) -> Attempt<'a> {
+    let begun = now();
+    let attempt = async move {
+        sleep(time).await;
+        (number, begun, Ok(dialled().await))
+    };
+    attempt.boxed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_that_changes_all_the_time_does_not_keep_a_slow_link_from_connecting() {
+    let (watcher, mut network) = Watcher::new();
+    tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(50)).await;
+            watcher.hint();
+        }
+    });
+    let mut redial = Redial::new(now());
+    let found = rounds(1, 0, HANGS_AT_FIRST, |number, _| slow(number, SLOW), &mut redial, &mut network);
+    assert!(timeout(SLOW * 2, found).await.is_ok(), "no attempt was left alone for long enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_way_that_the_network_has_again_is_tried_at_once() {
+    let (watcher, mut network) = Watcher::new();
+    let (begun, began) = (now(), Cell::new(0));
+    let later = Duration::from_millis(10);
+    // what was begun before the network came is lost on the way
+    let begin = |number, _| {
+        began.set(began.get() + 1);
+        slow(number, if began.get() == 1 { Duration::MAX } else { Duration::ZERO })
+    };
+    let mut redial = Redial::new(begun);
+    let found = rounds(1, 0, HANGS_AT_MOST, begin, &mut redial, &mut network);
+    let hint = async {
+        sleep(later).await;
+        watcher.hint();
+    };
+    let ((number, ..), ()) = tokio::join!(found, hint);
+    assert_eq!((number, began.get()), (1, 2));
+    assert!(now().duration_since(begun) < later * 2, "{:?}", now().duration_since(begun));
+}
