@@ -32,31 +32,44 @@ pub(super) async fn run(context: Arc<Context>, relist: Duration) {
     let (groups, pace) = (context.groups.watch(), Pace::new(relist));
     let mut lists =
         Lists { last: Snapshot::default(), context: &context, groups, pace, watched: false, away: false };
+    let (runtime, mut wait) = (&context.runtime, Duration::ZERO);
     loop {
-        let events = context.runtime.events();
-        let stream = tokio::select! {
-            stream = events => stream,
-            // A runtime may answer only with its first event.
-            () = lists.compare_for_ever() => return,
-        };
-        let ended = match stream {
-            Ok(stream) => {
-                let ended = follow(stream, &context).await;
-                context.orphaned.notify_one();
-                ended
-            }
-            Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
-                Ended::Stream
-            }
-        };
+        let stream = subscribe(wait, || runtime.events());
+        let Some(stream) = beside(stream, lists.compare_for_ever()).await else { return };
+        let ended = follow(stream, &context).await;
+        context.orphaned.notify_one();
         if matches!(ended, Ended::Receiver) {
             return;
         }
-        tokio::select! {
-            () = tokio::time::sleep(RESUBSCRIBE) => {}
-            () = lists.compare_for_ever() => return,
+        wait = RESUBSCRIBE;
+    }
+}
+
+/// The stream of events, asked for after `wait` and then again and again.
+async fn subscribe<S, E, F>(mut wait: Duration, ask: impl Fn() -> F) -> S
+where
+    E: std::error::Error + 'static,
+    F: Future<Output = Result<S, E>>,
+{
+    loop {
+        tokio::time::sleep(wait).await;
+        match ask().await {
+            Ok(stream) => return stream,
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
+            }
         }
+        wait = RESUBSCRIBE;
+    }
+}
+
+/// What `subscribed` gives, while lists are compared, which goes on over all its attempts: a runtime may answer only with its first
+/// event, and a list may take longer than the time between two attempts. `None` where comparing has ended.
+async fn beside<S>(subscribed: impl Future<Output = S>, compared: impl Future<Output = ()>) -> Option<S> {
+    tokio::select! {
+        // cancel-safe, both: a look that is not made to its end is made again where it is needed
+        stream = subscribed => Some(stream),
+        () = compared => None,
     }
 }
 
@@ -211,6 +224,13 @@ fn changed(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<ObjectRef<Pod>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_takes_longer_than_a_subscription_ends_all_the_same() {
+        let refused = || std::future::ready(Err::<(), _>(std::fmt::Error));
+        let list = tokio::time::sleep(RESUBSCRIBE * 3);
+        assert_eq!(beside(subscribe(Duration::ZERO, refused), list).await, None);
+    }
 
     fn snapshot(all: &[(&str, &str, cri::ContainerState)]) -> Snapshot {
         let mut snapshot = Snapshot::new();
