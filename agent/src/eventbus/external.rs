@@ -20,7 +20,7 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, External, Sinks,
-    handle::{Connections, Inlet, Outlet, Publication, Receipt},
+    handle::{Connections, Inlet, Outlet, Publication, Receipt, Standing},
     route::Routed,
     tls::Dialler,
     topics,
@@ -84,7 +84,7 @@ impl Broker {
         topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
         let Self { options, server, qos, inlet } = self;
-        let Inlet { mut publications, up, failures, dropped } = inlet;
+        let Inlet { mut publications, standing, failures } = inlet;
         let built = AsyncClient::builder(options).capacity(WAITING).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
@@ -101,11 +101,9 @@ impl Broker {
             sinks,
             topics,
             server,
-            up,
+            standing,
             failures,
             connections: Connections::default(),
-            dropped,
-            made_up: 0,
             is_told: false,
         };
         // neither ends: publications last as long as the handles to them
@@ -120,12 +118,9 @@ struct Connection {
     sinks: Sinks,
     topics: watch::Receiver<BTreeSet<String>>,
     server: String,
-    up: watch::Sender<bool>,
+    standing: Standing,
     failures: Arc<AtomicU64>,
     connections: Connections,
-    dropped: Arc<AtomicU64>,
-    /// How many of what was dropped DeviceTwin was told to say again.
-    made_up: u64,
     /// Whether people were told that there is no connection.
     is_told: bool,
 }
@@ -145,7 +140,7 @@ impl Connection {
                     }
                     Err(error) => {
                         self.lost();
-                        self.up.send_replace(false);
+                        self.standing.down();
                         self.failures.fetch_add(1, Ordering::Relaxed);
                         if self.is_told {
                             debug!(broker = %self.server, %error, "the MQTT broker is not reached");
@@ -177,8 +172,7 @@ impl Connection {
                 info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
                 self.is_told = false;
                 // what was dropped until now is said again
-                self.made_up = self.dropped.load(Ordering::Relaxed);
-                self.up.send_replace(true);
+                self.standing.up();
                 // a broker that was restarted may say that it knows us and yet have forgotten what we asked for
                 subscribed.clear();
                 self.follow(subscribed);
@@ -242,15 +236,6 @@ impl Connection {
             debug!(topic, "too many requests wait; this one is dropped, as its quality of service allows");
             return;
         }
-        // DeviceTwin may wait for room to publish here: it is let go, so that it takes this one
-        self.up.send_replace(false);
-        let _ = self.sinks.requests.send(received).await;
-        self.up.send_replace(true);
-        let dropped = self.dropped.load(Ordering::Relaxed);
-        if dropped != self.made_up {
-            // it dropped what it had to say meanwhile, and nothing else would have it say that again
-            self.made_up = dropped;
-            self.sinks.connections.send_modify(|count| *count += 1);
-        }
+        self.sinks.deliver(received, &mut self.standing).await;
     }
 }

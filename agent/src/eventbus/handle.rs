@@ -38,11 +38,42 @@ pub(super) struct Inlet {
     /// What to publish.
     pub(super) publications: mpsc::Receiver<Publication>,
     /// Whether that can be done.
-    pub(super) up: watch::Sender<bool>,
+    pub(super) standing: Standing,
     /// Connections that did not come about, or were lost.
     pub(super) failures: Arc<AtomicU64>,
+}
+
+/// Whether a broker takes publications, as far as whoever publishes is concerned. It does not at first.
+#[derive(Debug)]
+pub(super) struct Standing {
+    up: watch::Sender<bool>,
     /// Publications that were dropped.
-    pub(super) dropped: Arc<AtomicU64>,
+    dropped: Arc<AtomicU64>,
+    /// Those of them that are said again.
+    made_up: u64,
+}
+
+impl Standing {
+    /// It takes them, from whoever says again all that is so.
+    pub(super) fn up(&mut self) {
+        self.made_up = self.dropped.load(Ordering::Relaxed);
+        self.up.send_replace(true);
+    }
+
+    /// It takes none.
+    pub(super) fn down(&self) {
+        self.up.send_replace(false);
+    }
+
+    /// Waits for `step`, and has nobody wait for room here meanwhile. The second value: something was dropped for that, and is
+    /// to be said again.
+    pub(super) async fn aside<T>(&mut self, step: impl Future<Output = T>) -> (T, bool) {
+        self.down();
+        let done = step.await;
+        let before = self.made_up;
+        self.up();
+        (done, self.made_up != before)
+    }
 }
 
 impl Outlet {
@@ -51,7 +82,8 @@ impl Outlet {
         let (is_up, up) = watch::channel(false);
         let (failures, dropped) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let outlet = Self { queue, up, dropped: dropped.clone(), failures: failures.clone() };
-        (outlet, Inlet { publications, up: is_up, failures, dropped })
+        let standing = Standing { up: is_up, dropped, made_up: 0 };
+        (outlet, Inlet { publications, standing, failures })
     }
 
     /// Waits for room as long as the broker is there; a full queue to one that is not there drops.
@@ -180,7 +212,7 @@ pub(crate) enum Received {
         /// To be given when what it says is on disk.
         receipt: Receipt,
     },
-    /// A broker is there again: what was published meanwhile may have been missed.
+    /// A broker is there again, or has dropped something: what was published meanwhile may have been missed.
     Connected,
 }
 

@@ -12,7 +12,7 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, Internal, Sinks,
-    handle::{Inlet, Outlet, Publication, Receipt},
+    handle::{Inlet, Outlet, Publication, Receipt, Standing},
     passwords,
     route::Routed,
 };
@@ -51,18 +51,18 @@ impl Broker {
         topics: watch::Receiver<BTreeSet<String>>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
-        let Self { config, access, inlet: Inlet { publications, up, .. }, address } = self;
+        let Self { config, access, inlet: Inlet { publications, mut standing, .. }, address } = self;
         let (handle, task) = mqtt::bind(mqtt::Config { access, ..broker(&config) }).await?;
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
         info!(address = ?listening, "the internal MQTT broker listens");
-        up.send_replace(true);
+        standing.up();
         let qos = QoS::from_number(config.qos).unwrap_or(QoS::AtMostOnce);
         tokio::select! {
             // cancel-safe, all: the broker's own end is waited for; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
             () = publish(handle.clone(), publications, (qos, config.retain)) => Ok(()),
-            () = subscribe(handle.clone(), sinks, topics) => Ok(()),
+            () = subscribe(handle.clone(), (sinks, standing), topics) => Ok(()),
         }
     }
 }
@@ -110,7 +110,11 @@ async fn publish(handle: Handle, publications: mpsc::Receiver<Publication>, (qos
 }
 
 /// One receiver for all filters: what a rule listens to and this room listens to anyway comes once.
-async fn subscribe(handle: Handle, sinks: Sinks, topics: watch::Receiver<BTreeSet<String>>) {
+async fn subscribe(
+    handle: Handle,
+    (sinks, standing): (Sinks, Standing),
+    topics: watch::Receiver<BTreeSet<String>>,
+) {
     let [first, others @ ..] = SUBSCRIPTIONS;
     let listening = async {
         let subscription = handle.subscribe(first, WAITING).await?;
@@ -122,7 +126,7 @@ async fn subscribe(handle: Handle, sinks: Sinks, topics: watch::Receiver<BTreeSe
     };
     match listening.await {
         Ok((subscription, filters)) => {
-            tokio::join!(read(subscription, sinks), follow(filters, topics));
+            tokio::join!(read(subscription, sinks, standing), follow(filters, topics));
         }
         // the broker has ended before
         Err(error) => warn!(error = &error as &dyn std::error::Error, "not subscribed"),
@@ -154,12 +158,13 @@ async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>)
     }
 }
 
-/// A full room makes the broker hold back publishers above QoS 0.
-async fn read(mut subscription: Subscription, sinks: Sinks) {
+/// A full room makes the broker hold back publishers above QoS 0, DeviceTwin among them: what it says is heard here, too, where a
+/// rule listens to it.
+async fn read(mut subscription: Subscription, sinks: Sinks, mut standing: Standing) {
     while let Some(message) = subscription.recv().await {
         let receipt = Receipt::default();
         if let Routed::Full(received) = sinks.route(&message.topic, message.payload.clone(), receipt)
-            && sinks.requests.send(received).await.is_err()
+            && !sinks.deliver(received, &mut standing).await
         {
             return;
         }

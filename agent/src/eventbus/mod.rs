@@ -120,7 +120,7 @@ pub enum Error {
 struct Sinks {
     requests: mpsc::Sender<Received>,
     uploads: mpsc::Sender<upload::Upload>,
-    /// Counts the connections to the broker beside: what was said before one may have been missed.
+    /// Counts the connections to the broker beside, and what else makes that something may have been missed that was said before.
     connections: Arc<watch::Sender<u64>>,
     /// Whether anybody looks after devices.
     has_devices: bool,

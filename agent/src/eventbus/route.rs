@@ -8,7 +8,7 @@ use wire::topic::Topic;
 
 use super::{
     Sinks,
-    handle::{Receipt, Received},
+    handle::{Receipt, Received, Standing},
     upload::{HELD, Upload},
 };
 
@@ -42,6 +42,17 @@ impl Sinks {
                 Routed::Gone
             }
         }
+    }
+
+    /// Waits until DeviceTwin has room; `false` where it has ended. It may itself wait for room to publish at the broker whose
+    /// `standing` this is: it is let go, so that it takes this one.
+    pub(super) async fn deliver(&self, received: Received, standing: &mut Standing) -> bool {
+        let (sent, has_dropped) = standing.aside(self.requests.send(received)).await;
+        if has_dropped {
+            // nothing else would have DeviceTwin say that again
+            self.connections.send_modify(|count| *count += 1);
+        }
+        sent.is_ok()
     }
 
     fn upload(&self, mut upload: Upload) {
