@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rumqttc::{
     AckMode, AsyncClient, Broker as Address, Event, EventLoop, Incoming, MqttOptions, Publish,
     PublishOptions, QoS, SubscribeFilterInput,
@@ -81,7 +82,7 @@ impl Broker {
     pub(super) async fn run(
         self,
         sinks: Sinks,
-        topics: watch::Receiver<BTreeSet<String>>,
+        mut topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
         let Self { options, server, qos, inlet } = self;
         let Inlet { mut publications, standing, failures } = inlet;
@@ -95,28 +96,40 @@ impl Broker {
                 }
             }
         };
+        let subscriptions = Subscriptions {
+            client: client.clone(),
+            topics: topics.clone(),
+            server: server.clone(),
+            done: Mutex::default(),
+        };
         let mut connection = Connection {
             client,
             events,
             sinks,
-            topics,
+            subscriptions: &subscriptions,
             server,
             standing,
             failures,
             connections: Connections::default(),
             is_told: false,
         };
-        // neither ends: publications last as long as the handles to them
-        tokio::join!(connection.run(), publish);
+        // beside the connection, which is never dropped in the middle of what it does
+        let follow = async {
+            while topics.changed().await.is_ok() {
+                subscriptions.follow();
+            }
+        };
+        // the connection does not end
+        tokio::join!(connection.run(), publish, follow);
         Ok(())
     }
 }
 
-struct Connection {
+struct Connection<'a> {
     client: AsyncClient,
     events: EventLoop,
     sinks: Sinks,
-    topics: watch::Receiver<BTreeSet<String>>,
+    subscriptions: &'a Subscriptions,
     server: String,
     standing: Standing,
     failures: Arc<AtomicU64>,
@@ -125,34 +138,30 @@ struct Connection {
     is_told: bool,
 }
 
-impl Connection {
+impl Connection<'_> {
     async fn run(&mut self) {
         let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
-        let mut subscribed = BTreeSet::new();
         loop {
-            tokio::select! {
-                // cancel-safe: what was read and not returned is returned by the next call
-                event = self.events.poll() => match event {
-                    Ok(event) => {
-                        if self.happened(event, &mut subscribed).await {
-                            backoff.reset();
-                        }
+            // to its end each time: dropped before, it dials anew, or loses a packet for which the socket had no room
+            match self.events.poll().await {
+                Ok(event) => {
+                    if self.happened(event).await {
+                        backoff.reset();
                     }
-                    Err(error) => {
-                        self.lost();
-                        self.standing.down();
-                        self.failures.fetch_add(1, Ordering::Relaxed);
-                        if self.is_told {
-                            debug!(broker = %self.server, %error, "the MQTT broker is not reached");
-                        } else {
-                            warn!(broker = %self.server, %error, "the MQTT broker is not reached; it is tried again until it is");
-                        }
-                        self.is_told = true;
-                        tokio::time::sleep(backoff.next(rand::random())).await;
+                }
+                Err(error) => {
+                    self.lost();
+                    self.subscriptions.end();
+                    self.standing.down();
+                    self.failures.fetch_add(1, Ordering::Relaxed);
+                    if self.is_told {
+                        debug!(broker = %self.server, %error, "the MQTT broker is not reached");
+                    } else {
+                        warn!(broker = %self.server, %error, "the MQTT broker is not reached; it is tried again until it is");
                     }
-                },
-                // cancel-safe: the newest set is read
-                Ok(()) = self.topics.changed() => self.follow(&mut subscribed),
+                    self.is_told = true;
+                    tokio::time::sleep(backoff.next(rand::random())).await;
+                }
             }
         }
     }
@@ -166,16 +175,14 @@ impl Connection {
     }
 
     /// Whether the connection stands anew.
-    async fn happened(&mut self, event: Event, subscribed: &mut BTreeSet<String>) -> bool {
+    async fn happened(&mut self, event: Event) -> bool {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {
                 info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
                 self.is_told = false;
                 // what was dropped until now is said again
                 self.standing.up();
-                // a broker that was restarted may say that it knows us and yet have forgotten what we asked for
-                subscribed.clear();
-                self.follow(subscribed);
+                self.subscriptions.begin();
                 self.sinks.connections.send_modify(|count| *count += 1);
                 true
             }
@@ -197,29 +204,6 @@ impl Connection {
         }
     }
 
-    /// Subscribes to what is not subscribed to yet, and to what is wanted no longer no more.
-    fn follow(&mut self, subscribed: &mut BTreeSet<String>) {
-        let of_rules = self.topics.borrow_and_update().clone();
-        let own = SUBSCRIPTIONS.iter().map(|&filter| filter.to_owned());
-        // brokers may send a message once for each filter that it matches
-        let wanted = topics::widest(own.chain(of_rules).collect());
-        let new = wanted
-            .difference(subscribed)
-            .map(|filter| SubscribeFilterInput::new(filter.clone(), QoS::AtLeastOnce));
-        let new: Vec<_> = new.collect();
-        let mut asked = Ok(());
-        if !new.is_empty() {
-            asked = self.client.try_subscribe_many(new);
-        }
-        for old in subscribed.difference(&wanted) {
-            asked = asked.and(self.client.try_unsubscribe(old.clone()));
-        }
-        if let Err(error) = asked {
-            warn!(broker = %self.server, %error, "not subscribed; it is tried again with the next connection");
-        }
-        *subscribed = wanted;
-    }
-
     async fn received(&mut self, publish: Publish) {
         let receipt = match publish.qos {
             QoS::AtMostOnce => Receipt::default(),
@@ -237,5 +221,51 @@ impl Connection {
             return;
         }
         self.sinks.deliver(received, &mut self.standing).await;
+    }
+}
+
+/// What is subscribed to.
+struct Subscriptions {
+    client: AsyncClient,
+    topics: watch::Receiver<BTreeSet<String>>,
+    server: String,
+    /// On this connection; `None` while there is none.
+    done: Mutex<Option<BTreeSet<String>>>,
+}
+
+impl Subscriptions {
+    /// On a new connection. A broker that was restarted may say that it knows us and yet have forgotten what we asked for.
+    fn begin(&self) {
+        *self.done.lock() = Some(BTreeSet::new());
+        self.follow();
+    }
+
+    /// The connection is lost.
+    fn end(&self) {
+        *self.done.lock() = None;
+    }
+
+    /// Subscribes to what is not subscribed to yet, and to what is wanted no longer no more.
+    fn follow(&self) {
+        let mut done = self.done.lock();
+        let Some(done) = done.as_mut() else { return };
+        let of_rules = self.topics.borrow().clone();
+        let own = SUBSCRIPTIONS.iter().map(|&filter| filter.to_owned());
+        // brokers may send a message once for each filter that it matches
+        let wanted = topics::widest(own.chain(of_rules).collect());
+        let new =
+            wanted.difference(done).map(|filter| SubscribeFilterInput::new(filter.clone(), QoS::AtLeastOnce));
+        let new: Vec<_> = new.collect();
+        let mut asked = Ok(());
+        if !new.is_empty() {
+            asked = self.client.try_subscribe_many(new);
+        }
+        for old in done.difference(&wanted) {
+            asked = asked.and(self.client.try_unsubscribe(old.clone()));
+        }
+        if let Err(error) = asked {
+            warn!(broker = %self.server, %error, "not subscribed; it is tried again with the next connection");
+        }
+        *done = wanted;
     }
 }

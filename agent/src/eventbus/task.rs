@@ -111,13 +111,9 @@ async fn listen(
                 while let Err(failure) = topics::set(store, &topic, on).await {
                     failed(&failure).await;
                 }
-                topics.send_modify(|topics| {
-                    if on {
-                        topics.insert(topic);
-                    } else {
-                        topics.remove(&topic);
-                    }
-                });
+                // said again, as with each connection to the cloud, it changes nothing
+                topics
+                    .send_if_modified(|topics| if on { topics.insert(topic) } else { topics.remove(&topic) });
             }
             Downstream::Publish { topic, payload } => {
                 if topic.is_empty() || topic.contains(['+', '#', '\0']) {

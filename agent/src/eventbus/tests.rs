@@ -6,6 +6,7 @@ mod mapper;
 mod mosquitto;
 mod node;
 mod topics;
+mod waits;
 
 use std::{collections::BTreeSet, ops::Range};
 

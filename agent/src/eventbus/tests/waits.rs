@@ -1,0 +1,106 @@
+//! The two brokers' sides alone, with nobody who takes what they bring.
+
+use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::{mpsc, watch},
+    task::yield_now,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{Bus, External, Internal, Received, Sinks, external, internal as inside, upload::Upload},
+    node::{eventually, internal, within},
+    topic,
+};
+use crate::config::HostPort;
+
+/// Publications, many more than wait anywhere on their way.
+const MANY: usize = 4000;
+/// What a rule of the cloud listens to.
+const RULE: &str = "default/up";
+
+/// Where what comes goes, with so much room for requests.
+fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload>) {
+    let (requests, asked) = mpsc::channel(room);
+    let (uploads, uploaded) = mpsc::channel(1);
+    let connections = Arc::new(watch::Sender::new(0));
+    (Sinks { requests, uploads, connections, has_devices: true, dropped: Arc::default() }, asked, uploaded)
+}
+
+/// DeviceTwin takes no requests while it waits for room to publish; what it publishes comes back behind requests where a rule
+/// listens to that, and is held back with them.
+#[tokio::test]
+async fn what_is_published_does_not_wait_for_requests_that_wait_for_whoever_publishes() {
+    let (outlet, broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) }).unwrap();
+    let bus = Bus::new(vec![outlet], Some(broker.listening()));
+    let (sinks, mut asked, _uploaded) = sinks(1);
+    let connections = sinks.connections.subscribe();
+    let (_rules, topics) = watch::channel(BTreeSet::from([RULE.to_owned()]));
+    tokio::spawn(broker.run(sinks, topics, CancellationToken::new()));
+    bus.internal_address().await.unwrap();
+    for _ in 0..4 {
+        bus.publish(topic("d", "twin/get"), "{}").await;
+    }
+    let all = async {
+        for _ in 0..MANY {
+            bus.publish(RULE.to_owned(), "x").await;
+        }
+    };
+    within("room to publish", all).await;
+    assert!(bus.dropped() > 0);
+    for _ in 0..4 {
+        let received = within("the requests", asked.recv()).await;
+        assert!(matches!(received, Some(Received::Message { .. })), "{received:?}");
+    }
+    eventually("a hint that something was dropped", async || {
+        let hints = *connections.borrow();
+        (hints > 0 && bus.is_up()).then_some(()).ok_or(hints)
+    })
+    .await;
+}
+
+/// Accepts a connection, and reads what it says first.
+async fn accepted(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = within("a connection", listener.accept()).await.unwrap();
+    let first = within("CONNECT", stream.read_u8()).await.unwrap();
+    assert_eq!(first, 0x10, "no CONNECT");
+    stream
+}
+
+#[tokio::test]
+async fn rules_that_change_do_not_begin_the_connection_to_a_slow_broker_anew() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (outlet, broker) = external::Broker::new(External {
+        server: HostPort { host: address.ip().to_string(), port: address.port() },
+        tls: None,
+        client_id: "agent".into(),
+        username: None,
+        password: None,
+        qos: 1,
+    })
+    .unwrap();
+    let bus = Bus::new(vec![outlet], None);
+    let (sinks, _asked, _uploaded) = sinks(1);
+    let (rules, topics) = watch::channel(BTreeSet::new());
+    tokio::spawn(broker.run(sinks, topics));
+    let mut stream = accepted(&listener).await;
+    for number in 0..100 {
+        rules.send_replace(BTreeSet::from([format!("rule/{number}")]));
+        yield_now().await;
+    }
+    stream.write_all(b"\x20\x02\0\0").await.unwrap();
+    eventually("the broker", async || bus.is_up().then_some(()).ok_or(bus.failures())).await;
+    // SUBSCRIBE, with the newest of the rules
+    let mut said = Vec::new();
+    let all = async {
+        while !said.windows(7).any(|bytes| bytes == b"rule/99") {
+            assert!(stream.read_buf(&mut said).await.unwrap() > 0, "the connection has ended");
+        }
+    };
+    within("the newest rule", all).await;
+    assert_eq!(bus.failures(), 0);
+}
