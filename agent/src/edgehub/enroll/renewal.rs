@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
 use super::{super::Config, Identity, renew};
@@ -21,13 +21,15 @@ pub(in crate::edgehub) struct Renewal {
     due: SystemTime,
     backoff: Backoff,
     failed: bool,
+    /// Drawn once for each failure: sessions that end meanwhile neither begin the wait anew nor make it longer.
+    again_at: Option<Instant>,
 }
 
 impl Renewal {
     pub(in crate::edgehub) fn new(identity: &Identity) -> Self {
         let (begin, end) = identity.validity;
         let due = due(begin, end, rand::random());
-        Self { due, backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT), failed: false }
+        Self { due, backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT), failed: false, again_at: None }
     }
 
     /// The new certificate, once the old one is good for no connection.
@@ -49,13 +51,11 @@ impl Renewal {
             return std::future::pending().await;
         }
         loop {
-            if self.failed {
-                sleep(self.backoff.next(rand::random_range(0.5..1.0))).await;
-            }
+            self.rest().await;
             while let Ok(left) = self.due.duration_since(SystemTime::now()) {
                 sleep(left.min(LOOK)).await;
             }
-            self.failed = true;
+            (self.failed, self.again_at) = (true, None);
             match renew(config, identity).await {
                 Ok(renewed) => return renewed,
                 Err(error) => {
@@ -65,6 +65,31 @@ impl Renewal {
                     );
                 }
             }
+        }
+    }
+    /// The wait after what has failed. Cancel-safe: it goes on where it was.
+    async fn rest(&mut self) {
+        if self.failed {
+            let wait = || Instant::now() + self.backoff.next(rand::random_range(0.5..1.0));
+            sleep_until(*self.again_at.get_or_insert_with(wait)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_goes_on_over_sessions() {
+        let backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        let mut renewal = Renewal { due: SystemTime::UNIX_EPOCH, backoff, failed: true, again_at: None };
+        let begun = Instant::now();
+        // each session is shorter than the shortest wait
+        while timeout(FIRST_WAIT / 4, renewal.rest()).await.is_err() {
+            assert!(begun.elapsed() <= FIRST_WAIT, "each session waits anew");
         }
     }
 }
