@@ -54,15 +54,22 @@ pub(super) async fn run(
         return;
     }
     let mut writing = std::pin::pin!(write(door, id, &outbox, writer));
-    // The writer ends when the outbox is closed or the socket fails; then nothing that could be read matters. Reading is
-    // dropped at an await, and whatever was decoded and not handed over is not acknowledged.
-    let ended = tokio::select! {
-        _ = &mut writing => None,
-        ended = incoming.packets(version, keep_alive) => Some(ended),
+    let (ended, writes) = {
+        let mut reading = std::pin::pin!(incoming.packets(version, keep_alive));
+        // The writer ends when the outbox is closed; then nothing that could be read matters. Reading is dropped at an await, and
+        // whatever was decoded and not handed over is not acknowledged.
+        tokio::select! {
+            written = &mut writing => {
+                // A socket that takes nothing more may still hold what the client has said last: its DISCONNECT above all.
+                let reads_on = written.is_err() && !outbox.is_closed();
+                (if reads_on { timeout(LINGER, &mut reading).await.ok() } else { None }, false)
+            }
+            ended = &mut reading => (Some(ended), true),
+        }
     };
     let fault = ended.and_then(Result::err);
     let sent = door.commands.send(Command::Closed { connection: id, fault }).await;
-    if ended.is_some() && sent.is_ok() {
+    if writes && sent.is_ok() {
         // The broker may hold packets of this connection before it sees its end; a fault's DISCONNECT waits with them.
         let _ = timeout(LINGER, &mut writing).await;
     }
@@ -231,3 +238,6 @@ async fn last_bytes(outbox: &Outbox, writer: &mut (impl AsyncWrite + Unpin)) {
     }
     let _ = writer.shutdown().await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! A connection whose socket takes nothing more.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::*;
+use crate::config::Limits;
+
+/// CONNECT of MQTT 3.1.1, with no name and a clean session.
+const CONNECT: &[u8] = b"\x10\x0c\0\x04MQTT\x04\x02\0\0\0\0";
+/// DISCONNECT.
+const DISCONNECT: &[u8] = b"\xe0\0";
+
+/// The half of a socket that takes nothing, and tells when it was asked.
+struct Broken(Arc<Notify>);
+
+impl AsyncWrite for Broken {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.notify_one();
+        Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Without its DISCONNECT, a client that said it and closed would be taken for dead, and its will be published.
+#[tokio::test]
+async fn what_a_client_said_last_is_heard_though_nothing_can_be_written_to_it() {
+    let (commands, mut heard) = mpsc::channel(8);
+    let door = Door::new(Limits::default(), Arc::default(), commands);
+    let (mut client, reader) = tokio::io::duplex(1024);
+    let asked = Arc::<Notify>::default();
+    let writer = Broken(asked.clone());
+    tokio::spawn(async move { run(&door, 1, None, reader, writer).await });
+    client.write_all(CONNECT).await.unwrap();
+    let Some(Command::Connect { outbox, .. }) = heard.recv().await else { panic!("no CONNECT") };
+    outbox.push(&mut BytesMut::from(&b"\x20\x02\0\0"[..]));
+    asked.notified().await;
+    client.write_all(DISCONNECT).await.unwrap();
+    drop(client);
+    let Some(Command::Packets(batch)) = heard.recv().await else { panic!("no DISCONNECT") };
+    assert!(matches!(batch.packets.front(), Some(Packet::Disconnect { .. })), "{batch:?}");
+    assert!(matches!(heard.recv().await, Some(Command::Closed { connection: 1, fault: None })));
+}
