@@ -1,11 +1,11 @@
 //! Accepting nodes: the socket, TLS, the upgrade; then the session runs on its own.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -24,6 +24,9 @@ use crate::{
     faults::{Certificate, Faults},
     pki::Trust,
 };
+
+/// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the hub cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +112,8 @@ impl Hub {
                     tasks.spawn(serve(stream, peer, keys, shared, shutdown.clone()));
                 }
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted")
+                    warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted");
+                    sleep(PAUSE).await;
                 }
             }
         }
