@@ -8,7 +8,7 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use kubeapi::store::StoreError;
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -38,6 +38,8 @@ const AT_ONCE: usize = 16;
 const RETRY: Duration = Duration::from_secs(1);
 /// How often it is written what the cloud has confirmed.
 const NOTES: Duration = Duration::from_secs(5);
+/// How long the disk and the brokers may take at the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// See [`super::new`].
 pub struct Task {
@@ -92,8 +94,11 @@ impl Task {
             () = shutdown.cancelled() => {}
             () = room.work() => {}
         }
-        room.note_confirmed().await;
-        room.note_history().await;
+        // whoever is to hear of what is on its way to the disk would not hear of it after a restart
+        if timeout(LAST_WORDS, room.settle()).await.is_ok() {
+            room.note_confirmed().await;
+            room.note_history().await;
+        }
     }
 }
 
