@@ -67,6 +67,7 @@ impl Renewal {
             }
         }
     }
+
     /// The wait after what has failed. Cancel-safe: it goes on where it was.
     async fn rest(&mut self) {
         if self.failed {
