@@ -26,7 +26,7 @@ use futures::{
 use rustls::ClientConfig;
 use tokio::{
     sync::Mutex,
-    time::{sleep_until, timeout},
+    time::{sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite;
 use tracing::warn;
@@ -150,8 +150,9 @@ impl Dialler {
     ) -> Dialled {
         let first = self.next;
         let (number, begun, dialled) = {
-            let this = &*self;
-            let begin = |number, taken| this.attempt(config, number, tls.clone(), taken).boxed();
+            let (this, hints) = (&*self, network.clone());
+            let begin =
+                |number, taken| this.attempt(config, number, tls.clone(), taken, hints.from_now()).boxed();
             rounds(config.servers.len().max(1), first, self.hangs, begin, redial, network).await
         };
         self.next = number;
@@ -159,10 +160,17 @@ impl Dialler {
         *dialled
     }
 
-    async fn attempt(&self, config: &Config, number: usize, tls: Arc<ClientConfig>, taken: Taken) -> Outcome {
+    async fn attempt(
+        &self,
+        config: &Config,
+        number: usize,
+        tls: Arc<ClientConfig>,
+        taken: Taken,
+        network: Network,
+    ) -> Outcome {
         let begun = Instant::now();
         let server = &config.servers[number % config.servers.len().max(1)];
-        let connecting = self.connect(config, server, tls, &taken);
+        let connecting = self.connect(config, server, tls, &taken, network);
         let connected = timeout(config.handshake_timeout, connecting).await;
         let connected = connected
             .unwrap_or_else(|_| Err(DialError::Timeout(server.to_string(), config.handshake_timeout)));
@@ -175,15 +183,16 @@ impl Dialler {
         server: &Target,
         tls: Arc<ClientConfig>,
         taken: &AtomicBool,
+        network: Network,
     ) -> Result<Transport, DialError> {
         match config.transport {
             Carrier::WebSocket => {
                 let meter = Meter::new(self.traffic.clone(), Instant::now());
                 let tcp = websocket::reach(config, server).await?;
                 taken.store(true, Ordering::Relaxed);
+                let stream = Metered::new(tcp, meter.clone());
                 let (socket, compressed) =
-                    websocket::connect(config, server, tls, Metered::new(tcp, meter.clone()), &self.turn)
-                        .await?;
+                    websocket::connect(config, server, tls, stream, (&self.turn, network)).await?;
                 meter.alive();
                 Ok(Transport::websocket(socket, meter, compressed))
             }
@@ -192,6 +201,22 @@ impl Dialler {
                 Ok(Transport::quic(stream, config.max_message))
             }
         }
+    }
+}
+
+/// Makes `step` when its turn has come. It is given up where the network has changed since the attempt began, and the step takes
+/// longer than [`TAKEN`] after that: its way may be gone, and it would keep the turn from those that go another one.
+async fn in_turn<T>(turn: &Mutex<()>, mut network: Network, step: impl Future<Output = T>) -> Option<T> {
+    let _turn = turn.lock().await;
+    let lost = async {
+        network.changed().await;
+        sleep(TAKEN).await;
+    };
+    tokio::select! {
+        biased;
+        // cancel-safe, both: what is given up is made by another attempt
+        done = step => Some(done),
+        () = lost => None,
     }
 }
 

@@ -16,8 +16,8 @@ use tokio_tungstenite::{
 };
 use wire::compression;
 
-use super::{DialError, Target, tcp};
-use crate::edgehub::{Config, metered::Metered};
+use super::{DialError, TAKEN, Target, in_turn, tcp};
+use crate::edgehub::{Config, metered::Metered, network::Network};
 
 /// Bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
@@ -44,7 +44,7 @@ pub(super) async fn connect(
     target: &Target,
     tls: Arc<ClientConfig>,
     stream: Metered<TcpStream>,
-    turn: &Mutex<()>,
+    (turn, network): (&Mutex<()>, Network),
 ) -> Result<(Socket, bool), DialError> {
     let address = target.to_string();
     let name = ServerName::try_from(target.host.clone()).map_err(|_| DialError::Address(address.clone()))?;
@@ -55,8 +55,11 @@ pub(super) async fn connect(
     let request = upgrade(config, &address)?;
     let stream: Box<dyn Stream> = Box::new(stream);
     let limits = limits(config.max_message);
-    let _turn = turn.lock().await;
-    match tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await {
+    let upgrading = tokio_tungstenite::client_async_with_config(request, stream, Some(limits));
+    let Some(upgraded) = in_turn(turn, network, upgrading).await else {
+        return Err(DialError::Timeout(address, TAKEN));
+    };
+    match upgraded {
         Ok((socket, response)) => {
             let agreed = response.headers().get(compression::HEADER);
             Ok((socket, agreed.is_some_and(|form| form == compression::FORM)))

@@ -32,6 +32,13 @@ const SETTLE: Duration = Duration::from_millis(50);
 pub(super) struct Network(watch::Receiver<u64>);
 
 impl Network {
+    /// A reader of changes that come from now on.
+    pub(super) fn from_now(&self) -> Self {
+        let mut changes = self.0.clone();
+        changes.mark_unchanged();
+        Self(changes)
+    }
+
     /// The next change after the last call. Cancel-safe. Never, where the kernel cannot be asked.
     pub(super) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
