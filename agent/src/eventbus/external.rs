@@ -220,7 +220,8 @@ impl Connection<'_> {
             debug!(topic, "too many requests wait; this one is dropped, as its quality of service allows");
             return;
         }
-        self.sinks.deliver(received, &mut self.standing).await;
+        // nothing of what DeviceTwin publishes goes out before this returns
+        self.sinks.deliver(received, &mut self.standing, Duration::ZERO).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The broker in this process: subscribed to without a socket, published to without one.
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use futures::StreamExt;
 use mqtt::{Access, Filters, Handle, Limits, Listener, PublishError, QoS, Subscription};
@@ -22,6 +22,8 @@ use crate::config::InternalAccess;
 const WAITING: usize = 512;
 /// Publications that wait for the broker's disk, or for subscribers.
 const AT_ONCE: usize = 128;
+/// How long DeviceTwin may be busy before it is taken to wait for the broker.
+const BUSY: Duration = Duration::from_millis(200);
 
 /// The broker, not running yet.
 #[derive(Debug)]
@@ -164,7 +166,7 @@ async fn read(mut subscription: Subscription, sinks: Sinks, mut standing: Standi
     while let Some(message) = subscription.recv().await {
         let receipt = Receipt::default();
         if let Routed::Full(received) = sinks.route(&message.topic, message.payload.clone(), receipt)
-            && !sinks.deliver(received, &mut standing).await
+            && !sinks.deliver(received, &mut standing, BUSY).await
         {
             return;
         }

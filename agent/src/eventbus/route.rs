@@ -1,9 +1,12 @@
 //! Where a message from a broker goes. Pure, but for the sending.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use bytes::Bytes;
-use tokio::{sync::mpsc::error::TrySendError, time::Instant};
+use tokio::{
+    sync::mpsc::error::TrySendError,
+    time::{Instant, timeout},
+};
 use wire::topic::Topic;
 
 use super::{
@@ -45,8 +48,16 @@ impl Sinks {
     }
 
     /// Waits until DeviceTwin has room; `false` where it has ended. It may itself wait for room to publish at the broker whose
-    /// `standing` this is: it is let go, so that it takes this one.
-    pub(super) async fn deliver(&self, received: Received, standing: &mut Standing) -> bool {
+    /// `standing` this is: after `patience` it is let go, so that it takes this one.
+    pub(super) async fn deliver(
+        &self,
+        received: Received,
+        standing: &mut Standing,
+        patience: Duration,
+    ) -> bool {
+        if let Ok(room) = timeout(patience, self.requests.reserve()).await {
+            return room.map(|room| room.send(received)).is_ok();
+        }
         let (sent, has_dropped) = standing.aside(self.requests.send(received)).await;
         if has_dropped {
             // nothing else would have DeviceTwin say that again
