@@ -13,7 +13,7 @@ use crate::edgehub::{EdgeHub, Link, now_ms};
 
 /// Messages that wait for the cloud; more are dropped, and said to be.
 const WAITING: usize = 512;
-/// So many of them are not acknowledged before the cloud has them. A broker sends a client only so many more while it waits for
+/// So many of them are not acknowledged before they are sent to the cloud, which never answers one. A broker sends a client only so many more while it waits for
 /// acknowledgements (20 at Mosquitto), and requests about devices are to be among them.
 pub(super) const HELD: usize = 4;
 /// How often it is said that messages are dropped.
