@@ -58,12 +58,17 @@ pub struct Cloud {
 impl Cloud {
     /// Starts one that keeps its state below `directory`, and waits until it is ready.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
+        Self::start_with(directory, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(directory: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
         let ports = Ports::free()?;
         let kubeconfig = directory.join("kubeconfig");
         let mut command = Command::new(binary(CLOUDSIM)?);
         command.arg("up").arg("--data-dir").arg(directory.join("cloud")).arg("--kubeconfig").arg(&kubeconfig);
         command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
-        command.args(["--ws-port", &ports.ws.to_string()]);
+        command.args(["--ws-port", &ports.ws.to_string()]).args(arguments);
         for name in ["127.0.0.1", "localhost", CLOUD_NAME] {
             command.args(["--name", name]);
         }

@@ -2,23 +2,24 @@
 //! publishes and acknowledges. While one turn is written the next one gathers. Beside them it tells the cloud what that does not
 //! know yet.
 
-use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
+mod turns;
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use kubeapi::store::StoreError;
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
+    time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use wire::{Downstream, Message, topic::DeviceId, twin::INTERNAL};
+use wire::{Downstream, Message, topic::DeviceId};
 
 use super::{
-    core::{Core, Due, Question, Reply, Turn},
+    core::{Core, Due, Turn},
     counts::Counts,
-    handle::{Catalogue, Command, Done, Refused},
-    history::{History, Past},
+    handle::{Catalogue, Command},
+    history::History,
     kept::Kept,
     objects::{Objects, Seen},
     tell::{Told, ask_for_members, tell},
@@ -95,9 +96,8 @@ impl Task {
             () = room.work() => {}
         }
         // whoever is to hear of what is on its way to the disk would not hear of it after a restart
-        if timeout(LAST_WORDS, room.settle()).await.is_ok() {
-            room.note_confirmed().await;
-            room.note_history().await;
+        if timeout(LAST_WORDS, room.note()).await.is_err() {
+            warn!("not all that devices have said was written; what was not acknowledged is said again");
         }
     }
 }
@@ -151,13 +151,11 @@ impl Room {
         let (mut under_way, mut resting, mut questions) =
             (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
         let mut busy = BTreeSet::new();
-        let mut notes = interval(NOTES);
-        notes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut notes = every(NOTES);
         loop {
             self.start().await;
             while online && under_way.len() < AT_ONCE {
-                let Some(id) = self.core.next_due(&busy) else { break };
-                let Some(due) = self.due(&id) else { continue };
+                let Some((id, due)) = self.next_due(&busy) else { break };
                 busy.insert(id.clone());
                 under_way.push(tell(self.task.hub.clone(), id, due));
             }
@@ -204,9 +202,7 @@ impl Room {
                 Some(()) = questions.next() => continue,
                 // cancel-safe: an interval keeps its ticks
                 _ = notes.tick() => {
-                    self.settle().await;
-                    self.note_confirmed().await;
-                    self.note_history().await;
+                    self.note().await;
                     Work::Remind
                 }
                 // cancel-safe: the newest state is read
@@ -227,30 +223,23 @@ impl Room {
         }
     }
 
-    /// What the cloud is to be told of a device: nothing that is not on disk.
-    fn due(&mut self, id: &DeviceId) -> Option<Due> {
+    /// A device that is none of `busy`, and what the cloud is to be told of it: nothing that is not on disk.
+    fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<(DeviceId, Due)> {
         let writing = self.writing.as_ref().map(|writing| &writing.begun.turn);
         let unwritten: Vec<&Turn> = writing.into_iter().chain([&self.gathering.turn]).collect();
-        self.core.due(id, &unwritten, now_ms())
+        loop {
+            let id = self.core.next_due(busy)?;
+            if let Some(due) = self.core.due(&id, &unwritten, now_ms()) {
+                return Some((id, due));
+            }
+        }
     }
 
-    /// Carries out what other rooms ask. What waits for the disk is older: while it cannot be written, nothing newer is.
-    async fn commands(&mut self, mut commands: Vec<Command>) {
-        if self.again.is_some() {
-            self.gather_again();
-            self.settle().await;
-        }
-        if self.again.is_some() {
-            let why = Refused::unwritten();
-            commands = commands.into_iter().filter_map(|command| command.question_or(&why)).collect();
-        }
-        self.gather(Work::Commands(commands));
-    }
-
-    /// Takes up once more what could not be written.
-    fn gather_again(&mut self) {
-        let (works, _) = self.again.take().unzip();
-        works.into_iter().flatten().for_each(|work| self.gather(work));
+    /// Writes all that is to be noted beside the turns, after them.
+    async fn note(&mut self) {
+        self.settle().await;
+        self.note_confirmed().await;
+        self.note_history().await;
     }
 
     /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
@@ -277,126 +266,12 @@ impl Room {
             self.history.written(&chunk, &over);
         }
     }
+}
 
-    /// Answers what a device was, beside the work.
-    fn answer_history(&self, device: DeviceId, done: Done<Vec<Past>>) {
-        let waiting: Vec<Past> = self.history.waiting(&device).cloned().collect();
-        let kept = self.task.kept.clone();
-        tokio::spawn(async move {
-            let history =
-                kept.history(&device).await.map(|written| written.into_iter().chain(waiting).collect());
-            let why =
-                |error: StoreError| Refused::new(INTERNAL, format!("the history cannot be read: {error}"));
-            // whoever asked may have left
-            let _ = done.send(history.map_err(why));
-        });
-    }
-
-    /// Carries out what has come, in memory: nobody hears of it before it is on disk.
-    fn gather(&mut self, work: Work) {
-        let (core, now) = (&mut self.core, now_ms());
-        let Begun { turn, again, follows, count } = &mut self.gathering;
-        *count += work.count();
-        match work {
-            Work::Commands(commands) => {
-                commands.into_iter().for_each(|command| core.command(turn, command, now))
-            }
-            Work::Requests(requests) => {
-                requests.iter().for_each(|request| asked(core, turn, request, now));
-                again.push(Work::Requests(requests));
-            }
-            Work::Message(message) => {
-                said(core, turn, message.clone(), now);
-                again.push(Work::Message(message));
-            }
-            Work::Seen(found) => {
-                found.apply(core, turn, now);
-                // the first catalogue is told even where it is empty
-                turn.catalogue |= self.task.catalogue.borrow().is_none();
-                *follows = true;
-            }
-            Work::Confirmed(id, due) => {
-                core.confirmed(turn, &id, &due);
-                if let Some(writing) = &mut self.writing {
-                    writing.begun.turn.confirmed(&id, &due);
-                }
-                self.confirmed.insert(id);
-            }
-            Work::Remind => core.remind(turn, now),
-        }
-    }
-
-    /// Begins to write what was gathered, unless something is being written.
-    async fn start(&mut self) {
-        if self.writing.is_none() && self.gathering.count > 0 {
-            let begun = mem::take(&mut self.gathering);
-            let writes = self.task.kept.write(begun.turn.writes(&self.core));
-            self.writing = Some(Writing::start(begun, writes).await);
-        }
-    }
-
-    /// Waits until all is written, or could not be.
-    async fn settle(&mut self) {
-        self.start().await;
-        while self.writing.is_some() {
-            let outcome = written(&mut self.writing).await;
-            self.written(outcome).await;
-        }
-    }
-
-    /// A turn has been written, or could not be: then what was gathered since, which builds on it, is taken back with it.
-    async fn written(&mut self, outcome: Result<(), StoreError>) {
-        let Some(Writing { begun, .. }) = self.writing.take() else { return };
-        let Err(failure) = outcome else {
-            self.core.written(&begun.turn);
-            // what has gathered meanwhile is written while this is told
-            self.start().await;
-            return self.tell(begun).await;
-        };
-        error!(
-            error = &failure as &dyn std::error::Error,
-            "what devices report cannot be written; it waits or is refused until it can"
-        );
-        let since = mem::take(&mut self.gathering);
-        self.core.take_back(since.turn);
-        self.core.take_back(begun.turn);
-        let works: Vec<Work> = begun.again.into_iter().chain(since.again).collect();
-        if !works.is_empty() {
-            self.again = Some((works, Instant::now() + RETRY));
-        }
-        if begun.follows || since.follows {
-            self.task.objects.again_after(RETRY);
-        }
-    }
-
-    /// What a turn has brought about is on disk: whoever is to hear of it does.
-    async fn tell(&mut self, begun: Begun) {
-        let Begun { turn, again, .. } = begun;
-        turn.counts.iter().for_each(|count| self.task.counts.add(*count));
-        for (topic, body) in turn.publish {
-            self.task.bus.publish(topic.to_string(), body).await;
-        }
-        self.history.add(turn.past);
-        if self.history.is_full() {
-            self.note_history().await;
-        }
-        turn.replies.into_iter().for_each(Reply::send);
-        for Question { device, done } in turn.questions {
-            match device {
-                Ok(device) => self.answer_history(device, done),
-                // whoever asked may have left
-                Err(refused) => drop(done.send(Err(refused))),
-            }
-        }
-        for work in again {
-            if let Work::Requests(requests) = work {
-                requests.into_iter().for_each(acknowledge);
-            }
-        }
-        if turn.catalogue {
-            self.task.catalogue.send_replace(Some(Arc::new(self.core.catalogue().clone())));
-        }
-    }
+fn every(time: Duration) -> Interval {
+    let mut ticks = interval(time);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// Waits for a time, for ever where there is none.
@@ -404,30 +279,6 @@ async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
-    }
-}
-
-fn acknowledge(request: Received) {
-    if let Received::Message { receipt, .. } = request {
-        receipt.give();
-    }
-}
-
-/// What a broker brings.
-fn asked(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
-    match request {
-        Received::Message { topic, payload, .. } => core.message(turn, topic, payload, now),
-        Received::Connected => core.deltas(turn, now),
-    }
-}
-
-/// What the cloud says of devices, beside objects.
-fn said(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
-    match message {
-        Downstream::Membership(content) => core.membership(turn, content, now),
-        Downstream::MembershipDetail(content) => core.membership_detail(turn, content, now),
-        Downstream::TwinDesired { device, update } => core.wanted(turn, &device, update, now),
-        other => warn!(message = ?other, "this is not about devices"),
     }
 }
 

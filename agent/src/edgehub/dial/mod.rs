@@ -152,7 +152,7 @@ impl Dialler {
         let (number, begun, dialled) = {
             let (this, hints) = (&*self, network.clone());
             let begin =
-                |number, taken| this.attempt(config, number, tls.clone(), taken, hints.from_now()).boxed();
+                |number, taken| this.attempt(config, number, tls.clone(), taken, hints.later()).boxed();
             rounds(config.servers.len().max(1), first, self.hangs, begin, redial, network).await
         };
         self.next = number;

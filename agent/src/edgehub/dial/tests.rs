@@ -69,12 +69,12 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
 async fn an_attempt_on_a_way_that_is_gone_does_not_keep_its_turn() {
     let (watcher, network) = Watcher::new();
     let turn = Mutex::new(());
-    let holds = in_turn(&turn, network.from_now(), std::future::pending::<()>());
+    let holds = in_turn(&turn, network.later(), std::future::pending::<()>());
     let others = async {
         sleep(SLOW * 10).await;
         watcher.hint();
         let begun = now();
-        let done = in_turn(&turn, network.from_now(), async { 1 }).await;
+        let done = in_turn(&turn, network.later(), async { 1 }).await;
         (done, now().duration_since(begun))
     };
     let (held, (done, waited)) = tokio::join!(holds, others);

@@ -33,7 +33,7 @@ pub(super) struct Network(watch::Receiver<u64>);
 
 impl Network {
     /// A reader of changes that come from now on.
-    pub(super) fn from_now(&self) -> Self {
+    pub(super) fn later(&self) -> Self {
         let mut changes = self.0.clone();
         changes.mark_unchanged();
         Self(changes)
