@@ -122,18 +122,25 @@ async fn mark_unknown(node: &Node, client: &Client, now: jiff::Timestamp) -> Res
                 "message": "Kubelet stopped posting node status.", "lastTransitionTime": at})
         })
         .collect();
-    let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
-    Api::<Node>::all(client.clone())
-        .patch_status(&node.name_any(), &PatchParams::default(), &patch)
-        .await
-        .map(drop)
+    // as below: what the node has said meanwhile is not written over
+    let patch = json!({
+        "metadata": {"resourceVersion": node.resource_version()},
+        "status": {"conditions": conditions},
+    });
+    let api = Api::<Node>::all(client.clone());
+    written(api.patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await)
 }
 
 async fn set_taints(node: &Node, client: &Client, taints: &[Taint]) -> Result<(), kube::Error> {
     // the resource version makes the write fail, and be tried anew, where somebody else changed the taints meanwhile
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});
     let api = Api::<Node>::all(client.clone());
-    match api.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+    written(api.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await)
+}
+
+/// What has changed meanwhile leads here again.
+fn written(result: Result<Node, kube::Error>) -> Result<(), kube::Error> {
+    match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         result => result.map(drop),
     }

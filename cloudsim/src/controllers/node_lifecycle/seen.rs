@@ -49,7 +49,8 @@ impl Seen {
             self.0.insert(name.to_owned(), Node { uid: uid.to_owned(), signs, heard: now, ready });
             return News { left: Some(grace), is_new: true, has_failed: false };
         };
-        if known.signs != signs {
+        // one that was given up and says that it is ready lives, also where its status is that of before, and its lease not renewed yet
+        if known.signs != signs || (ready && !known.ready) {
             known.signs = signs;
             known.heard = now;
         }
@@ -85,6 +86,19 @@ mod tests {
         assert_eq!(look("2025-05-01T00:00:00Z", 100), Some(Duration::from_secs(18)));
         assert_eq!(look("2025-05-01T00:00:00Z", 118), None);
         assert_eq!(look("2025-05-01T00:00:01Z", 200), Some(GRACE));
+    }
+
+    #[test]
+    fn a_node_that_is_ready_again_has_been_heard() {
+        let (mut seen, begin) = (Seen::default(), Instant::now());
+        let mut look = |ready, after: u64| {
+            seen.look(("n", "1"), (None, None), ready, GRACE, begin + Duration::from_secs(after)).left
+        };
+        assert_eq!(look(true, 0), Some(GRACE));
+        assert_eq!(look(true, 40), None);
+        assert_eq!(look(false, 41), None, "given up");
+        assert_eq!(look(true, 42), Some(GRACE), "reported with the heartbeat of before");
+        assert_eq!(look(true, 82), None);
     }
 
     #[test]
