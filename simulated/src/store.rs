@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kubeapi::store::{
-    Key, Listing, LogLimits, MemoryStore, Object, Page, Scope, Store, StoreError, Watch, Write,
+    Key, Listing, LogLimits, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -51,6 +51,10 @@ impl Store for Slow {
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
         self.inner.list(scope, page).await
+    }
+
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        self.inner.sizes().await
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {

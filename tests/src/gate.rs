@@ -2,7 +2,9 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use kubeapi::store::{Key, Listing, MemoryStore, Object, Page, Scope, Store, StoreError, Watch, Write};
+use kubeapi::store::{
+    Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+};
 use tokio::sync::watch;
 
 use crate::wait::within;
@@ -99,6 +101,14 @@ impl Store for Gate {
         Self: 'r,
     {
         self.inner.list(scope, page)
+    }
+
+    fn sizes<'a, 'r>(&'a self) -> Answer<'r, Vec<(Resource, u64)>>
+    where
+        'a: 'r,
+        Self: 'r,
+    {
+        self.inner.sizes()
     }
 
     fn commit<'a, 'r>(&'a self, writes: Vec<Write>) -> Answer<'r, Vec<Object>>

@@ -74,6 +74,13 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
     }
 
+    /// 413: a list takes more room than this node gives it.
+    pub(super) fn too_much(most: usize) -> Self {
+        let most = most >> 20;
+        let why = format!("the list has more than {most} MiB; narrow it with a namespace or a selector");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
+    }
+
     /// 429: too much at a time.
     pub(super) fn too_busy(why: &str) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", why)

@@ -66,6 +66,11 @@ pub(super) fn record_key(key: &Key) -> Key {
     Key::new(Resource::new(GROUP, key.resource.as_str()), key.namespace.as_str(), key.name.as_str())
 }
 
+/// Whether records stand in this collection.
+pub(super) fn is_records(resource: &Resource) -> bool {
+    resource.as_str().ends_with(GROUP)
+}
+
 /// The fingerprint of a status.
 pub(super) fn fingerprint(status: &Value) -> String {
     let digest = digest(&SHA256, status.to_string().as_bytes());

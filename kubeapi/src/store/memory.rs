@@ -59,6 +59,15 @@ impl Store for MemoryStore {
         Ok(Listing { items, revision: self.log.head(), remaining })
     }
 
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        let objects = self.objects.read();
+        let sizes = objects.0.iter().map(|(resource, collection)| {
+            let bytes = collection.values().map(|stored| stored.json.len() as u64).sum();
+            (resource.clone(), bytes)
+        });
+        Ok(sizes.filter(|(_, bytes)| *bytes > 0).collect())
+    }
+
     async fn commit(&self, mut writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
         let mut objects = self.objects.write();
         let events = plan(&mut writes, self.log.head(), |key| objects.get(key))?;

@@ -250,6 +250,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The objects of `scope` in the order of (namespace, name).
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
 
+    /// The collections that hold anything, each with the bytes that its objects take.
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError>;
+
     /// Carries out all writes or none, each at a revision of its own, in order. When it returns, the writes are as durable
     /// as the store can make them and watchers can see them. Answers the objects written (the last state of deleted ones),
     /// one for each write. A later write of a commit sees the earlier ones. Dropping the future before it ends leaves open

@@ -56,6 +56,7 @@ suite![
     what_is_no_object_is_refused,
     revisions_grow_through_deletions,
     lists_are_ordered_and_paged,
+    collections_are_measured,
     a_watch_shows_each_change_in_order,
     a_watch_resumes_where_it_was,
     a_cancelled_wait_loses_nothing,
@@ -203,6 +204,26 @@ async fn revisions_grow_through_deletions(kind: Kind) {
             last = revision;
         }
     }
+}
+
+async fn collections_are_measured(kind: Kind) {
+    let store = kind.open(LogLimits::EDGE).await;
+    assert!(store.sizes().await.unwrap().is_empty());
+    let lease = Key::new(leases(), "a", "other");
+    for key in [pod("a", "x"), pod("", "ä"), lease.clone()] {
+        commit(&*store, put(key, 1)).await;
+    }
+    let length = async |scope: Scope| {
+        let listing = store.list(&scope, &Page::default()).await.unwrap();
+        listing.items.iter().map(|object| object.json.len() as u64).sum::<u64>()
+    };
+    let of_leases = Scope { resource: leases(), namespace: None };
+    let expected = [(leases(), length(of_leases).await), (pods(), length(everywhere()).await)];
+    let mut sizes = store.sizes().await.unwrap();
+    sizes.sort();
+    assert_eq!(sizes, expected);
+    commit(&*store, Write { key: lease, expect: Expect::Anything, value: None }).await;
+    assert_eq!(store.sizes().await.unwrap(), expected[1..]);
 }
 
 async fn lists_are_ordered_and_paged(kind: Kind) {

@@ -232,6 +232,10 @@ impl Store for FailingStore {
         self.store.list(scope, page).await
     }
 
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        self.store.sizes().await
+    }
+
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
         if self.fails.load(Ordering::Relaxed) {
             self.failed.fetch_add(1, Ordering::Relaxed);

@@ -232,6 +232,11 @@ impl Desired {
         Ok((listing.items, listing.revision))
     }
 
+    /// The bytes that each collection takes.
+    pub(super) async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        self.store.sizes().await
+    }
+
     /// Changes of a collection after `revision`.
     pub(super) fn watch(&self, resource: &Resource, revision: u64) -> Result<Watch, StoreError> {
         self.store.watch(scope(resource), revision)

@@ -49,6 +49,22 @@ impl Copies {
         Ok(self.kept.list(resource).await?.0)
     }
 
+    /// The bytes that each collection takes, records included.
+    pub(super) async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        self.kept.sizes().await
+    }
+
+    /// Removes the copies of a collection, but for what this node has of its own.
+    pub(super) async fn forget(&self, resource: &Resource) -> Result<(), StoreError> {
+        for copy in self.all(resource).await? {
+            if self.own.get(&copy.key).await?.is_none() {
+                let gone = |_: &Entry| Placement { object: Next::Remove, record: Next::Remove };
+                self.kept.change(&copy.key, gone).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes over the cloud's state of an object. What this node has of its own is newer here than there.
     pub(super) async fn put(&self, key: &Key, object: &Value) -> Result<(), StoreError> {
         let uid = text(object, "/metadata/uid");

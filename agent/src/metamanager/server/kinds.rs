@@ -92,6 +92,12 @@ impl Kinds {
     }
 }
 
+/// Whether definitions stand in this collection.
+pub(super) fn is_definitions(resource: &Resource) -> bool {
+    let target = definitions().target;
+    *resource == Resource::new(&target.group, &target.plural)
+}
+
 /// The collection of all definitions.
 fn definitions() -> Collection {
     let target = Target {

@@ -18,6 +18,8 @@ use super::{
 const PAGE: usize = 100;
 /// Objects in one list. A node that holds more is not what its owner meant.
 const MOST: usize = 10_000;
+/// Bytes of one list: half of what all copies may take.
+const MOST_BYTES: usize = 32 << 20;
 
 /// Brings collections; cheap to clone.
 #[derive(Clone)]
@@ -35,9 +37,13 @@ impl Lists {
     /// Makes the copies of `collection` what the cloud has.
     pub(super) async fn renew(&self, collection: &Collection) -> Result<(), Failure> {
         let mut listed = HashSet::new();
-        let (mut next, mut revision) = (String::new(), None);
+        let (mut next, mut revision, mut bytes) = (String::new(), None, 0);
         loop {
-            let page = self.page(collection, &next).await?;
+            let (page, length) = self.page(collection, &next).await?;
+            bytes += length;
+            if bytes > MOST_BYTES {
+                return Err(Failure::Refused(Refusal::too_much(MOST_BYTES)));
+            }
             // later pages may be of a later state
             revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
             let kind = text(&page, "/kind").strip_suffix("List").unwrap_or_default();
@@ -57,7 +63,8 @@ impl Lists {
         self.remove_unlisted(collection, &listed, revision.unwrap_or_default()).await
     }
 
-    async fn page(&self, collection: &Collection, next: &str) -> Result<Value, Failure> {
+    /// A page, and its length in bytes.
+    async fn page(&self, collection: &Collection, next: &str) -> Result<(Value, usize), Failure> {
         let mut option = json!({"limit": PAGE});
         for (name, value) in [
             ("labelSelector", collection.labels.as_str()),
@@ -70,9 +77,10 @@ impl Lists {
         }
         let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
         let answer = self.cloud.ask(call).await?;
-        serde_json::from_slice(&answer).map_err(|error| {
+        let page = serde_json::from_slice(&answer).map_err(|error| {
             Failure::Refused(Refusal::bad_gateway(&format!("the cloud's list cannot be read: {error}")))
-        })
+        })?;
+        Ok((page, answer.len()))
     }
 
     /// Removes the copies that the selectors select and the cloud has not listed.

@@ -2,7 +2,7 @@
 //!
 //! In: HTTP requests of kubectl, controllers and pods. Out: answers from [`copies`], which follow this node's own objects
 //! ([`feed`]) and the cloud's: read through ([`ask`], [`list`]) or told by it while somebody watches ([`watches`]). Writes go to the
-//! cloud and nowhere else.
+//! cloud and nowhere else. How much the copies may take is in [`room`].
 //!
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
@@ -17,6 +17,7 @@ mod list;
 mod local;
 mod query;
 mod read;
+mod room;
 mod route;
 mod service;
 pub(super) mod service_object;
@@ -49,6 +50,7 @@ use self::{
     kinds::Kinds,
     list::Lists,
     local::Local,
+    room::Room,
     service::Front,
     watches::Kept,
 };
@@ -167,6 +169,7 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
         kept: kept.clone(),
         lists,
         local,
+        room: Room::default(),
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
     (MetaServer { address, guard, node, hub, own, copies, kinds, kept, front, listening }, told)
@@ -224,12 +227,13 @@ impl MetaServer {
             }
         };
         tokio::select! {
-            // cancel-safe, all five: what is not copied or renewed now is at the next start
+            // cancel-safe, all six: what is not copied, renewed or removed now is at the next start
             () = server.run(shutdown.clone()) => {}
             () = serve_pods => {}
             () = keep => {}
             () = feed::run(&self.own, &self.copies) => {}
             () = sync::run(&self.front, &self.kept) => {}
+            () = self.front.room.run(&self.copies, &self.kept) => {}
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -20,10 +21,11 @@ use super::{
     super::answer::{Refusal, refusal},
     access::Access,
     ask::{Away, Cloud, Failure},
-    copies::Copies,
+    copies::{self, Copies},
     kinds::Kinds,
     list::Lists,
     local::Local,
+    room::Room,
     route::{Route, route},
     watches::Kept,
 };
@@ -42,6 +44,7 @@ pub(super) struct Front {
     pub(super) kept: Kept,
     pub(super) lists: Lists,
     pub(super) local: Local,
+    pub(super) room: Room,
 }
 
 impl<B> Service<Request<B>> for Front
@@ -86,6 +89,7 @@ impl Front {
             access.check(&caller, &ask).await?;
         }
         debug!(verb = ?ask.verb, target = %ask.target, part = ask.part, "MetaServer is asked");
+        self.room.asked(copies::key(&ask.target).resource, Instant::now());
         match ask.verb {
             Verb::Get => self.get(&ask, parts).await,
             Verb::List => self.list(&ask, parts).await,

@@ -36,7 +36,9 @@ pub use self::{
     inspect::{Health, Inspection},
     seal::{Seal, SealError},
 };
-use super::{Key, Listing, LogLimits, Object, Page, Scope, Store, StoreError, Watch, Write, log::Log};
+use super::{
+    Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write, log::Log,
+};
 
 /// Commits that wait for the writer. More than one group's worth would only hide that the disk cannot keep up; whoever comes
 /// then waits for room.
@@ -146,6 +148,16 @@ impl Store for SqliteStore {
             Ok(listed)
         };
         read.await.map_err(|source: sqlx::Error| self.fault.at("list objects", source))
+    }
+
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        let read = async {
+            let mut reader = self.readers.lend().await?;
+            let sizes = read::sizes(&mut reader.connection).await?;
+            reader.give_back();
+            Ok(sizes)
+        };
+        read.await.map_err(|source: sqlx::Error| self.fault.at("measure the collections", source))
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {

@@ -48,6 +48,16 @@ pub(super) async fn list(
     Ok(Listing { items, revision, remaining })
 }
 
+/// The collections that there are, and the bytes of their values.
+pub(super) async fn sizes(connection: &mut SqliteConnection) -> Result<Vec<(Resource, u64)>, sqlx::Error> {
+    let query = sqlx::query_as("SELECT resource, sum(length(value)) FROM objects GROUP BY resource");
+    let sizes: Vec<(String, i64)> = query.fetch_all(connection).await?;
+    Ok(sizes
+        .into_iter()
+        .map(|(resource, bytes)| (Resource::named(&resource), bytes.cast_unsigned()))
+        .collect())
+}
+
 /// The place after which a page begins.
 struct Start<'a> {
     namespace: &'a str,

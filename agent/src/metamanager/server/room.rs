@@ -1,0 +1,185 @@
+//! How much of the disk the copies may take: beyond it, collections go that nobody has asked for longest.
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kubeapi::store::{Resource, StoreError};
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use super::{copies::Copies, kinds, watches::Kept};
+use crate::metamanager::record;
+
+/// Bytes that the copies may take.
+const MOST: u64 = 64 << 20;
+/// How often it is looked how much they take. What was asked for since the last look stays: whoever reads a list page by page
+/// must not find that it ends early.
+const LOOK: Duration = Duration::from_mins(5);
+/// Collections of which it is remembered when they were asked for. A cluster has some hundred.
+const REMEMBERED: usize = 4096;
+
+/// When each collection was asked for last; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Room(Arc<Mutex<HashMap<Resource, Instant>>>);
+
+impl Room {
+    /// A client asks for something of this collection.
+    pub(super) fn asked(&self, resource: Resource, now: Instant) {
+        let mut asked = self.0.lock();
+        if asked.len() < REMEMBERED || asked.contains_key(&resource) {
+            asked.insert(resource, now);
+        }
+    }
+
+    /// Keeps the copies within their bounds; never ends.
+    pub(super) async fn run(&self, copies: &Copies, kept: &Kept) {
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            if let Err(error) = self.look(copies, kept, (MOST, Instant::now())).await {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "MetaServer's copies are not kept within their bounds"
+                );
+            }
+        }
+    }
+
+    async fn look(
+        &self,
+        copies: &Copies,
+        kept: &Kept,
+        (most, now): (u64, Instant),
+    ) -> Result<(), StoreError> {
+        let mut sizes = copies.sizes().await?;
+        let watched =
+            kept.all().into_iter().map(|kept| Resource::new(&kept.target.group, &kept.target.plural));
+        let watched: Vec<_> = watched.collect();
+        let total = sizes.iter().map(|(_, bytes)| bytes).sum();
+        sizes.retain(|(resource, _)| {
+            !watched.contains(resource) && !kinds::is_definitions(resource) && !record::is_records(resource)
+        });
+        for resource in self.going(sizes, total, (most, now)) {
+            info!(%resource, "MetaServer forgets what nobody has asked for longest: its copies take too much room");
+            copies.forget(&resource).await?;
+        }
+        Ok(())
+    }
+
+    /// Which of the collections in `sizes` go, so that of `total` bytes three quarters of `most` are left; none where they fit.
+    fn going(
+        &self,
+        mut sizes: Vec<(Resource, u64)>,
+        mut total: u64,
+        (most, now): (u64, Instant),
+    ) -> Vec<Resource> {
+        let mut asked = self.0.lock();
+        if total > most {
+            // of those that were not asked for since the start, the largest: few collections are lost
+            sizes.sort_by_key(|(resource, bytes)| (asked.get(resource).copied(), Reverse(*bytes)));
+        } else {
+            sizes.clear();
+        }
+        let is_old = |at: &Instant| now.saturating_duration_since(*at) >= LOOK;
+        let mut going = Vec::new();
+        for (resource, bytes) in sizes {
+            if total > most / 4 * 3 && asked.get(&resource).is_none_or(is_old) {
+                total = total.saturating_sub(bytes);
+                going.push(resource);
+            }
+        }
+        for resource in &going {
+            asked.remove(resource);
+        }
+        going
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::{Key, MemoryStore};
+    use serde_json::json;
+
+    use super::*;
+    use crate::metamanager::{desired::Desired, server::watches::Collection};
+
+    fn resource(plural: &str) -> Resource {
+        Resource::new("", plural)
+    }
+
+    #[test]
+    fn what_was_asked_for_longest_ago_goes() {
+        let (room, begun) = (Room::default(), Instant::now());
+        let sizes = || {
+            [("a", 30), ("b", 30), ("c", 10), ("d", 20)].map(|(name, bytes)| (resource(name), bytes)).to_vec()
+        };
+        for (minute, name) in [(0, "c"), (1, "b"), (0, "a")] {
+            room.asked(resource(name), begun + Duration::from_mins(minute));
+        }
+        let going =
+            |total, most, minute| room.going(sizes(), total, (most, begun + Duration::from_mins(minute)));
+        assert!(going(90, 90, 60).is_empty(), "they fit");
+        // nobody has asked for `d` since the start
+        assert_eq!(going(90, 89, 1), [resource("d")], "the others were asked for just now");
+        assert_eq!(going(90, 60, 60), ["d", "a"].map(resource), "40 are left of 60");
+        assert_eq!(
+            going(90, 80, 60),
+            [resource("a")],
+            "what has gone is as if never asked for; the largest goes first"
+        );
+    }
+
+    #[test]
+    fn what_is_remembered_of_askers_is_bounded() {
+        let (room, now) = (Room::default(), Instant::now());
+        (0..=REMEMBERED).for_each(|number| room.asked(resource(&number.to_string()), now));
+        assert_eq!(room.0.lock().len(), REMEMBERED);
+        room.asked(resource("0"), now + LOOK);
+        assert_eq!(room.0.lock()[&resource("0")], now + LOOK);
+    }
+
+    #[tokio::test]
+    async fn own_objects_definitions_and_what_is_watched_stay() {
+        let own = Desired::new(MemoryStore::new(), "edge-1".into());
+        let copies = Copies::new(MemoryStore::new(), own.clone(), "edge-1");
+        let filler = "x".repeat(1000);
+        let object = |name: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": "7"}, "data": filler});
+        let key = |plural: &str, name: &str| Key::new(resource(plural), "ns", name);
+        own.set(&key("secrets", "ours"), Some(object("ours"))).await.unwrap();
+        let definitions =
+            Key::new(Resource::new("apiextensions.k8s.io", "customresourcedefinitions"), "", "defined");
+        let theirs = key("secrets", "theirs");
+        let all = [key("secrets", "ours"), theirs.clone(), key("configmaps", "watched"), definitions];
+        for key in &all {
+            copies.put(key, &object(&key.name)).await.unwrap();
+        }
+        let kept = Kept::default();
+        let target = wire::application::Target {
+            version: "v1".into(),
+            plural: "configmaps".into(),
+            ..Default::default()
+        };
+        let _client =
+            kept.enter(&Collection { target, labels: String::new(), fields: String::new() }).unwrap();
+        let room = Room::default();
+        room.look(&copies, &kept, (1 << 20, Instant::now())).await.unwrap();
+        let left = async || {
+            let mut left = Vec::new();
+            for key in &all {
+                let copy = copies.get(key).await.unwrap();
+                left.push(copy.is_some_and(|copy| copy["data"] == filler.as_str()));
+            }
+            left
+        };
+        assert_eq!(left().await, [true, true, true, true], "there is room");
+        room.look(&copies, &kept, (1000, Instant::now())).await.unwrap();
+        assert_eq!(left().await, [true, false, true, true]);
+        copies.put(&theirs, &object("theirs")).await.unwrap();
+        assert_eq!(left().await, [true, true, true, true], "it can be read anew");
+    }
+}
