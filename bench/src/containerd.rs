@@ -1,18 +1,17 @@
 //! Pods on real containers: from their creation in the API to Ready in the API, beside a bare client of the same containerd,
-//! which calls RunPodSandbox, CreateContainer and StartContainer and nothing else. Needs root and what `make needs` installs.
+//! which calls RunPodSandbox, CreateContainer and StartContainer and nothing else ([`limit`]). Needs root and what `make needs`
+//! installs.
+
+mod limit;
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, anyhow, ensure};
-use e2e::containerd::{Bare, IMAGE, RealRig};
+use anyhow::{Context, ensure};
+use e2e::containerd::{IMAGE, RealRig};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
@@ -21,6 +20,7 @@ use kube::{
 };
 use serde_json::json;
 
+use self::limit::{Asked, bare};
 use crate::{
     Figure,
     processes::{Memory, client, median, memory, processor_seconds_of},
@@ -29,8 +29,6 @@ use crate::{
 
 /// Pods at once.
 const MANY: usize = 100;
-/// How many calls the bare client has under way at a time: more make containerd slower.
-const BARE_CALLS: usize = 8;
 /// How many requests to the API are under way at a time.
 const API_CALLS: usize = 16;
 /// How often the time of one pod is taken; the median counts.
@@ -51,38 +49,56 @@ pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
     let rig = Arc::new(tokio::task::spawn_blocking(RealRig::start).await??);
     let client = client(&rig.cloud.kubeconfig).await?;
     // the first of each brings programs into memory
-    bare(&rig, 1).await?;
+    bare(&rig, 1, Asked::Nothing).await?;
     through_the_cloud(&rig, &client, 1).await?;
-    let (mut bare_one, mut ours_one) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        bare_one.push(bare(&rig, 1).await?);
-        ours_one.push(through_the_cloud(&rig, &client, 1).await?.seconds);
-    }
-    let (bare_one, ours_one) = (median(bare_one), median(ours_one));
-    let (mut bare_many, mut ours_many) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS_OF_MANY {
-        bare_many.push(bare(&rig, MANY).await?);
-        ours_many.push(through_the_cloud(&rig, &client, MANY).await?);
-    }
-    let many = |of: fn(&Ours) -> f64| median(ours_many.iter().map(of).collect());
-    let (bare_many, ours_seconds) = (median(bare_many), many(|ours| ours.seconds));
+    let one = rounds(&rig, &client, 1, ROUNDS).await?;
+    let many = rounds(&rig, &client, MANY, ROUNDS_OF_MANY).await?;
+    let figures = |of: fn(&Ours) -> f64| median(many.ours.iter().map(of).collect());
     let change = config_change(&rig, &client).await?;
     tokio::task::spawn_blocking(move || drop(rig)).await?;
     let figure = |name, value, unit| Figure { name, value, unit };
     Ok(vec![
-        figure("containerd.1-pod-bare", bare_one, "s"),
-        figure("containerd.1-pod", ours_one, "s"),
-        figure("containerd.1-pod-ratio", ours_one / bare_one, "x"),
-        figure("containerd.100-pods-bare", bare_many, "s"),
-        figure("containerd.100-pods", ours_seconds, "s"),
-        figure("containerd.100-pods-ratio", ours_seconds / bare_many, "x"),
+        figure("containerd.1-pod-bare", one.bare, "s"),
+        figure("containerd.1-pod-bare-as-kubelets", one.bare_as_kubelets, "s"),
+        figure("containerd.1-pod", one.seconds(), "s"),
+        figure("containerd.1-pod-ratio", one.seconds() / one.bare, "x"),
+        figure("containerd.1-pod-ratio-as-kubelets", one.seconds() / one.bare_as_kubelets, "x"),
+        figure("containerd.100-pods-bare", many.bare, "s"),
+        figure("containerd.100-pods-bare-as-kubelets", many.bare_as_kubelets, "s"),
+        figure("containerd.100-pods", many.seconds(), "s"),
+        figure("containerd.100-pods-ratio", many.seconds() / many.bare, "x"),
+        figure("containerd.100-pods-ratio-as-kubelets", many.seconds() / many.bare_as_kubelets, "x"),
         // what others leave of the machine does not change these two
-        figure("containerd.100-pods-agent-processor", many(|ours| ours.agent_processor), "s"),
-        figure("containerd.100-pods-cloud-processor", many(|ours| ours.cloud_processor), "s"),
-        figure("containerd.agent-resident-100-pods", many(|ours| ours.memory.resident), "MB"),
-        figure("containerd.agent-anonymous-100-pods", many(|ours| ours.memory.anonymous), "MB"),
+        figure("containerd.100-pods-agent-processor", figures(|ours| ours.agent_processor), "s"),
+        figure("containerd.100-pods-cloud-processor", figures(|ours| ours.cloud_processor), "s"),
+        figure("containerd.agent-resident-100-pods", figures(|ours| ours.memory.resident), "MB"),
+        figure("containerd.agent-anonymous-100-pods", figures(|ours| ours.memory.anonymous), "MB"),
         figure("containerd.config-change", change, "s"),
     ])
+}
+
+/// The same number of pods by each, in turns: what else the machine does meets all of them.
+struct Rounds {
+    /// Medians, seconds.
+    bare: f64,
+    bare_as_kubelets: f64,
+    ours: Vec<Ours>,
+}
+
+impl Rounds {
+    fn seconds(&self) -> f64 {
+        median(self.ours.iter().map(|ours| ours.seconds).collect())
+    }
+}
+
+async fn rounds(rig: &Arc<RealRig>, client: &Client, count: usize, rounds: usize) -> anyhow::Result<Rounds> {
+    let (mut least, mut as_kubelets, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        least.push(bare(rig, count, Asked::Nothing).await?);
+        as_kubelets.push(bare(rig, count, Asked::AsKubelets).await?);
+        ours.push(through_the_cloud(rig, client, count).await?);
+    }
+    Ok(Rounds { bare: median(least), bare_as_kubelets: median(as_kubelets), ours })
 }
 
 /// What the agent uses while it has nothing to do: all pods run, and nobody asks anything.
@@ -97,8 +113,13 @@ pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
     let before = processor_seconds_of(agent)?;
     tokio::time::sleep(IDLE).await;
     let used = processor_seconds_of(agent)? - before;
+    let memory = memory(agent)?;
     tokio::task::spawn_blocking(move || drop(rig)).await?;
-    Ok(vec![Figure { name: "containerd.100-pods-idle-processor", value: used, unit: "s in 30 s" }])
+    Ok(vec![
+        Figure { name: "containerd.100-pods-idle-processor", value: used, unit: "s in 30 s" },
+        Figure { name: "containerd.100-pods-idle-resident", value: memory.resident, unit: "MB" },
+        Figure { name: "containerd.100-pods-idle-anonymous", value: memory.anonymous, unit: "MB" },
+    ])
 }
 
 /// Makes so many pods, and waits until all are Ready.
@@ -111,48 +132,6 @@ async fn create(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
     let (ready, created) = tokio::join!(until(pods.clone(), count, is_ready), all);
     created?;
     ready
-}
-
-/// Seconds until `count` containers run, started by the bare client; they are removed afterwards.
-async fn bare(rig: &Arc<RealRig>, count: usize) -> anyhow::Result<f64> {
-    let rig = rig.clone();
-    let timed = move || {
-        let begun = Instant::now();
-        in_threads(count, |index| bare_start(&rig, index))?;
-        let took = begun.elapsed().as_secs_f64();
-        let sandboxes = rig.containerd.bare.sandboxes(None)?;
-        in_threads(sandboxes.len(), |index| {
-            let id = &sandboxes.get(index).context("no such sandbox")?.id;
-            rig.containerd.bare.stop_sandbox(id)?;
-            Ok(rig.containerd.bare.remove_sandbox(id)?)
-        })?;
-        anyhow::Ok(took)
-    };
-    tokio::task::spawn_blocking(timed).await?
-}
-
-fn bare_start(rig: &RealRig, index: usize) -> anyhow::Result<()> {
-    let name = format!("bare-{index}");
-    let config = Bare::sandbox_config(&name, &rig.logs().join(&name));
-    let client = &rig.containerd.bare;
-    let sandbox = client.run_sandbox(config.clone())?;
-    let container = client.create(&sandbox, config, Bare::container_config("main", &COMMAND))?;
-    Ok(client.start(&container)?)
-}
-
-/// Does `work` for all numbers below `count`, a few at a time.
-fn in_threads(count: usize, work: impl Fn(usize) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count) {
-            work(index)?;
-        }
-        anyhow::Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..BARE_CALLS.min(count)).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a worker has failed"))?)
-    })
 }
 
 fn pod(name: &str) -> anyhow::Result<Pod> {

@@ -1,0 +1,124 @@
+//! The limit: a client of the runtime that makes three calls for each pod and nothing else.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, anyhow};
+use e2e::containerd::{Bare, RealRig};
+use wire::cri::{self, security_profile::ProfileType};
+
+use super::COMMAND;
+
+/// How many calls it has under way at a time: more make containerd slower.
+const CALLS: usize = 8;
+/// What a kubelet hides from containers by default.
+const MASKED: [&str; 10] = [
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+];
+/// What it lets them only read.
+const READONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// What it asks of the runtime for each pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// That a command runs.
+    Nothing,
+    /// What every kubelet asks for any pod: a sandbox with the runtime's seccomp profile, and a container with hidden and
+    /// read-only paths, its own /etc/hosts and its termination log.
+    AsKubelets,
+}
+
+/// Seconds until `count` containers run; they are removed afterwards.
+pub(super) async fn bare(rig: &Arc<RealRig>, count: usize, asked: Asked) -> anyhow::Result<f64> {
+    let rig = rig.clone();
+    let timed = move || {
+        let begun = Instant::now();
+        in_threads(count, |index| start(&rig, index, asked))?;
+        let took = begun.elapsed().as_secs_f64();
+        let sandboxes = rig.containerd.bare.sandboxes(None)?;
+        in_threads(sandboxes.len(), |index| {
+            let id = &sandboxes.get(index).context("no such sandbox")?.id;
+            rig.containerd.bare.stop_sandbox(id)?;
+            Ok(rig.containerd.bare.remove_sandbox(id)?)
+        })?;
+        anyhow::Ok(took)
+    };
+    tokio::task::spawn_blocking(timed).await?
+}
+
+fn start(rig: &RealRig, index: usize, asked: Asked) -> anyhow::Result<()> {
+    let name = format!("bare-{index}");
+    let logs = rig.logs().join(&name);
+    let (mut sandbox, mut container) =
+        (Bare::sandbox_config(&name, &logs), Bare::container_config("main", &COMMAND));
+    if asked == Asked::AsKubelets {
+        as_kubelets(&mut sandbox, &mut container, &logs)?;
+    }
+    let client = &rig.containerd.bare;
+    let id = client.run_sandbox(sandbox.clone())?;
+    let container = client.create(&id, sandbox, container)?;
+    Ok(client.start(&container)?)
+}
+
+fn as_kubelets(
+    sandbox: &mut cri::PodSandboxConfig,
+    container: &mut cri::ContainerConfig,
+    files: &Path,
+) -> anyhow::Result<()> {
+    let profile = |kind: ProfileType| {
+        Some(cri::SecurityProfile { profile_type: kind as i32, localhost_ref: String::new() })
+    };
+    sandbox.linux.get_or_insert_default().security_context = Some(cri::LinuxSandboxSecurityContext {
+        seccomp: profile(ProfileType::RuntimeDefault),
+        ..Default::default()
+    });
+    container.linux.get_or_insert_default().security_context = Some(cri::LinuxContainerSecurityContext {
+        seccomp: profile(ProfileType::Unconfined),
+        masked_paths: MASKED.map(str::to_owned).to_vec(),
+        readonly_paths: READONLY.map(str::to_owned).to_vec(),
+        ..Default::default()
+    });
+    fs::create_dir_all(files)?;
+    for (name, path) in [("hosts", "/etc/hosts"), ("last-words", "/dev/termination-log")] {
+        let file = files.join(name);
+        fs::write(&file, "127.0.0.1 localhost\n")?;
+        container.mounts.push(cri::Mount {
+            host_path: file.display().to_string(),
+            container_path: path.to_owned(),
+            ..Default::default()
+        });
+    }
+    Ok(())
+}
+
+/// Does `work` for all numbers below `count`, a few at a time.
+fn in_threads(count: usize, work: impl Fn(usize) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count) {
+            work(index)?;
+        }
+        anyhow::Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..CALLS.min(count)).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a worker has failed"))?)
+    })
+}
