@@ -45,3 +45,9 @@ mod server;
 mod stand_ins;
 mod static_pods;
 mod takeover;
+
+use tikv_jemallocator::Jemalloc;
+
+/// That of the two programs. It also tells how much of its memory is in use.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
