@@ -66,6 +66,7 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 
 pub use self::{
+    convert::{MASKED_PATHS, READONLY_PATHS},
     node::AddressSource,
     pressure::{Observation, Reading, Signals},
     static_pods::StaticPods,

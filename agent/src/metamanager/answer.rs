@@ -68,16 +68,9 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
     }
 
-    /// 413: a list is longer than this node will hold.
-    pub(super) fn too_many(most: usize) -> Self {
-        let why = format!("the list has more than {most} objects; narrow it with a namespace or a selector");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
-    }
-
-    /// 413: a list takes more room than this node gives it.
-    pub(super) fn too_much(most: usize) -> Self {
-        let most = most >> 20;
-        let why = format!("the list has more than {most} MiB; narrow it with a namespace or a selector");
+    /// 413: a list is longer than this node will hold. `most` says what of.
+    pub(super) fn too_long(most: &str) -> Self {
+        let why = format!("the list has more than {most}; narrow it with a namespace or a selector");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
     }
 

@@ -11,6 +11,7 @@ use std::{
     time::Instant,
 };
 
+use agent::edged::{MASKED_PATHS, READONLY_PATHS};
 use anyhow::{Context, anyhow};
 use e2e::containerd::{Bare, RealRig};
 use wire::cri::{self, security_profile::ProfileType};
@@ -19,22 +20,6 @@ use super::COMMAND;
 
 /// How many calls it has under way at a time: more make containerd slower.
 const CALLS: usize = 8;
-/// What a kubelet hides from containers by default.
-const MASKED: [&str; 10] = [
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-];
-/// What it lets them only read.
-const READONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
-
 /// What it asks of the runtime for each pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -91,8 +76,8 @@ fn as_kubelets(
     });
     container.linux.get_or_insert_default().security_context = Some(cri::LinuxContainerSecurityContext {
         seccomp: profile(ProfileType::Unconfined),
-        masked_paths: MASKED.map(str::to_owned).to_vec(),
-        readonly_paths: READONLY.map(str::to_owned).to_vec(),
+        masked_paths: MASKED_PATHS.map(str::to_owned).to_vec(),
+        readonly_paths: READONLY_PATHS.map(str::to_owned).to_vec(),
         ..Default::default()
     });
     fs::create_dir_all(files)?;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+pub use self::security::{MASKED_PATHS, READONLY_PATHS};
 pub(crate) use self::{
     container::{Made, container, last_words_path, log_path},
     dns::{NodeDns, parse_resolv_conf},

@@ -11,7 +11,7 @@ use wire::cri::{self, security_profile::ProfileType};
 use crate::edged::specs;
 
 /// Hidden from containers, as the kubelet's default `procMount`.
-const MASKED: [&str; 10] = [
+pub const MASKED_PATHS: [&str; 10] = [
     "/proc/asound",
     "/proc/acpi",
     "/proc/kcore",
@@ -24,7 +24,8 @@ const MASKED: [&str; 10] = [
     "/sys/firmware",
 ];
 /// Shown to containers, not to be written.
-const READONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+pub const READONLY_PATHS: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Whose namespaces the pod uses.
 fn namespaces(spec: &PodSpec) -> cri::NamespaceOption {
@@ -105,8 +106,8 @@ pub(super) fn of_container(
         readonly_rootfs: own.read_only_root_filesystem.unwrap_or(false),
         supplemental_groups: groups(pod),
         no_new_privs: own.allow_privilege_escalation == Some(false),
-        masked_paths: paths(&MASKED),
-        readonly_paths: paths(&READONLY),
+        masked_paths: paths(&MASKED_PATHS),
+        readonly_paths: paths(&READONLY_PATHS),
         seccomp: own
             .seccomp_profile
             .as_ref()

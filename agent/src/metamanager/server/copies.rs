@@ -58,11 +58,16 @@ impl Copies {
     pub(super) async fn forget(&self, resource: &Resource) -> Result<(), StoreError> {
         for copy in self.all(resource).await? {
             if self.own.get(&copy.key).await?.is_none() {
-                let gone = |_: &Entry| Placement { object: Next::Remove, record: Next::Remove };
-                self.kept.change(&copy.key, gone).await?;
+                self.drop(&copy.key).await?;
             }
         }
         Ok(())
+    }
+
+    /// Removes the copy at `key`, and what is known of it.
+    async fn drop(&self, key: &Key) -> Result<(), StoreError> {
+        let gone = |_: &Entry| Placement { object: Next::Remove, record: Next::Remove };
+        self.kept.change(key, gone).await
     }
 
     /// Takes over the cloud's state of an object. What this node has of its own is newer here than there.
@@ -115,8 +120,7 @@ impl Copies {
         let own = self.own.entry(key).await?;
         let record = own.record.unwrap_or_default();
         let Some(object) = own.object.as_ref().map(stripped) else {
-            let gone = |_: &Entry| Placement { object: Next::Remove, record: Next::Remove };
-            return self.kept.change(key, gone).await;
+            return self.drop(key).await;
         };
         let is_ours_to_tell = is_told_here(key);
         self.kept
@@ -179,15 +183,19 @@ fn is_older(ours: &Record, kept: Option<&Record>) -> bool {
     kept.is_some_and(|kept| kept.uid == ours.uid && kept.revision > ours.revision)
 }
 
+/// The target's collection.
+pub(super) fn resource(target: &Target) -> Resource {
+    Resource::new(&target.group, &target.plural)
+}
+
 /// Where an object of the target's collection stands.
 pub(super) fn key_of(target: &Target, object: &Value) -> Key {
-    let resource = Resource::new(&target.group, &target.plural);
-    Key::new(resource, text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+    Key::new(resource(target), text(object, "/metadata/namespace"), text(object, "/metadata/name"))
 }
 
 /// Where the target's object stands.
 pub(super) fn key(target: &Target) -> Key {
-    Key::new(Resource::new(&target.group, &target.plural), target.namespace.as_str(), target.name.as_str())
+    Key::new(resource(target), target.namespace.as_str(), target.name.as_str())
 }
 
 /// The string at `pointer`, empty where there is none.

@@ -6,10 +6,7 @@ use std::{
 };
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kubeapi::{
-    Api,
-    store::{Resource, StoreError},
-};
+use kubeapi::{Api, store::StoreError};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -17,7 +14,7 @@ use tracing::{debug, warn};
 use wire::application::Target;
 
 use super::{
-    copies::{Copies, text},
+    copies::{Copies, resource, text},
     list::Lists,
     watches::Collection,
 };
@@ -42,8 +39,7 @@ impl Kinds {
 
     /// Serves what is stored.
     pub(super) async fn load(&self) -> Result<(), StoreError> {
-        let target = definitions().target;
-        let stored = self.copies.all(&Resource::new(&target.group, &target.plural)).await?;
+        let stored = self.copies.all(&resource(&definitions().target)).await?;
         let mut read = Vec::new();
         for definition in stored {
             match CustomResourceDefinition::deserialize(&definition.value()?) {
@@ -92,14 +88,8 @@ impl Kinds {
     }
 }
 
-/// Whether definitions stand in this collection.
-pub(super) fn is_definitions(resource: &Resource) -> bool {
-    let target = definitions().target;
-    *resource == Resource::new(&target.group, &target.plural)
-}
-
 /// The collection of all definitions.
-fn definitions() -> Collection {
+pub(super) fn definitions() -> Collection {
     let target = Target {
         group: "apiextensions.k8s.io".to_owned(),
         version: "v1".to_owned(),

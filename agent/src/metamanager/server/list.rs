@@ -11,6 +11,7 @@ use super::{
     ask::{Cloud, Failure},
     copies::{Copies, key_of, text},
     local::Local,
+    room,
     watches::Collection,
 };
 
@@ -19,7 +20,7 @@ const PAGE: usize = 100;
 /// Objects in one list. A node that holds more is not what its owner meant.
 const MOST: usize = 10_000;
 /// Bytes of one list: half of what all copies may take.
-const MOST_BYTES: usize = 32 << 20;
+const MOST_BYTES: u64 = room::MOST / 2;
 
 /// Brings collections; cheap to clone.
 #[derive(Clone)]
@@ -40,9 +41,9 @@ impl Lists {
         let (mut next, mut revision, mut bytes) = (String::new(), None, 0);
         loop {
             let (page, length) = self.page(collection, &next).await?;
-            bytes += length;
+            bytes += length as u64;
             if bytes > MOST_BYTES {
-                return Err(Failure::Refused(Refusal::too_much(MOST_BYTES)));
+                return Err(Failure::Refused(Refusal::too_long(&format!("{} MiB", MOST_BYTES >> 20))));
             }
             // later pages may be of a later state
             revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
@@ -53,7 +54,7 @@ impl Lists {
                 self.copies.put(&key_of(&collection.target, &object), &object).await.map_err(failed)?;
             }
             if listed.len() > MOST {
-                return Err(Failure::Refused(Refusal::too_many(MOST)));
+                return Err(Failure::Refused(Refusal::too_long(&format!("{MOST} objects"))));
             }
             next = text(&page, "/metadata/continue").to_owned();
             if next.is_empty() {

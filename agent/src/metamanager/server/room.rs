@@ -9,13 +9,18 @@ use std::{
 
 use kubeapi::store::{Resource, StoreError};
 use parking_lot::Mutex;
+use tokio::time::{MissedTickBehavior, interval_at};
 use tracing::{info, warn};
 
-use super::{copies::Copies, kinds, watches::Kept};
+use super::{
+    copies::{self, Copies},
+    kinds::definitions,
+    watches::Kept,
+};
 use crate::metamanager::record;
 
 /// Bytes that the copies may take.
-const MOST: u64 = 64 << 20;
+pub(super) const MOST: u64 = 64 << 20;
 /// How often it is looked how much they take. What was asked for since the last look stays: whoever reads a list page by page
 /// must not find that it ends early.
 const LOOK: Duration = Duration::from_mins(5);
@@ -37,8 +42,9 @@ impl Room {
 
     /// Keeps the copies within their bounds; never ends.
     pub(super) async fn run(&self, copies: &Copies, kept: &Kept) {
-        let mut looks = tokio::time::interval(LOOK);
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // not at the start, when pods wait for the disk, and nobody has asked for anything yet
+        let mut looks = interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
             if let Err(error) = self.look(copies, kept, (MOST, Instant::now())).await {
@@ -57,13 +63,10 @@ impl Room {
         (most, now): (u64, Instant),
     ) -> Result<(), StoreError> {
         let mut sizes = copies.sizes().await?;
-        let watched =
-            kept.all().into_iter().map(|kept| Resource::new(&kept.target.group, &kept.target.plural));
-        let watched: Vec<_> = watched.collect();
+        let stays = kept.all().into_iter().chain([definitions()]);
+        let stays: Vec<_> = stays.map(|collection| copies::resource(&collection.target)).collect();
         let total = sizes.iter().map(|(_, bytes)| bytes).sum();
-        sizes.retain(|(resource, _)| {
-            !watched.contains(resource) && !kinds::is_definitions(resource) && !record::is_records(resource)
-        });
+        sizes.retain(|(resource, _)| !stays.contains(resource) && !record::is_records(resource));
         for resource in self.going(sizes, total, (most, now)) {
             info!(%resource, "MetaServer forgets what nobody has asked for longest: its copies take too much room");
             copies.forget(&resource).await?;
@@ -78,13 +81,12 @@ impl Room {
         mut total: u64,
         (most, now): (u64, Instant),
     ) -> Vec<Resource> {
-        let mut asked = self.0.lock();
-        if total > most {
-            // of those that were not asked for since the start, the largest: few collections are lost
-            sizes.sort_by_key(|(resource, bytes)| (asked.get(resource).copied(), Reverse(*bytes)));
-        } else {
-            sizes.clear();
+        if total <= most {
+            return Vec::new();
         }
+        let mut asked = self.0.lock();
+        // of those that were not asked for since the start, the largest: few collections are lost
+        sizes.sort_by_key(|(resource, bytes)| (asked.get(resource).copied(), Reverse(*bytes)));
         let is_old = |at: &Instant| now.saturating_duration_since(*at) >= LOOK;
         let mut going = Vec::new();
         for (resource, bytes) in sizes {

@@ -21,7 +21,7 @@ use super::{
     super::answer::{Refusal, refusal},
     access::Access,
     ask::{Away, Cloud, Failure},
-    copies::{self, Copies},
+    copies::{Copies, resource},
     kinds::Kinds,
     list::Lists,
     local::Local,
@@ -89,7 +89,7 @@ impl Front {
             access.check(&caller, &ask).await?;
         }
         debug!(verb = ?ask.verb, target = %ask.target, part = ask.part, "MetaServer is asked");
-        self.room.asked(copies::key(&ask.target).resource, Instant::now());
+        self.room.asked(resource(&ask.target), Instant::now());
         match ask.verb {
             Verb::Get => self.get(&ask, parts).await,
             Verb::List => self.list(&ask, parts).await,
