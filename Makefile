@@ -6,7 +6,7 @@ NEXTEST := cargo nextest run --locked --no-fail-fast
 # The official Python client stands beside what is built.
 PYTHON := $(or $(CARGO_TARGET_DIR),target)/python
 
-.PHONY: help demo test needs lint doc unit bench fuzz crds
+.PHONY: help demo test needs lint doc unit bench fuzz crds schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -56,3 +56,6 @@ fuzz: ## Every decoder, a minute each; TARGET=name SECONDS=3600 one for an hour
 
 crds: ## Write the YAML of the custom resource definitions anew
 	UPDATE_YAML=1 cargo test --locked --package crds
+
+schemas: ## Write the schemas of Kubernetes' own types anew
+	UPDATE_SCHEMAS=1 cargo test --locked --package kubeapi --lib schema::published::tests::the_files

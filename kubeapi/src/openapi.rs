@@ -4,13 +4,13 @@
 //! Patches are said to take JSON merge patches only. A client that reads here that a kind takes strategic merge patches would
 //! also look here for the merge keys, which the schemas do not have; without, it uses the keys that it knows itself.
 
-use k8s_openapi::schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use crate::{
     discovery,
     object::{as_map, child, default_to},
     registry::{Kind, Registry, SchemaSource},
+    schema::published,
 };
 
 const GVK: &str = "x-kubernetes-group-version-kind";
@@ -29,15 +29,11 @@ pub(crate) fn index(registry: &Registry) -> Value {
 /// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     registry.group_version(group, version).next()?;
-    let mut generator = SchemaSettings::openapi3().into_generator();
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for kind in registry.group_version(group, version) {
-        let name = add_schema(kind, &mut generator, &mut schemas);
+        let name = add_schema(kind, &mut schemas);
         add_paths(kind, &name, &mut paths);
-    }
-    for (name, schema) in generator.take_definitions(true) {
-        schemas.entry(name).or_insert(schema);
     }
     Some(json!({
         "openapi": "3.0.0",
@@ -117,25 +113,23 @@ fn kind_of(kind: &Kind) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
 
-/// The kind's schema, marked as that of the kind, under the name that is returned.
-fn add_schema(kind: &Kind, generator: &mut SchemaGenerator, schemas: &mut Map<String, Value>) -> String {
-    let (name, mut schema) = match &kind.source {
-        SchemaSource::Published(generate) => {
-            let reference = generate(generator).to_value();
-            let name = reference.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
-            let name = name.unwrap_or(&kind.kind).to_owned();
-            let schema = generator.definitions().get(&name).cloned().unwrap_or(reference);
-            (name, schema)
+/// Adds the kind's schema, marked as that of the kind, under the name that is returned, and what it refers to.
+fn add_schema(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
+    let name = match &kind.source {
+        SchemaSource::Published { name, .. } => {
+            published::add(name, schemas);
+            name.to_string()
         }
         SchemaSource::Definition(document) => {
             let group: Vec<_> = kind.group.rsplit('.').collect();
-            (format!("{}.{}.{}", group.join("."), kind.version, kind.kind), with_type_meta(document.clone()))
+            let name = format!("{}.{}.{}", group.join("."), kind.version, kind.kind);
+            schemas.insert(name.clone(), with_type_meta(document.clone()));
+            name
         }
     };
-    if let Value::Object(schema) = &mut schema {
+    if let Some(Value::Object(schema)) = schemas.get_mut(&name) {
         schema.insert(GVK.into(), json!([kind_of(kind)]));
     }
-    schemas.insert(name.clone(), schema);
     name
 }
 

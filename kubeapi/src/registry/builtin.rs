@@ -10,7 +10,7 @@ use k8s_openapi::{
         policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    schemars::{JsonSchema, Schema, SchemaGenerator},
+    schemars::JsonSchema,
 };
 
 use super::{Kind, SchemaSource};
@@ -247,15 +247,15 @@ fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {
         status: false,
         builtin: Some(builtin),
         columns: Vec::new(),
-        source: SchemaSource::Published(generate::<T>),
+        source: SchemaSource::Published {
+            name: T::schema_name(),
+            #[cfg(test)]
+            generate: |generator| generator.subschema_for::<T>(),
+        },
         resource: Resource::new("", plural),
         schema: OnceLock::new(),
         defined: None,
     }
-}
-
-fn generate<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
 }
 
 impl Kind {

@@ -1,14 +1,12 @@
 //! The kinds that an API serves.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, OnceLock},
 };
 
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    schemars::{Schema as JsonSchema, SchemaGenerator},
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
 use crate::{schema::Schema, store::Resource, structural::Structural};
@@ -72,7 +70,12 @@ pub(crate) struct ScalePaths {
 /// Where a kind's schema comes from.
 pub(crate) enum SchemaSource {
     /// The published type.
-    Published(fn(&mut SchemaGenerator) -> JsonSchema),
+    Published {
+        /// Such as `io.k8s.api.core.v1.Pod`.
+        name: Cow<'static, str>,
+        #[cfg(test)]
+        generate: fn(&mut k8s_openapi::schemars::SchemaGenerator) -> k8s_openapi::schemars::Schema,
+    },
     /// The definition's `openAPIV3Schema`.
     Definition(Value),
 }
@@ -103,7 +106,7 @@ impl Kind {
 
     pub(crate) fn schema(&self) -> &KindSchema {
         self.schema.get_or_init(|| match &self.source {
-            SchemaSource::Published(generate) => KindSchema::Published(Schema::published(*generate)),
+            SchemaSource::Published { name, .. } => KindSchema::Published(Schema::published(name)),
             SchemaSource::Definition(document) => KindSchema::Defined(Box::new(Structural::new(document))),
         })
     }

@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Node, Others, Scalar, Schema, Type};
+use super::{
+    Node, Others, Scalar, Schema, Type,
+    published::{shape, type_name},
+};
 
-/// Compiles `root`; `definitions` are what it refers to by `$ref`.
-pub(super) fn compile(root: &Value, definitions: &Map<String, Value>) -> Schema {
-    let mut compiler = Compiler { definitions, named: HashMap::new(), nodes: Vec::new() };
-    let root = compiler.add(root);
+/// Compiles the schema of the published type of this name.
+pub(super) fn compile(name: &str) -> Schema {
+    let mut compiler = Compiler::default();
+    let root = compiler.add_named(name);
     Schema { nodes: compiler.nodes, root }
 }
 
@@ -23,17 +26,17 @@ const ANYTHING: [&str; 6] = [
     ".JSONSchemaPropsOrStringArray",
 ];
 
-struct Compiler<'a> {
-    definitions: &'a Map<String, Value>,
-    /// Definitions compiled or in work, by name: a type that contains itself meets its own place here.
-    named: HashMap<&'a str, usize>,
+#[derive(Default)]
+struct Compiler {
+    /// Types compiled or in work, by name: one that contains itself meets its own place here.
+    named: HashMap<String, usize>,
     nodes: Vec<Node>,
 }
 
-impl<'a> Compiler<'a> {
-    fn add(&mut self, schema: &'a Value) -> usize {
+impl Compiler {
+    fn add(&mut self, schema: &Value) -> usize {
         match reference(schema) {
-            Some(name) => self.add_named(name),
+            Some(path) => self.add_named(type_name(path)),
             None => {
                 let at = self.reserve();
                 self.fill(at, schema);
@@ -42,19 +45,18 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn add_named(&mut self, path: &'a str) -> usize {
-        let name = path.rsplit('/').next().unwrap_or(path);
+    fn add_named(&mut self, name: &str) -> usize {
         if let Some(at) = self.named.get(name) {
             return *at;
         }
         let at = self.reserve();
-        self.named.insert(name, at);
+        self.named.insert(name.to_owned(), at);
         if name.ends_with(".Quantity") {
             self.set(at, Node::Scalar(Scalar { type_: Type::Quantity, nullable: true }));
         } else if ANYTHING.iter().any(|end| name.ends_with(end)) {
             self.set(at, Node::Any);
-        } else if let Some(schema) = self.definitions.get(name) {
-            self.fill(at, schema);
+        } else if let Some(schema) = shape(name) {
+            self.fill(at, &schema);
         }
         at
     }
@@ -70,7 +72,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn fill(&mut self, at: usize, schema: &'a Value) {
+    fn fill(&mut self, at: usize, schema: &Value) {
         let nullable = flag(schema, "nullable");
         let node = match schema.get("type").and_then(Value::as_str) {
             _ if flag(schema, "x-kubernetes-int-or-string") => {
@@ -87,7 +89,7 @@ impl<'a> Compiler<'a> {
         self.set(at, node);
     }
 
-    fn object(&mut self, schema: &'a Value, nullable: bool) -> Node {
+    fn object(&mut self, schema: &Value, nullable: bool) -> Node {
         let properties = schema.get("properties").and_then(Value::as_object);
         let additional = schema.get("additionalProperties").filter(|value| value.is_object());
         let others = match (properties, additional) {

@@ -2,10 +2,7 @@
 
 use std::sync::OnceLock;
 
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    schemars::{Schema as JsonSchema, SchemaGenerator},
-};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, schemars::JsonSchema};
 use serde_json::Value;
 
 use super::FieldValidation;
@@ -130,11 +127,8 @@ fn take_kind(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
 }
 
 fn metadata_schema() -> &'static Schema {
-    fn generate(generator: &mut SchemaGenerator) -> JsonSchema {
-        generator.subschema_for::<ObjectMeta>()
-    }
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    SCHEMA.get_or_init(|| Schema::published(generate))
+    SCHEMA.get_or_init(|| Schema::published(&ObjectMeta::schema_name()))
 }
 
 fn unreadable(kind: &Kind, why: &str) -> StatusError {

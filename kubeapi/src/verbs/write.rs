@@ -219,7 +219,7 @@ pub(super) async fn modify(
 /// The kind, as patches and managed fields know it.
 pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
     let schema = match &kind.source {
-        SchemaSource::Published(_) => None,
+        SchemaSource::Published { .. } => None,
         SchemaSource::Definition(schema) => Some(schema),
     };
     patch::Target { group: &kind.group, version: &kind.version, kind: &kind.kind, schema }

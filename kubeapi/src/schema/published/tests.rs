@@ -1,0 +1,85 @@
+//! Tests of [`super`], which write its files.
+
+use std::{fs, path::Path};
+
+use k8s_openapi::schemars::generate::SchemaSettings;
+
+use super::*;
+use crate::registry::{Registry, SchemaSource};
+
+/// All types of the built-in kinds, made from the types themselves.
+fn made() -> Map<String, Value> {
+    let mut generator = SchemaSettings::openapi3().into_generator();
+    for kind in Registry::builtin().kinds() {
+        let SchemaSource::Published { name, generate } = &kind.source else {
+            panic!("{kind:?} is from a definition")
+        };
+        let reference = generate(&mut generator).to_value();
+        assert_eq!(references(&reference), [name.to_string()], "{kind:?}");
+    }
+    generator.take_definitions(true)
+}
+
+/// Takes the descriptions of a type and its fields out of its schema.
+fn take_descriptions(schema: &mut Value) -> Map<String, Value> {
+    let mut taken = Map::new();
+    let mut take = |name: &str, schema: &mut Value| {
+        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        taken.extend(description.map(|description| (name.to_owned(), description)));
+    };
+    take("", schema);
+    for (name, field) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        take(name, field);
+    }
+    taken
+}
+
+#[test]
+fn the_files_have_what_the_types_say() {
+    let made = made();
+    let (mut shapes, mut descriptions) = (String::new(), String::new());
+    let mut names: Vec<_> = made.keys().collect();
+    names.sort();
+    for name in names {
+        let mut schema = made[name].clone();
+        let described = take_descriptions(&mut schema);
+        assert!(!schema.to_string().contains("\"description\":\""), "{name} has descriptions elsewhere");
+        shapes += &format!("{name} {schema}\n");
+        descriptions += &format!("{name} {}\n", Value::Object(described));
+    }
+    let files = [("shapes.txt", shapes, SHAPES), ("descriptions.txt", descriptions, DESCRIPTIONS)];
+    for (file, new, old) in files {
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema/published");
+            fs::write(directory.join(file), new).unwrap();
+        } else {
+            assert!(new == old, "{file} is old: make schemas");
+        }
+    }
+}
+
+#[test]
+fn what_is_read_is_what_the_types_say() {
+    let made = made();
+    let mut read = Map::new();
+    for kind in Registry::builtin().kinds() {
+        if let SchemaSource::Published { name, .. } = &kind.source {
+            add(name, &mut read);
+        }
+    }
+    assert_eq!(read.len(), made.len());
+    for (name, schema) in &made {
+        assert_eq!(read.get(name), Some(schema), "{name}");
+    }
+}
+
+#[test]
+fn lines_are_found_and_others_are_not() {
+    let text = "a 1\nab 2\nb ü\nc.d 4 5\n";
+    let found: Vec<_> = ["a", "ab", "b", "c.d"].iter().map(|name| find(text, name).unwrap()).collect();
+    assert_eq!(found, ["1", "2", "ü", "4 5"]);
+    for name in ["", "0", "aa", "b ", "c", "c.d ", "d"] {
+        assert_eq!(find(text, name), None, "{name:?}");
+    }
+    assert_eq!(find("", "a"), None);
+}
