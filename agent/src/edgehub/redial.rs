@@ -31,10 +31,14 @@ impl Redial {
         Self { tries: 0, since: now, together: false }
     }
 
-    /// The connection that was made at `begun` has ended.
-    pub(super) fn ended(&mut self, begun: Instant, now: Instant) {
-        if now.duration_since(begun) >= STABLE {
+    /// The connection that was made at `begun` has ended; the cloud was `heard` over it, or said nothing. A link that breaks every
+    /// second is no cloud that is away: there are short waits between its connections however long that goes on.
+    pub(super) fn ended(&mut self, begun: Instant, now: Instant, heard: bool) {
+        let stable = now.duration_since(begun) >= STABLE;
+        if stable {
             self.tries = 0;
+        }
+        if stable || heard {
             self.since = now;
         }
     }
@@ -148,9 +152,11 @@ mod tests {
         for _ in 0..8 {
             redial.wait(1.0, at(0));
         }
-        redial.ended(at(640), at(641));
+        redial.ended(at(640), at(641), false);
         assert_eq!(redial.wait(1.0, at(641)).as_secs(), 10, "one second is not long");
-        redial.ended(at(650), at(652));
+        redial.ended(at(642), at(643), true);
+        assert_eq!(redial.wait(1.0, at(643)), SHORT, "the cloud is there");
+        redial.ended(at(650), at(652), false);
         assert_eq!(redial.wait(1.0, at(652)), FIRST);
         redial.hope();
         assert_eq!(redial.wait(0.5, at(660)), FIRST / 2);

@@ -166,6 +166,7 @@ impl Hub {
         self.task.begin(self.sessions);
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
+        let received = ends.traffic.received();
         let (dialler, network) = (&mut self.dialler, self.network.clone());
         let mut renewing = pin!(renew(config, identity, renewal, (dialler, network), &dialling));
         let (ended, renewed) = tokio::select! {
@@ -181,7 +182,7 @@ impl Hub {
         };
         self.task.end(renewed.is_none());
         self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
-        self.redial.ended(begun, Instant::now());
+        self.redial.ended(begun, Instant::now(), ends.traffic.received() > received);
         self.redial.together(ended.was_said());
         if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");

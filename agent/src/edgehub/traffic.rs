@@ -74,6 +74,12 @@ impl Traffic {
         Octets { up: self.0.up.load(Ordering::Relaxed), down: self.0.down.load(Ordering::Relaxed) }
     }
 
+    /// How many messages came from the cloud so far.
+    pub(super) fn received(&self) -> u64 {
+        let down = &self.0.flows[Direction::Down as usize];
+        down.iter().map(|counter| counter.messages.load(Ordering::Relaxed)).sum()
+    }
+
     pub(super) fn message(&self, direction: Direction, kind: Kind, bytes: usize) {
         let counter = &self.0.flows[direction as usize][kind as usize];
         counter.messages.fetch_add(1, Ordering::Relaxed);
@@ -104,5 +110,6 @@ mod tests {
         let expected = [flow(Kind::Lease, Direction::Up, 2, 150), flow(Kind::Pod, Direction::Down, 1, 7)];
         assert_eq!(traffic.flows(), expected);
         assert_eq!(traffic.octets(), Octets { up: 0, down: 9 });
+        assert_eq!(traffic.received(), 1);
     }
 }
