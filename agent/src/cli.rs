@@ -139,8 +139,7 @@ pub fn filter(v: i32) -> String {
         0..=1 => "warn,agent=info,edge_agent=info",
         2..=3 => "info",
         4..=5 => "info,agent=debug,edge_agent=debug,wire=debug",
-        6..=9 => "debug,agent=trace,edge_agent=trace,wire=trace",
-        10.. => "trace",
+        6.. => "debug",
     }
     .to_owned()
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::Targets, prelude::*};
 
 use crate::{
     app::{App, Parts},
@@ -24,7 +24,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     if let Some(Command::Db(command)) = &cli.command {
         return database::run(command, &mut std::io::stdout().lock()).unwrap_or_else(|error| failed(&error));
     }
-    let filter = match EnvFilter::try_new(cli.log_filter()) {
+    let filter = match cli.log_filter().parse::<Targets>() {
         Ok(filter) => filter,
         Err(error) => {
             return failed(
@@ -34,7 +34,8 @@ pub fn run(cli: &Cli) -> ExitCode {
     };
     // colours are for people, not for journals and files
     let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines).with(filter).init();
     match start(&cli.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),

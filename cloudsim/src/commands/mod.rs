@@ -20,7 +20,7 @@ use std::{
 use anyhow::Context;
 use clap::CommandFactory;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::Targets, prelude::*};
 
 use crate::cli::{Cli, Command};
 
@@ -40,11 +40,12 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    let filter = EnvFilter::try_new(cli.log_filter())
-        .context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+    let filter =
+        cli.log_filter().parse::<Targets>().context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
     // colours are for people, not for journals and files
     let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines).with(filter).init();
     if let Command::Completions { shell } = cli.command {
         // into memory first: the generator panics on a closed pipe
         let mut script = Vec::new();

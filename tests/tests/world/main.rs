@@ -26,6 +26,7 @@ mod images;
 mod kills;
 mod links;
 mod mappers;
+mod memory;
 mod metaserver;
 mod metaserver_accounts;
 mod metaserver_kubectl;
@@ -45,9 +46,3 @@ mod server;
 mod stand_ins;
 mod static_pods;
 mod takeover;
-
-use tikv_jemallocator::Jemalloc;
-
-/// That of the two programs. It also tells how much of its memory is in use.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;

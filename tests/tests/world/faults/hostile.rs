@@ -8,9 +8,9 @@ use std::{
 
 use cloudsim::faults::{NotSent, Shape};
 use tests::{World, eventually, manifests::pod};
-use tikv_jemalloc_ctl::{epoch, stats};
 
 use super::{NODES, both};
+use crate::memory::in_use;
 
 /// What a hostile message would leave behind.
 const TRACE: &str = "/tmp/outrigger-was-here";
@@ -18,12 +18,6 @@ const TRACE: &str = "/tmp/outrigger-was-here";
 const MORE: usize = 2 << 20;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes of memory that are in use in this process.
-fn in_use() -> usize {
-    epoch::advance().unwrap();
-    stats::allocated::read().unwrap()
-}
 
 /// Sends a message, if need be over the next connection: an earlier one may have ended the last.
 async fn send(world: &World, number: usize, shape: Shape) {
