@@ -8,6 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts};
+use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use serde_json::Value;
 use tower::Service;
 
@@ -42,21 +43,35 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Answer;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let api = self.0.clone();
-        Box::pin(async move {
-            let (parts, body) = request.into_parts();
-            let takes_gzip = gzip::accepts(&parts.headers);
-            let answer = handle(&api, parts, body).await.unwrap_or_else(|error| refusal(&error));
-            Ok(if takes_gzip { gzip::compressed(answer).await } else { answer })
-        })
+        let (parts, body) = request.into_parts();
+        answer(self.0.clone(), parts, body.map_err(|error| Broken(error.into())).boxed_unsync())
     }
+}
+
+/// What comes of a request.
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// What came in. Boxed, as the answer: everything behind it is there once, for all kinds of bodies and in all crates.
+type Received = UnsyncBoxBody<Bytes, Broken>;
+
+/// Why no more came.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct Broken(BoxError);
+
+fn answer(api: Api, parts: Parts, body: Received) -> Answer {
+    Box::pin(async move {
+        let takes_gzip = gzip::accepts(&parts.headers);
+        let answer = handle(&api, parts, body).await.unwrap_or_else(|error| refusal(&error));
+        Ok(if takes_gzip { gzip::compressed(answer).await } else { answer })
+    })
 }
 
 /// The answer that a refusal is.
@@ -96,11 +111,7 @@ impl Call {
     }
 }
 
-async fn handle<B>(api: &Api, mut parts: Parts, body: B) -> Result<Response<Body>, StatusError>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
+async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<Body>, StatusError> {
     definitions::ready(api).await?;
     access::ready(api).await?;
     let place = path::parse(&api.registry(), parts.uri.path());
@@ -126,11 +137,12 @@ where
     answer
 }
 
-async fn call<B>(api: &Api, target: Target, parts: Parts, body: B) -> Result<Response<Body>, StatusError>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
+async fn call(
+    api: &Api,
+    target: Target,
+    parts: Parts,
+    body: Received,
+) -> Result<Response<Body>, StatusError> {
     // what a node streams has no shape
     let is_remote = matches!(target.part, Some(Part::Remote(_)));
     let shape = if is_remote { Some(Shape::Objects) } else { accept::shape(&parts.headers) };
