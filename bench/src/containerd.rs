@@ -2,6 +2,7 @@
 //! which calls RunPodSandbox, CreateContainer and StartContainer and nothing else ([`limit`]). Needs root and what `make needs`
 //! installs.
 
+mod idle;
 mod limit;
 
 use std::{
@@ -20,6 +21,7 @@ use kube::{
 };
 use serde_json::json;
 
+pub(crate) use self::idle::{idle, ordinary};
 use self::limit::{Asked, bare};
 use crate::{
     Figure,
@@ -37,10 +39,6 @@ const ROUNDS: usize = 7;
 const ROUNDS_OF_MANY: usize = 3;
 /// Ends when it is asked to: the first process of a container has no default answer to SIGTERM.
 const COMMAND: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"];
-/// How long an idle agent is watched …
-const IDLE: Duration = Duration::from_secs(30);
-/// … after so long without anything to do.
-const SETTLING: Duration = Duration::from_secs(15);
 /// How often a file, or a list of what has to go, is looked at.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -101,35 +99,19 @@ async fn rounds(rig: &Arc<RealRig>, client: &Client, count: usize, rounds: usize
     Ok(Rounds { bare: median(least), bare_as_kubelets: median(as_kubelets), ours })
 }
 
-/// What the agent uses while it has nothing to do: all pods run, and nobody asks anything.
-pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
-    let rig = tokio::task::spawn_blocking(RealRig::start).await??;
-    let client = client(&rig.cloud.kubeconfig).await?;
-    let agent = rig.node.process.id().context("the agent has ended")?;
-    let pods = Api::<Pod>::default_namespaced(client);
-    create(&pods, MANY).await?;
-    // what starting them has left to do is done
-    tokio::time::sleep(SETTLING).await;
-    let before = processor_seconds_of(agent)?;
-    tokio::time::sleep(IDLE).await;
-    let used = processor_seconds_of(agent)? - before;
-    let memory = memory(agent)?;
-    tokio::task::spawn_blocking(move || drop(rig)).await?;
-    Ok(vec![
-        Figure { name: "containerd.100-pods-idle-processor", value: used, unit: "s in 30 s" },
-        Figure { name: "containerd.100-pods-idle-resident", value: memory.resident, unit: "MB" },
-        Figure { name: "containerd.100-pods-idle-anonymous", value: memory.anonymous, unit: "MB" },
-    ])
-}
-
 /// Makes so many pods, and waits until all are Ready.
 async fn create(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
     let wanted = (0..count).map(|index| pod(&format!("pod-{index}"))).collect::<anyhow::Result<Vec<_>>>()?;
+    create_all(pods, &wanted).await
+}
+
+/// Makes these pods, and waits until all are Ready.
+async fn create_all(pods: &Api<Pod>, wanted: &[Pod]) -> anyhow::Result<()> {
     let params = PostParams::default();
     let created =
-        futures::stream::iter(&wanted).map(|pod| pods.create(&params, pod)).buffer_unordered(API_CALLS);
+        futures::stream::iter(wanted).map(|pod| pods.create(&params, pod)).buffer_unordered(API_CALLS);
     let all = created.try_collect::<Vec<_>>();
-    let (ready, created) = tokio::join!(until(pods.clone(), count, is_ready), all);
+    let (ready, created) = tokio::join!(until(pods.clone(), wanted.len(), is_ready), all);
     created?;
     ready
 }

@@ -33,7 +33,7 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 12] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -46,6 +46,7 @@ const BENCHES: [Bench; 11] = [
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),
     ("containerd.idle", || Box::pin(containerd::idle())),
+    ("containerd.ordinary", || Box::pin(containerd::ordinary())),
 ];
 
 fn main() -> ExitCode {

@@ -148,9 +148,18 @@ impl Node {
         Ok(Self { process, config, pods: directory.join("node/kubelet/pods"), port: cloud.ports.node })
     }
 
-    /// The agent with this configuration.
+    /// The agent with this configuration; under the program and its arguments, divided by blanks, that `OUTRIGGER_AGENT_UNDER` has.
     pub fn command(config: &Path) -> anyhow::Result<Command> {
-        let mut command = Command::new(binary(AGENT)?);
+        let agent = binary(AGENT)?;
+        let under = std::env::var("OUTRIGGER_AGENT_UNDER").unwrap_or_default();
+        let mut words = under.split_whitespace();
+        let mut command = match words.next() {
+            Some(program) => Command::new(program),
+            None => Command::new(&agent),
+        };
+        if !under.is_empty() {
+            command.args(words).arg(&agent);
+        }
         command.arg("--config").arg(config).args(["-v", "4"]);
         Ok(command)
     }

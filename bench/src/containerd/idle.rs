@@ -1,0 +1,106 @@
+//! What an agent takes that has nothing to do: its pods run, and nobody asks anything.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use e2e::containerd::RealRig;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{MANY, create, create_all, pod};
+use crate::{
+    Figure,
+    processes::{Memory, client, memory, processor_seconds_of},
+};
+
+/// How long it is watched …
+const IDLE: Duration = Duration::from_secs(30);
+/// … after so long without anything to do: what starting the pods has left to do is done.
+const SETTLING: Duration = Duration::from_secs(15);
+/// Pods of an ordinary node.
+const FEW: usize = 5;
+
+/// A hundred pods that ask for nothing.
+pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
+    let rig = tokio::task::spawn_blocking(RealRig::start).await??;
+    let pods = Api::<Pod>::default_namespaced(client(&rig.cloud.kubeconfig).await?);
+    create(&pods, MANY).await?;
+    let (used, memory) = watch(rig).await?;
+    Ok(vec![
+        Figure { name: "containerd.100-pods-idle-processor", value: used, unit: "s in 30 s" },
+        Figure { name: "containerd.100-pods-idle-resident", value: memory.resident, unit: "MB" },
+        Figure { name: "containerd.100-pods-idle-anonymous", value: memory.anonymous, unit: "MB" },
+    ])
+}
+
+/// An ordinary node: all modules, and a few pods with settings, a secret, a token and probes.
+pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
+    let rig = tokio::task::spawn_blocking(|| {
+        let mut rig = RealRig::start()?;
+        let config = std::fs::read_to_string(&rig.node.config)?;
+        // the broker inside the agent
+        std::fs::write(&rig.node.config, config.replace("mqttMode: 2", "mqttMode: 0"))?;
+        rig.restart_with_lines(&[(
+            "modules:",
+            "  metaManager: {metaServer: {enable: true}}\n  serviceBus: {enable: true}\n  edgeStream: {enable: true}",
+        )])?;
+        anyhow::Ok(rig)
+    });
+    let rig = rig.await??;
+    let client = client(&rig.cloud.kubeconfig).await?;
+    let data = json!({"metadata": {"name": "data"}, "data": {"COLOUR": "Ymx1ZQ=="}});
+    let params = PostParams::default();
+    Api::<ConfigMap>::default_namespaced(client.clone())
+        .create(&params, &serde_json::from_value(data.clone())?)
+        .await?;
+    Api::<Secret>::default_namespaced(client.clone()).create(&params, &serde_json::from_value(data)?).await?;
+    let wanted = (0..FEW).map(|index| with_everything(&format!("pod-{index}")));
+    create_all(&Api::default_namespaced(client), &wanted.collect::<anyhow::Result<Vec<_>>>()?).await?;
+    let (used, memory) = watch(rig).await?;
+    Ok(vec![
+        Figure { name: "containerd.ordinary-processor", value: used, unit: "s in 30 s" },
+        Figure { name: "containerd.ordinary-resident", value: memory.resident, unit: "MB" },
+        Figure { name: "containerd.ordinary-anonymous", value: memory.anonymous, unit: "MB" },
+    ])
+}
+
+fn with_everything(name: &str) -> anyhow::Result<Pod> {
+    let mut pod = serde_json::to_value(pod(name)?)?;
+    let spec = &mut pod["spec"];
+    spec["automountServiceAccountToken"] = json!(true);
+    spec["volumes"] = json!([
+        {"name": "settings", "configMap": {"name": "data"}},
+        {"name": "secret", "secret": {"secretName": "data"}},
+        {"name": "scratch", "emptyDir": {}},
+    ]);
+    let probe = |seconds: u32| json!({"exec": {"command": ["true"]}, "periodSeconds": seconds});
+    let container = &mut spec["containers"][0];
+    container["volumeMounts"] = Value::from_iter(
+        ["settings", "secret", "scratch"]
+            .map(|volume| json!({"name": volume, "mountPath": format!("/{volume}")})),
+    );
+    container["envFrom"] = json!([{"configMapRef": {"name": "data"}}]);
+    container["resources"] = json!({"requests": {"memory": "8Mi"}, "limits": {"memory": "64Mi"}});
+    container["readinessProbe"] = probe(10);
+    container["livenessProbe"] = probe(20);
+    Ok(serde_json::from_value(pod)?)
+}
+
+/// What the agent takes from now on, when it has come to rest: seconds of all processors together, and memory. Ends everything.
+async fn watch(mut rig: RealRig) -> anyhow::Result<(f64, Memory)> {
+    let agent = rig.node.process.id().context("the agent has ended")?;
+    sleep(SETTLING).await;
+    let before = processor_seconds_of(agent)?;
+    sleep(IDLE).await;
+    let used = processor_seconds_of(agent)? - before;
+    let memory = memory(agent)?;
+    let ended = tokio::task::spawn_blocking(move || {
+        let ended = rig.node.process.terminate();
+        drop(rig);
+        ended
+    });
+    ended.await??;
+    Ok((used, memory))
+}
