@@ -6,7 +6,10 @@ NEXTEST := cargo nextest run --locked --no-fail-fast
 # The official Python client stands beside what is built.
 PYTHON := $(or $(CARGO_TARGET_DIR),target)/python
 
-.PHONY: help demo test needs lint doc unit bench fuzz crds schemas
+# Where released programs are built.
+RELEASE = $(abspath $(or $(CARGO_TARGET_DIR),target))/release
+
+.PHONY: help demo test needs lint doc unit bench fuzz crds schemas order
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -59,3 +62,10 @@ crds: ## Write the YAML of the custom resource definitions anew
 
 schemas: ## Write the schemas of Kubernetes' own types anew
 	UPDATE_SCHEMAS=1 cargo test --locked --package kubeapi --lib schema::published::tests::the_files
+
+order: ## Find out anew which functions of the agent an ordinary node runs (needs valgrind; see agent/build.rs)
+	cargo build --release --locked --package cloudsim --package agent --package bench
+	rm -f $(RELEASE)/callgrind.*
+	OUTRIGGER_AGENT_UNDER="valgrind --tool=callgrind --demangle=no --callgrind-out-file=$(RELEASE)/callgrind.%p" \
+	  $(RELEASE)/bench containerd.ordinary containerd.idle
+	nm $(RELEASE)/edge-agent | awk -f agent/order.awk - $(RELEASE)/callgrind.* | LC_ALL=C sort -u > agent/order.txt
