@@ -14,8 +14,9 @@ use crate::memory::in_use;
 
 /// What a hostile message would leave behind.
 const TRACE: &str = "/tmp/outrigger-was-here";
-/// Bytes that may be in use more than two rounds before: a few pods, and what is under way.
-const MORE: usize = 2 << 20;
+/// Bytes that may be in use more than two rounds before: a few pods, and what is under way. Of messages with names of a megabyte
+/// four have gone by.
+const MORE: usize = 3 << 20;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
