@@ -3,11 +3,9 @@
 # cargo-nextest runs each test in a process of its own, and shows which one hangs.
 NEXTEST := cargo nextest run --locked --no-fail-fast
 
-# The official Python client stands beside what is built.
-PYTHON := $(or $(CARGO_TARGET_DIR),target)/python
-
-# Where released programs are built.
-RELEASE = $(abspath $(or $(CARGO_TARGET_DIR),target))/release
+# Where everything is built; the official Python client stands beside it.
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+PYTHON := $(BUILT)/python
 
 .PHONY: help demo test needs lint doc unit bench fuzz crds schemas order
 
@@ -16,7 +14,7 @@ help: ## Show this list
 
 demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and a device follow (ONCE=1: end when all was seen)
 	cargo build --locked --package cloudsim
-	$(or $(CARGO_TARGET_DIR),target)/debug/cloudsim demo $(if $(ONCE),--once)
+	$(BUILT)/debug/cloudsim demo $(if $(ONCE),--once)
 
 test: needs lint doc ## Everything that CI runs
 # of the whole workspace, as the tests: with other features of its dependencies most of them would be built twice
@@ -52,7 +50,7 @@ unit: ## The tests of one crate: make unit CRATE=wire
 
 bench: ## One JSON object a line; BENCH=name runs one alone
 	cargo build --release --locked --package cloudsim --package agent --package bench
-	$(or $(CARGO_TARGET_DIR),target)/release/bench $(BENCH)
+	$(BUILT)/release/bench $(BENCH)
 
 fuzz: ## Every decoder, a minute each; TARGET=name SECONDS=3600 one for an hour
 	cargo run --locked --package fuzz -- $(TARGET) $(or $(SECONDS),60)
@@ -65,7 +63,7 @@ schemas: ## Write the schemas of Kubernetes' own types anew
 
 order: ## Find out anew which functions of the agent an ordinary node runs (needs valgrind; see agent/build.rs)
 	cargo build --release --locked --package cloudsim --package agent --package bench
-	rm -f $(RELEASE)/callgrind.*
-	OUTRIGGER_AGENT_UNDER="valgrind --tool=callgrind --demangle=no --callgrind-out-file=$(RELEASE)/callgrind.%p" \
-	  $(RELEASE)/bench containerd.ordinary containerd.idle
-	nm $(RELEASE)/edge-agent | awk -f agent/order.awk - $(RELEASE)/callgrind.* | LC_ALL=C sort -u > agent/order.txt
+	rm -f $(BUILT)/release/callgrind.*
+	OUTRIGGER_AGENT_UNDER="valgrind --tool=callgrind --demangle=no --callgrind-out-file=$(abspath $(BUILT))/release/callgrind.%p" \
+	  $(BUILT)/release/bench containerd.ordinary containerd.idle
+	nm $(BUILT)/release/edge-agent | awk -f agent/order.awk - $(BUILT)/release/callgrind.* | LC_ALL=C sort -u > agent/order.txt

@@ -1,6 +1,7 @@
 //! A cloud, a runtime and a node, each a process, below one temporary directory.
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -152,15 +153,9 @@ impl Node {
     pub fn command(config: &Path) -> anyhow::Result<Command> {
         let agent = binary(AGENT)?;
         let under = std::env::var("OUTRIGGER_AGENT_UNDER").unwrap_or_default();
-        let mut words = under.split_whitespace();
-        let mut command = match words.next() {
-            Some(program) => Command::new(program),
-            None => Command::new(&agent),
-        };
-        if !under.is_empty() {
-            command.args(words).arg(&agent);
-        }
-        command.arg("--config").arg(config).args(["-v", "4"]);
+        let mut words = under.split_whitespace().map(OsStr::new).chain([agent.as_os_str()]);
+        let mut command = Command::new(words.next().context("no program")?);
+        command.args(words).arg("--config").arg(config).args(["-v", "4"]);
         Ok(command)
     }
 
@@ -202,6 +197,13 @@ impl Node {
     pub fn set_kubelet(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         let text = fs::read_to_string(&self.config)?;
         Ok(fs::write(&self.config, with_kubelet_settings(&text, settings)?)?)
+    }
+
+    /// Gives settings that the file has other values; the agent reads them at its next start.
+    pub fn set(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+        let text = fs::read_to_string(&self.config)?;
+        let text = settings.iter().try_fold(text, |text, (key, value)| with_setting(&text, key, value))?;
+        Ok(fs::write(&self.config, text)?)
     }
 
     /// Adds lines of YAML after this one; the agent reads them at its next start.

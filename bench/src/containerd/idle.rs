@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::{MANY, create, create_all, pod};
 use crate::{
     Figure,
-    processes::{Memory, client, memory, processor_seconds_of},
+    processes::{client, memory, processor_seconds_of},
 };
 
 /// How long it is watched …
@@ -27,21 +27,23 @@ pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
     let rig = tokio::task::spawn_blocking(RealRig::start).await??;
     let pods = Api::<Pod>::default_namespaced(client(&rig.cloud.kubeconfig).await?);
     create(&pods, MANY).await?;
-    let (used, memory) = watch(rig).await?;
-    Ok(vec![
-        Figure { name: "containerd.100-pods-idle-processor", value: used, unit: "s in 30 s" },
-        Figure { name: "containerd.100-pods-idle-resident", value: memory.resident, unit: "MB" },
-        Figure { name: "containerd.100-pods-idle-anonymous", value: memory.anonymous, unit: "MB" },
-    ])
+    watch(
+        rig,
+        [
+            "containerd.100-pods-idle-processor",
+            "containerd.100-pods-idle-resident",
+            "containerd.100-pods-idle-anonymous",
+        ],
+    )
+    .await
 }
 
 /// An ordinary node: all modules, and a few pods with settings, a secret, a token and probes.
 pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
     let rig = tokio::task::spawn_blocking(|| {
         let mut rig = RealRig::start()?;
-        let config = std::fs::read_to_string(&rig.node.config)?;
         // the broker inside the agent
-        std::fs::write(&rig.node.config, config.replace("mqttMode: 2", "mqttMode: 0"))?;
+        rig.node.set(&[("mqttMode", "0")])?;
         rig.restart_with_lines(&[(
             "modules:",
             "  metaManager: {metaServer: {enable: true}}\n  serviceBus: {enable: true}\n  edgeStream: {enable: true}",
@@ -58,12 +60,11 @@ pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
     Api::<Secret>::default_namespaced(client.clone()).create(&params, &serde_json::from_value(data)?).await?;
     let wanted = (0..FEW).map(|index| with_everything(&format!("pod-{index}")));
     create_all(&Api::default_namespaced(client), &wanted.collect::<anyhow::Result<Vec<_>>>()?).await?;
-    let (used, memory) = watch(rig).await?;
-    Ok(vec![
-        Figure { name: "containerd.ordinary-processor", value: used, unit: "s in 30 s" },
-        Figure { name: "containerd.ordinary-resident", value: memory.resident, unit: "MB" },
-        Figure { name: "containerd.ordinary-anonymous", value: memory.anonymous, unit: "MB" },
-    ])
+    watch(
+        rig,
+        ["containerd.ordinary-processor", "containerd.ordinary-resident", "containerd.ordinary-anonymous"],
+    )
+    .await
 }
 
 fn with_everything(name: &str) -> anyhow::Result<Pod> {
@@ -88,8 +89,11 @@ fn with_everything(name: &str) -> anyhow::Result<Pod> {
     Ok(serde_json::from_value(pod)?)
 }
 
-/// What the agent takes from now on, when it has come to rest: seconds of all processors together, and memory. Ends everything.
-async fn watch(mut rig: RealRig) -> anyhow::Result<(f64, Memory)> {
+/// What the agent takes from now on, when it has come to rest: of all processors together, resident, anonymous. Ends everything.
+async fn watch(
+    mut rig: RealRig,
+    [processor, resident, anonymous]: [&'static str; 3],
+) -> anyhow::Result<Vec<Figure>> {
     let agent = rig.node.process.id().context("the agent has ended")?;
     sleep(SETTLING).await;
     let before = processor_seconds_of(agent)?;
@@ -102,5 +106,9 @@ async fn watch(mut rig: RealRig) -> anyhow::Result<(f64, Memory)> {
         ended
     });
     ended.await??;
-    Ok((used, memory))
+    Ok(vec![
+        Figure { name: processor, value: used, unit: "s in 30 s" },
+        Figure { name: resident, value: memory.resident, unit: "MB" },
+        Figure { name: anonymous, value: memory.anonymous, unit: "MB" },
+    ])
 }

@@ -20,6 +20,7 @@ use super::COMMAND;
 
 /// How many calls it has under way at a time: more make containerd slower.
 const CALLS: usize = 8;
+
 /// What it asks of the runtime for each pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {

@@ -9,11 +9,13 @@ use super::{
     published::{shape, type_name},
 };
 
-/// Compiles the schema of the published type of this name.
-pub(super) fn compile(name: &str) -> Schema {
-    let mut compiler = Compiler::default();
-    let root = compiler.add_named(name);
-    Schema { nodes: compiler.nodes, root }
+impl Schema {
+    /// Of a published type, such as `io.k8s.api.core.v1.Pod`.
+    pub(crate) fn published(name: &str) -> Self {
+        let mut compiler = Compiler::default();
+        let root = compiler.add_named(name);
+        Self { nodes: compiler.nodes, root }
+    }
 }
 
 /// Published types that are not what their schema says: it can only say that they are objects.

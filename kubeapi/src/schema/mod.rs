@@ -74,11 +74,6 @@ enum Type {
 }
 
 impl Schema {
-    /// Of a published type, such as `io.k8s.api.core.v1.Pod`.
-    pub(crate) fn published(name: &str) -> Self {
-        compile::compile(name)
-    }
-
     fn node(&self, at: usize) -> &Node {
         self.nodes.get(at).unwrap_or(&Node::Any)
     }

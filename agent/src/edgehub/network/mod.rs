@@ -16,7 +16,7 @@ use nix::{
     sys::socket::{AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, socket},
 };
 use tokio::{net::UnixDatagram, sync::watch, time::sleep};
-use tracing::{debug, warn};
+use tracing::{trace, warn};
 
 use self::notice::Notices;
 
@@ -97,7 +97,7 @@ impl Watcher {
 
     /// Tells all readers.
     pub(super) fn hint(&self) {
-        debug!("the network has changed");
+        trace!("the network has changed");
         self.hints.send_modify(|count| *count += 1);
     }
 }
