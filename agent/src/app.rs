@@ -32,7 +32,7 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Taint;
-use kubeapi::store::{Seal, SealError, SqliteOptions, SqliteStore, Store, StoreError};
+use kubeapi::store::{SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -50,6 +50,10 @@ use crate::{
 };
 
 mod devices;
+mod sealing;
+
+pub use self::sealing::KeysError;
+pub(crate) use self::sealing::seal;
 
 /// The file of the store, beside EdgeCore's own database, whose form is another.
 const DATABASE: &str = "outrigger.db";
@@ -95,8 +99,8 @@ pub enum Error {
     #[error("what the cloud said cannot be read")]
     Store(#[from] StoreError),
     /// The keys that the store is encrypted with cannot be used.
-    #[error("database.keyFile cannot be used")]
-    Keys(#[from] SealError),
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     /// EdgeD cannot be built.
     #[error("pods cannot be run")]
     Edged(#[from] edged::Error),
@@ -144,12 +148,6 @@ impl Parts {
 /// Where the store of a configured agent is.
 pub(crate) fn database(config: &Config) -> PathBuf {
     config.database.with_file_name(DATABASE)
-}
-
-/// What encrypts the store of a configured agent.
-pub(crate) fn seal(config: &Config) -> Result<Option<Seal>, SealError> {
-    let keys = config.database_keys.as_deref();
-    keys.map(|path| Seal::from_file(path, metamanager::confidential())).transpose()
 }
 
 async fn open(config: &Config, path: &Path) -> Result<Arc<dyn Store>, Error> {

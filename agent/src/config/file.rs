@@ -38,6 +38,9 @@ pub(super) struct Database {
     /// Not one of EdgeCore's.
     #[serde(default)]
     pub(super) key_file: String,
+    /// Not one of EdgeCore's.
+    #[serde(default)]
+    pub(super) keyring: String,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

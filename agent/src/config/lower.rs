@@ -1,6 +1,10 @@
 //! From the written form to the typed one. Every value is looked at even after a fault, so that all are reported together.
 
-use super::{file::File, report::Report, typed::Config};
+use super::{
+    file::File,
+    report::Report,
+    typed::{Config, DatabaseKeys},
+};
 
 mod edge_hub;
 mod edged;
@@ -35,9 +39,7 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         edged: edged::pods(&modules.edged, &mut values),
         edge_hub: edge_hub::lower(modules.edge_hub, &mut values),
         database: values.path("database.dataSource", file.database.data_source),
-        database_keys: Some(file.database.key_file)
-            .filter(|path| !path.is_empty())
-            .map(|path| values.path("database.keyFile", path)),
+        database_keys: database_keys(file.database.key_file, file.database.keyring, &mut values),
         meta_manager: services::meta_manager(modules.meta_manager, &mut values),
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),
@@ -45,6 +47,16 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         service_bus: services::service_bus(modules.service_bus, &mut values),
         task_manager: modules.task_manager.enable,
         feature_gates: file.feature_gates,
+    }
+}
+
+fn database_keys(file: String, keyring: String, values: &mut Values<'_>) -> Option<DatabaseKeys> {
+    if !file.is_empty() && !keyring.is_empty() {
+        values.fault("database.keyring", "is given beside database.keyFile; remove one of them");
+    }
+    match values.optional_path("database.keyFile", file) {
+        Some(file) => Some(DatabaseKeys::File(file)),
+        None => (!keyring.is_empty()).then_some(DatabaseKeys::Keyring(keyring)),
     }
 }
 

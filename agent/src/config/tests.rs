@@ -101,7 +101,7 @@ fn faults() {
         ),
         (
             "many values",
-            "database: {dataSource: edgecore.db}\nmodules:\n  edgeHub: {heartbeat: 0, messageQPS: -1, messageBurst: 99999999999}\n  edged:\n    nodeIP: here\n    podSandboxImage: ''\n    tailoredKubeletConfig:\n      syncFrequency: 10\n      nodeStatusUpdateFrequency: 0s\n      nodeStatusReportFrequency: -1m\n      containerRuntimeEndpoint: tcp://1.2.3.4\n      cgroupDriver: none\n      cgroupRoot: /a/../b\n      podPidsLimit: -2\n      clusterDNS: [dns]\n",
+            "database: {dataSource: edgecore.db, keyFile: /k, keyring: k}\nmodules:\n  edgeHub: {heartbeat: 0, messageQPS: -1, messageBurst: 99999999999}\n  edged:\n    nodeIP: here\n    podSandboxImage: ''\n    tailoredKubeletConfig:\n      syncFrequency: 10\n      nodeStatusUpdateFrequency: 0s\n      nodeStatusReportFrequency: -1m\n      containerRuntimeEndpoint: tcp://1.2.3.4\n      cgroupDriver: none\n      cgroupRoot: /a/../b\n      podPidsLimit: -2\n      clusterDNS: [dns]\n",
         ),
         (
             "upkeep",

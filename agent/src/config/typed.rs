@@ -18,6 +18,15 @@ pub use self::services::{
     DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode, ServiceBus,
 };
 
+/// Where the keys of the database are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DatabaseKeys {
+    /// In a file.
+    File(PathBuf),
+    /// In the kernel's keyring, as a key of type `user` with this description.
+    Keyring(String),
+}
+
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -28,7 +37,7 @@ pub struct Config {
     /// SQLite file that holds what the cloud said.
     pub database: PathBuf,
     /// Keys that Secrets and tokens are encrypted with on the disk; `None`: they are not.
-    pub database_keys: Option<PathBuf>,
+    pub database_keys: Option<DatabaseKeys>,
     /// Running pods.
     pub edged: Edged,
     /// The store's own settings.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use kubeapi::store::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write as Put};
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
 
 use super::*;
 
@@ -12,10 +13,16 @@ struct Node {
 
 impl Node {
     /// A configuration, with a key file or without.
-    fn new(keys: bool) -> Self {
+    fn new(has_keys: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let keys = directory.path().join("keys");
+        let keys = if has_keys { format!(", keyFile: {}", keys.display()) } else { String::new() };
+        Self::with(directory, &keys)
+    }
+
+    /// A configuration that says where the keys are, after a comma, or nothing.
+    fn with(directory: tempfile::TempDir, keys: &str) -> Self {
         let at = |name: &str| directory.path().join(name);
-        let keys = if keys { format!(", keyFile: {}", at("keys").display()) } else { String::new() };
         let text = format!(
             "apiVersion: edgecore.config.kubeedge.io/v1alpha2\nkind: EdgeCore\n\
              database: {{dataSource: {}{keys}}}\n",
@@ -128,6 +135,32 @@ fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
     fs::write(node.at("keys"), "kind: EdgeCore").unwrap();
     assert!(new_key().is_err(), "a file that is none of keys is left as it is");
     assert_eq!(fs::read_to_string(node.at("keys")).unwrap(), "kind: EdgeCore");
+}
+
+#[test]
+fn keys_may_be_in_the_kernels_keyring() {
+    let description = format!("outrigger:test-{}", std::process::id());
+    let node = Node::with(tempfile::tempdir().unwrap(), &format!(", keyring: \"{description}\""));
+    let refused = || run(&Db::Check(node.file()), &mut Vec::new()).unwrap_err().to_string();
+    assert!(refused().contains(&format!("keyctl padd user {description:?} @u")), "{}", refused());
+
+    let keyring = KeyRing::from_special_id(KeyRingIdentifier::User, true).unwrap();
+    let key = keyring.add_key(&description, &format!("# since May\n{}\n", Seal::new_key().unwrap())).unwrap();
+    // what fails below leaves it no longer than that
+    key.set_timeout(60).unwrap();
+    node.write(&[secret(), pod()]);
+    assert!(said(Db::Check(node.file())).1.contains("2 objects, 1 of them encrypted"));
+    assert!(said(Db::Dump { file: node.file(), show_secrets: true }).1.contains("c2VzYW1l"));
+    let bytes = fs::read(node.at("outrigger.db")).unwrap();
+    assert!(!bytes.windows(8).any(|part| part == b"c2VzYW1l"));
+
+    key.update(&Seal::new_key().unwrap()).unwrap();
+    let (show, file) = (true, node.file());
+    let error = run(&Db::Dump { file, show_secrets: show }, &mut Vec::new()).unwrap_err();
+    assert!(format!("{error:#}").contains("not among those given"), "{error:#}");
+    key.update(&"no key").unwrap();
+    assert_eq!(refused(), "database.keyring cannot be used");
+    keyring.unlink_key(key).unwrap();
 }
 
 #[test]

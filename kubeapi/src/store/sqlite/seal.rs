@@ -32,7 +32,7 @@ const KEY_LEN: usize = 32;
 /// A key file with more is none.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// Why a key file cannot be used, or a value not be opened.
+/// Why keys cannot be used, or a value not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The key file cannot be read.
@@ -46,22 +46,22 @@ pub enum SealError {
     /// Others may read it.
     #[error("the key file {0} may be read by others; run `chmod 600 {0}`")]
     Open(PathBuf),
-    /// It is no key file.
+    /// What is there is no key.
     #[error(
-        "line {line} of the key file {path} is no key of 32 bytes in base64; take the line out, or restore the file from a copy"
+        "line {line} of {place} is no key of 32 bytes in base64; take the line out, or restore it from a copy"
     )]
     NoKey {
-        /// The file.
-        path: PathBuf,
+        /// What holds the keys.
+        place: String,
         /// From 1.
         line: usize,
     },
-    /// No key is in it.
-    #[error("the key file {0} has no key; `edge-agent db new-key {0}` adds one")]
-    Empty(PathBuf),
+    /// No key is there.
+    #[error("{0} has no key; `edge-agent db new-key FILE` makes one")]
+    Empty(String),
     /// A value was sealed with another key.
     #[error(
-        "{0} was sealed with a key that is not in the key file; add that key below the others, or move the database away: the \
+        "{0} was sealed with a key that is not among those given; add that key below the others, or move the database away: the \
          cloud sends the node's objects again"
     )]
     WrongKey(Key),
@@ -72,8 +72,8 @@ pub enum SealError {
     Forged(Key),
     /// A value is sealed, and no key is given.
     #[error(
-        "{0} is sealed and no key is given; name the key file (database.keyFile in edgecore.yaml), or move the database away: the \
-         cloud sends the node's objects again"
+        "{0} is sealed and no key is given; name the key (database.keyFile or database.keyring in edgecore.yaml), or move the \
+         database away: the cloud sends the node's objects again"
     )]
     NotGiven(Key),
     /// The system has no random numbers.
@@ -109,16 +109,24 @@ impl Seal {
         }
         let mut text = String::new();
         file.take(MAX_FILE).read_to_string(&mut text).map_err(read)?;
+        Self::from_text(&format!("the key file {}", path.display()), &text, resources)
+    }
+
+    /// The keys of a text, as a key file has it, for these collections. `place` is where it stands, for errors.
+    ///
+    /// # Errors
+    /// It holds no key, or something else.
+    pub fn from_text(place: &str, text: &str, resources: Vec<Resource>) -> Result<Self, SealError> {
         let mut keys = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                let no_key = || SealError::NoKey { path: path.to_owned(), line: number + 1 };
+                let no_key = || SealError::NoKey { place: place.to_owned(), line: number + 1 };
                 keys.push(NamedKey::read(line).ok_or_else(no_key)?);
             }
         }
         if keys.is_empty() {
-            return Err(SealError::Empty(path.to_owned()));
+            return Err(SealError::Empty(place.to_owned()));
         }
         Ok(Self(Arc::new(Inner { keys, resources })))
     }

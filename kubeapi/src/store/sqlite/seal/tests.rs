@@ -27,6 +27,8 @@ fn key_files() {
         assert!(!error.to_string().contains(&good), "a key is in a message");
     }
     assert!(matches!(Seal::from_file(Path::new("/no/such/file"), Vec::new()), Err(SealError::Read { .. })));
+    let error = Seal::from_text("the key \"k\" of a keyring", "no key", Vec::new()).expect_err("no key");
+    assert!(error.to_string().starts_with("line 1 of the key \"k\" of a keyring is no key"), "{error}");
 }
 
 #[test]

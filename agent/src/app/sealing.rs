@@ -1,0 +1,67 @@
+//! What the database is encrypted with: keys of a file, or of the kernel's keyring, where they are on no disk at all.
+//!
+//! Source: keyrings(7), user-keyring(7), keyctl(1).
+
+use kubeapi::store::{Seal, SealError};
+use linux_keyutils::{Key, KeyError, KeyRing, KeyRingIdentifier};
+
+use crate::{
+    config::{Config, DatabaseKeys},
+    metamanager,
+};
+
+/// Why the keys of the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// Those of the file.
+    #[error("database.keyFile cannot be used")]
+    File(#[source] SealError),
+    /// Those of the keyring.
+    #[error("database.keyring cannot be used")]
+    Keyring(#[source] SealError),
+    /// The keyring does not hold them.
+    #[error(
+        "database.keyring cannot be used: the kernel's keyring has no key {0:?}; before the agent starts, as its user, \
+         `keyctl padd user {0:?} @u <FILE` puts the keys of a key file there"
+    )]
+    Missing(String),
+    /// The keyring cannot be read.
+    #[error(
+        "database.keyring cannot be used: the kernel refuses to read the key {description:?}; it has to be readable for the \
+         agent's user, and a container has to be allowed keyctl(2)"
+    )]
+    Refused {
+        /// The key's.
+        description: String,
+        /// What the kernel said.
+        source: KeyError,
+    },
+}
+
+/// What encrypts the store of a configured agent.
+pub(crate) fn seal(config: &Config) -> Result<Option<Seal>, KeysError> {
+    let resources = metamanager::confidential();
+    match &config.database_keys {
+        None => Ok(None),
+        Some(DatabaseKeys::File(path)) => Seal::from_file(path, resources).map(Some).map_err(KeysError::File),
+        Some(DatabaseKeys::Keyring(description)) => {
+            let keys = held(description).and_then(|key| key.read_to_vec());
+            let keys = keys.map_err(|source| match source {
+                KeyError::KeyDoesNotExist => KeysError::Missing(description.clone()),
+                source => KeysError::Refused { description: description.clone(), source },
+            })?;
+            let place = format!("the key {description:?} of the kernel's keyring");
+            let seal = Seal::from_text(&place, &String::from_utf8_lossy(&keys), resources);
+            seal.map(Some).map_err(KeysError::Keyring)
+        }
+    }
+}
+
+/// The key of type `user` with this description, of the session's keyring or the user's, which a service's session need not
+/// have in it.
+fn held(description: &str) -> Result<Key, KeyError> {
+    let process = KeyRing::from_special_id(KeyRingIdentifier::Process, true)?;
+    // only what this process's keyrings lead to may be read
+    process.link_keyring(KeyRing::from_special_id(KeyRingIdentifier::User, true)?)?;
+    process.request_key(description, None::<&str>)
+}
