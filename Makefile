@@ -7,7 +7,7 @@ NEXTEST := cargo nextest run --locked --no-fail-fast
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 
-.PHONY: help demo test needs lint doc unit bench fuzz crds schemas order
+.PHONY: help demo test needs lint doc unit bench worlds fuzz crds schemas order
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -51,6 +51,9 @@ unit: ## The tests of one crate: make unit CRATE=wire
 bench: ## One JSON object a line; BENCH=name runs one alone
 	cargo build --release --locked --package cloudsim --package agent --package bench
 	$(BUILT)/release/bench $(BENCH)
+
+worlds: ## A thousand simulated days of eight hours in minutes; SEEDS=10000 so many
+	OUTRIGGER_SEEDS=$(or $(SEEDS),1000) cargo test --locked --profile worlds --package simulated no_day -- --nocapture
 
 fuzz: ## Every decoder, a minute each; TARGET=name SECONDS=3600 one for an hour
 	cargo run --locked --package fuzz -- $(TARGET) $(or $(SECONDS),60)
