@@ -7,6 +7,7 @@
 //! The binaries are built beforehand: `cargo build -p cloudsim -p agent`, and for mappers `cargo build -p mapper --examples`.
 
 mod binaries;
+mod cgroups;
 pub mod containerd;
 mod cri;
 mod desired;
@@ -24,6 +25,7 @@ mod until;
 
 pub use self::{
     binaries::{AGENT, CLOUDSIM, binary, examples, mapper_example},
+    cgroups::{Allowed, ControlGroup, cpu_share},
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},
     kubectl::Kubectl,

@@ -15,12 +15,14 @@ use nix::{
 };
 
 use super::read;
-use crate::{rig::group_root, until};
+use crate::{
+    cgroups::{HIERARCHIES, is_version_2},
+    rig::group_root,
+    until,
+};
 
-/// Where control groups are.
-const HIERARCHIES: &str = "/sys/fs/cgroup";
-/// Where version 1 of them keeps containerd's, by the controller that every container has.
-const GROUPS: &str = "/sys/fs/cgroup/pids";
+/// The hierarchy of version 1 in which every container has a control group.
+const PIDS: &str = "pids";
 /// Where containerd keeps the bundles of tasks.
 const TASKS: &str = "containerd/state/io.containerd.runtime.v2.task/k8s.io";
 
@@ -143,9 +145,14 @@ impl Traces {
 
 /// The node's groups, in each hierarchy where there are any.
 fn roots(directory: &Path) -> Vec<PathBuf> {
+    let base = Path::new(HIERARCHIES);
+    let hierarchies = if is_version_2() {
+        vec![base.to_owned()]
+    } else {
+        names(base).into_iter().map(|name| base.join(name)).collect()
+    };
     let root = group_root(directory);
-    let hierarchies = names(Path::new(HIERARCHIES)).into_iter().map(|name| Path::new(HIERARCHIES).join(name));
-    let roots = hierarchies.map(|hierarchy| hierarchy.join(root.trim_start_matches('/')));
+    let roots = hierarchies.into_iter().map(|hierarchy| hierarchy.join(root.trim_start_matches('/')));
     roots.filter(|root| root.is_dir()).collect()
 }
 
@@ -181,7 +188,8 @@ fn below(root: PathBuf, wanted: &mut dyn FnMut(&Path) -> bool) -> (Option<PathBu
 
 /// The control group of a container, wherever below the root of its hierarchy it is.
 fn group(id: &str) -> Option<PathBuf> {
-    below(PathBuf::from(GROUPS), &mut |directory| directory.ends_with(id)).0
+    let hierarchy = Path::new(HIERARCHIES).join(if is_version_2() { "" } else { PIDS });
+    below(hierarchy, &mut |directory| directory.ends_with(id)).0
 }
 
 fn names(directory: &Path) -> BTreeSet<String> {

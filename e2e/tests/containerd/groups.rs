@@ -1,11 +1,12 @@
 //! Control groups of pods: where they are, what they limit, and that they go.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, process::Command};
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Process,
+    Allowed, ControlGroup, Process,
     containerd::{RealRig, Traces},
+    cpu_share,
 };
 use serde_json::{Value, json};
 use wire::cri::ListPodSandboxStatsRequest;
@@ -29,16 +30,9 @@ fn idle(name: &str, resources: &Value) -> Value {
     )
 }
 
-/// The control group of the process with the pod's unusual argument, in the hierarchy of a controller of version 1.
-fn group(name: &str, controller: &str) -> anyhow::Result<String> {
-    let groups = fs::read_to_string(format!("/proc/{}/cgroup", pid_of(&unusual(name))?))?;
-    let line = groups.lines().find(|line| line.split(':').nth(1) == Some(controller));
-    Ok(line.and_then(|line| line.splitn(3, ':').nth(2)).context("no such controller")?.to_owned())
-}
-
-fn value(group: &Path, controller: &str, file: &str) -> anyhow::Result<String> {
-    let path = Path::new("/sys/fs/cgroup").join(controller).join(group.strip_prefix("/")?).join(file);
-    Ok(fs::read_to_string(&path).with_context(|| path.display().to_string())?.trim().to_owned())
+/// The control group of the process with the pod's unusual argument.
+fn group(name: &str) -> anyhow::Result<ControlGroup> {
+    ControlGroup::of(&pid_of(&unusual(name))?)
 }
 
 #[test]
@@ -49,30 +43,23 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
         json!({"limits": {"cpu": "200m", "memory": "32Mi"}, "requests": {"cpu": "200m", "memory": "32Mi"}});
     let partly = json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}});
     apply(&rig, &[idle("guaranteed", &same), idle("burstable", &partly), idle("best-effort", &json!({}))])?;
-    for (name, class, expected) in [
-        ("guaranteed", "", ["204", "20000", "33554432", "321"]),
-        ("burstable", "burstable/", ["102", "50000", "9223372036854771712", "321"]),
-        ("best-effort", "besteffort/", ["2", "-1", "9223372036854771712", "321"]),
+    for (name, class, shares, quota, memory) in [
+        ("guaranteed", "", 204, Some(20_000), Some(32 << 20)),
+        ("burstable", "burstable/", 102, Some(50_000), None),
+        ("best-effort", "besteffort/", 2, None, None),
     ] {
         let seen = rig.wait_ready(name)?;
         let uid = seen["metadata"]["uid"].as_str().context("no uid")?;
-        for controller in ["cpu", "memory", "pids", "devices"] {
-            let of_container = group(name, controller)?;
-            ensure!(of_container.contains(&format!("/kubepods/{class}pod{uid}/")), "{name}: {of_container}");
-        }
-        let own = group(name, "cpu")?;
-        let own = Path::new(&own).parent().context("a group at the root")?;
-        let found = [
-            value(own, "cpu", "cpu.shares")?,
-            value(own, "cpu", "cpu.cfs_quota_us")?,
-            value(own, "memory", "memory.limit_in_bytes")?,
-            value(own, "pids", "pids.max")?,
-        ];
+        let of_container = group(name)?;
+        let path = of_container.path().display().to_string();
+        ensure!(path.contains(&format!("/kubepods/{class}pod{uid}/")), "{name}: {path}");
+        let own = of_container.parent()?;
+        let (found, cpu_share) = (own.allowed()?, cpu_share(shares));
+        let expected = Allowed { cpu_share, cpu_quota: quota, memory, processes: Some(321) };
         ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
         if !class.is_empty() {
-            let of_class = own.parent().context("a pod at the root")?;
-            let shares = value(of_class, "cpu", "cpu.shares")?;
-            ensure!(shares == expected[0], "all of {class}: {shares}, and of its one pod {}", expected[0]);
+            let of_class = own.parent()?.allowed()?.cpu_share;
+            ensure!(of_class == cpu_share, "all of {class}: {of_class}, and of its one pod {cpu_share}");
         }
     }
     // which containerd does only for sandboxes that have a group above them
@@ -145,7 +132,9 @@ fn pods_that_were_made_without_groups_run_on() -> anyhow::Result<()> {
     rig.wait_ready("new")?;
     let after = RealRig::container_id(&rig.wait_ready("old")?, "main")?;
     ensure!(before == after, "{before} → {after}");
-    ensure!(group("new", "cpu")?.contains("/kubepods/besteffort/pod"), "the new pod has no group");
+    let group = group("new")?;
+    let in_class = group.path().to_string_lossy().contains("/kubepods/besteffort/pod");
+    ensure!(in_class, "the new pod has no group: {}", group.path().display());
     leaves_nothing(&rig)
 }
 
@@ -157,10 +146,7 @@ fn what_runs_in_a_pods_group_and_is_no_container_is_ended() -> anyhow::Result<()
     // what a runtime has lost: in a group of its own, with an id that the runtime does not know
     let lost = "0123456789abcdef".repeat(4);
     let mut sleeper = Process::start("sleep", sleep(), rig.directory.path())?;
-    for controller in ["cpu", "memory", "pids", "freezer"] {
-        let own = group("whole", controller)?;
-        let place = Path::new("/sys/fs/cgroup").join(controller).join(own.trim_start_matches('/'));
-        let place = place.with_file_name(&lost);
+    for place in group("whole")?.beside(&lost).places() {
         fs::create_dir(&place)?;
         fs::write(place.join("cgroup.procs"), sleeper.id().context("it has ended")?.to_string())?;
     }

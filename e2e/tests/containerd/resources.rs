@@ -1,22 +1,12 @@
 //! Requests and limits, as the kernel has them.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use anyhow::{Context, ensure};
-use e2e::containerd::RealRig;
+use e2e::{Allowed, ControlGroup, containerd::RealRig, cpu_share};
 use serde_json::json;
 
 use crate::case::{Case, apply, check, leaves_nothing, pod};
-
-/// A value of the control group in which a container's first process is; version 1.
-pub(crate) fn value(pid: &str, controller: &str, file: &str) -> anyhow::Result<String> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
-    let line = groups.lines().find(|line| line.split(':').nth(1) == Some(controller));
-    let path = line.and_then(|line| line.splitn(3, ':').nth(2)).context("no such controller")?;
-    let file =
-        PathBuf::from(format!("/sys/fs/cgroup/{controller}")).join(path.trim_start_matches('/')).join(file);
-    Ok(fs::read_to_string(&file).with_context(|| file.display().to_string())?.trim().to_owned())
-}
 
 /// The pid, on the node, of the process with this unusual argument.
 pub(crate) fn pid_of(argument: &str) -> anyhow::Result<String> {
@@ -57,19 +47,16 @@ fn limits_reach_the_kernel() -> anyhow::Result<()> {
             case("best-effort", json!({})),
         ],
     )?;
-    for (name, class, expected) in [
-        ("guaranteed", "Guaranteed", ["204", "20000", "33554432"]),
-        ("burstable", "Burstable", ["102", "50000", "9223372036854771712"]),
-        ("best-effort", "BestEffort", ["2", "-1", "9223372036854771712"]),
+    for (name, class, shares, quota, memory) in [
+        ("guaranteed", "Guaranteed", 204, Some(20_000), Some(32 << 20)),
+        ("burstable", "Burstable", 102, Some(50_000), None),
+        ("best-effort", "BestEffort", 2, None, None),
     ] {
         let seen = rig.wait_ready(name)?;
         ensure!(seen["status"]["qosClass"] == class, "{name}: {}", seen["status"]);
-        let pid = pid_of(&unusual(name))?;
-        let found = [
-            value(&pid, "cpu", "cpu.shares")?,
-            value(&pid, "cpu", "cpu.cfs_quota_us")?,
-            value(&pid, "memory", "memory.limit_in_bytes")?,
-        ];
+        let found = ControlGroup::of(&pid_of(&unusual(name))?)?.allowed()?;
+        let expected =
+            Allowed { cpu_share: cpu_share(shares), cpu_quota: quota, memory, processes: found.processes };
         ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
     }
     let score = |name: &str| -> anyhow::Result<i32> {

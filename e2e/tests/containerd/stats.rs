@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, ensure};
 use e2e::{
+    ControlGroup,
     containerd::RealRig,
     scrape::{self, find},
     until,
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::{apply, leaves_nothing, pod},
-    resources::{pid_of, unusual, value},
+    resources::{pid_of, unusual},
 };
 
 fn server(rig: &RealRig) -> SocketAddr {
@@ -34,15 +35,6 @@ fn of_pod(summary: &Value, name: &str) -> anyhow::Result<Value> {
 
 fn number(value: &Value) -> anyhow::Result<u64> {
     value.as_u64().with_context(|| format!("{value} is no number"))
-}
-
-/// The working set of the process' control group, version 1, as kubelets compute it.
-fn working_set(pid: &str) -> anyhow::Result<u64> {
-    let usage: u64 = value(pid, "memory", "memory.usage_in_bytes")?.parse()?;
-    let stat = value(pid, "memory", "memory.stat")?;
-    let inactive =
-        stat.lines().find_map(|line| line.strip_prefix("total_inactive_file ")).context("no such line")?;
-    Ok(usage.saturating_sub(inactive.parse()?))
 }
 
 /// Holds 32 MiB in memory, and has written a file to its own layer, to a volume and to its log.
@@ -75,11 +67,11 @@ fn what_containers_use_is_told() -> anyhow::Result<()> {
     for name in ["holder", "busy"] {
         rig.wait_ready(name)?;
     }
-    let pid = pid_of(&unusual("holder"))?;
+    let group = ControlGroup::of(&pid_of(&unusual("holder"))?)?;
     let told = until("the memory that is held", || {
         let told = of_pod(&summary(&rig)?, "holder")?;
         let (told_bytes, real) =
-            (number(&told["containers"][0]["memory"]["workingSetBytes"])?, working_set(&pid)?);
+            (number(&told["containers"][0]["memory"]["workingSetBytes"])?, group.working_set()?);
         ensure!(told_bytes > 32 << 20, "{told_bytes}");
         ensure!(told_bytes.abs_diff(real) <= real / 10, "{told_bytes}, and the kernel says {real}");
         Ok(told)

@@ -1,0 +1,146 @@
+//! Control groups as the kernel shows them, of either version: tests ask what a process may use, not what is in a file.
+//!
+//! Source: <https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html>, <https://docs.kernel.org/admin-guide/cgroup-v2.html>.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+
+/// Where they are.
+pub(crate) const HIERARCHIES: &str = "/sys/fs/cgroup";
+/// The hierarchies of version 1 in which a container always has a group.
+const CONTROLLERS: [&str; 5] = ["cpu", "memory", "pids", "devices", "freezer"];
+/// From here on a number of version 1 means that there is no limit.
+const UNLIMITED: u64 = 1 << 62;
+
+/// Whether there is one hierarchy, version 2.
+pub(crate) fn is_version_2() -> bool {
+    Path::new(HIERARCHIES).join("cgroup.controllers").exists()
+}
+
+/// A control group; the same path in each hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlGroup(PathBuf);
+
+/// What the processes of a group may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Their share of busy processors: [`cpu_share`].
+    pub cpu_share: u64,
+    /// Microseconds of processors in 100 ms.
+    pub cpu_quota: Option<u64>,
+    /// Bytes.
+    pub memory: Option<u64>,
+    /// How many they may be.
+    pub processes: Option<u64>,
+}
+
+/// So many shares, of 1024 for a core, as this machine's kernel has them: by the formula of Kubernetes in version 2.
+pub fn cpu_share(shares: u64) -> u64 {
+    if is_version_2() { 1 + (shares - 2) * 9999 / 262_142 } else { shares }
+}
+
+impl ControlGroup {
+    /// That of a process.
+    ///
+    /// # Errors
+    /// There is no such process, or it has different groups in different hierarchies.
+    pub fn of(pid: &str) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+        let path = |controller: &str| -> anyhow::Result<&str> {
+            let mut lines = text.lines().map(|line| line.splitn(3, ':').skip(1));
+            let found = lines.find_map(|mut line| {
+                line.next()?.split(',').any(|one| one == controller).then(|| line.next())?
+            });
+            found.with_context(|| format!("no controller {controller:?} in {text}"))
+        };
+        if is_version_2() {
+            return Ok(Self(path("")?.into()));
+        }
+        let first = path(CONTROLLERS[0])?;
+        for controller in CONTROLLERS {
+            ensure!(path(controller)? == first, "different groups: {text}");
+        }
+        Ok(Self(first.into()))
+    }
+
+    /// Its path below the root of each hierarchy.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The one that it is in.
+    ///
+    /// # Errors
+    /// It is the root.
+    pub fn parent(&self) -> anyhow::Result<Self> {
+        Ok(Self(self.0.parent().context("the root")?.to_owned()))
+    }
+
+    /// Another in the same group.
+    pub fn beside(&self, name: &str) -> Self {
+        Self(self.0.with_file_name(name))
+    }
+
+    /// Its directories, each in a hierarchy.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let hierarchies = if is_version_2() { &[""][..] } else { &CONTROLLERS[..] };
+        hierarchies.iter().map(|controller| self.place(controller)).collect()
+    }
+
+    fn place(&self, controller: &str) -> PathBuf {
+        let below = self.0.strip_prefix("/").unwrap_or(&self.0);
+        Path::new(HIERARCHIES).join(if is_version_2() { "" } else { controller }).join(below)
+    }
+
+    /// What is in it may use so much.
+    ///
+    /// # Errors
+    /// The kernel shows something else, or nothing.
+    pub fn allowed(&self) -> anyhow::Result<Allowed> {
+        let [share, quota, memory] = if is_version_2() {
+            ["cpu.weight", "cpu.max", "memory.max"]
+        } else {
+            ["cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes"]
+        };
+        Ok(Allowed {
+            cpu_share: self.limit("cpu", share)?.context("no share")?,
+            cpu_quota: self.limit("cpu", quota)?,
+            memory: self.limit("memory", memory)?,
+            processes: self.limit("pids", "pids.max")?,
+        })
+    }
+
+    /// Bytes of memory that it uses, without files that were not used lately: what kubelets call the working set.
+    ///
+    /// # Errors
+    /// The kernel shows something else, or nothing.
+    pub fn working_set(&self) -> anyhow::Result<u64> {
+        let (usage, inactive) = if is_version_2() {
+            ("memory.current", "inactive_file ")
+        } else {
+            ("memory.usage_in_bytes", "total_inactive_file ")
+        };
+        let usage = self.limit("memory", usage)?.context("no usage")?;
+        let stat = self.read("memory", "memory.stat")?;
+        let inactive = stat.lines().find_map(|line| line.strip_prefix(inactive)).context("no such line")?;
+        Ok(usage.saturating_sub(inactive.parse()?))
+    }
+
+    /// The first word of a file as a number; none where it means that there is no limit.
+    fn limit(&self, controller: &str, file: &str) -> anyhow::Result<Option<u64>> {
+        let text = self.read(controller, file)?;
+        match text.split_whitespace().next().context("an empty file")? {
+            "max" | "-1" => Ok(None),
+            number => Ok(Some(number.parse()?).filter(|number| *number < UNLIMITED)),
+        }
+    }
+
+    fn read(&self, controller: &str, file: &str) -> anyhow::Result<String> {
+        let file = self.place(controller).join(file);
+        fs::read_to_string(&file).with_context(|| file.display().to_string())
+    }
+}
