@@ -133,10 +133,10 @@ impl Parts {
             let failed = |source| Error::Directory { path: directory.to_owned(), source };
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
-        let store = open(config, &path).await?;
+        let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
+        let store = open(config, &path, options.clone()).await?;
         let copies: Option<Arc<dyn Store>> = match config.meta_manager.meta_server {
             Some(_) => {
-                let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
                 Some(SqliteStore::open_or_begin_anew(&path.with_file_name(COPIES), options).await?.store)
             }
             None => None,
@@ -150,8 +150,7 @@ pub(crate) fn database(config: &Config) -> PathBuf {
     config.database.with_file_name(DATABASE)
 }
 
-async fn open(config: &Config, path: &Path) -> Result<Arc<dyn Store>, Error> {
-    let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
+async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Error> {
     let opened = SqliteStore::open_or_begin_anew(path, options).await?;
     let store: Arc<dyn Store> = opened.store;
     if let Some(damaged) = &opened.set_aside {

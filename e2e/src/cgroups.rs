@@ -10,15 +10,29 @@ use std::{
 use anyhow::{Context, ensure};
 
 /// Where they are.
-pub(crate) const HIERARCHIES: &str = "/sys/fs/cgroup";
+const HIERARCHIES: &str = "/sys/fs/cgroup";
 /// The hierarchies of version 1 in which a container always has a group.
 const CONTROLLERS: [&str; 5] = ["cpu", "memory", "pids", "devices", "freezer"];
-/// From here on a number of version 1 means that there is no limit.
-const UNLIMITED: u64 = 1 << 62;
+/// What version 1 says of memory that is not limited: the last whole page.
+const UNLIMITED: u64 = 9_223_372_036_854_771_712;
 
 /// Whether there is one hierarchy, version 2.
-pub(crate) fn is_version_2() -> bool {
+fn is_version_2() -> bool {
     Path::new(HIERARCHIES).join("cgroup.controllers").exists()
+}
+
+/// The root of the hierarchy with this controller.
+pub(crate) fn hierarchy(controller: &str) -> PathBuf {
+    Path::new(HIERARCHIES).join(if is_version_2() { "" } else { controller })
+}
+
+/// The roots of all hierarchies.
+pub(crate) fn hierarchies() -> Vec<PathBuf> {
+    if is_version_2() {
+        return vec![HIERARCHIES.into()];
+    }
+    let entries = fs::read_dir(HIERARCHIES).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
 }
 
 /// A control group; the same path in each hierarchy.
@@ -93,7 +107,7 @@ impl ControlGroup {
 
     fn place(&self, controller: &str) -> PathBuf {
         let below = self.0.strip_prefix("/").unwrap_or(&self.0);
-        Path::new(HIERARCHIES).join(if is_version_2() { "" } else { controller }).join(below)
+        hierarchy(controller).join(below)
     }
 
     /// What is in it may use so much.
@@ -135,7 +149,7 @@ impl ControlGroup {
         let text = self.read(controller, file)?;
         match text.split_whitespace().next().context("an empty file")? {
             "max" | "-1" => Ok(None),
-            number => Ok(Some(number.parse()?).filter(|number| *number < UNLIMITED)),
+            number => Ok(Some(number.parse()?).filter(|number| *number != UNLIMITED)),
         }
     }
 

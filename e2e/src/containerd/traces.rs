@@ -16,7 +16,7 @@ use nix::{
 
 use super::read;
 use crate::{
-    cgroups::{HIERARCHIES, is_version_2},
+    cgroups::{hierarchies, hierarchy},
     rig::group_root,
     until,
 };
@@ -145,14 +145,8 @@ impl Traces {
 
 /// The node's groups, in each hierarchy where there are any.
 fn roots(directory: &Path) -> Vec<PathBuf> {
-    let base = Path::new(HIERARCHIES);
-    let hierarchies = if is_version_2() {
-        vec![base.to_owned()]
-    } else {
-        names(base).into_iter().map(|name| base.join(name)).collect()
-    };
     let root = group_root(directory);
-    let roots = hierarchies.into_iter().map(|hierarchy| hierarchy.join(root.trim_start_matches('/')));
+    let roots = hierarchies().into_iter().map(|hierarchy| hierarchy.join(root.trim_start_matches('/')));
     roots.filter(|root| root.is_dir()).collect()
 }
 
@@ -188,8 +182,7 @@ fn below(root: PathBuf, wanted: &mut dyn FnMut(&Path) -> bool) -> (Option<PathBu
 
 /// The control group of a container, wherever below the root of its hierarchy it is.
 fn group(id: &str) -> Option<PathBuf> {
-    let hierarchy = Path::new(HIERARCHIES).join(if is_version_2() { "" } else { PIDS });
-    below(hierarchy, &mut |directory| directory.ends_with(id)).0
+    below(hierarchy(PIDS), &mut |directory| directory.ends_with(id)).0
 }
 
 fn names(directory: &Path) -> BTreeSet<String> {

@@ -55,8 +55,7 @@ fn limits_reach_the_kernel() -> anyhow::Result<()> {
         let seen = rig.wait_ready(name)?;
         ensure!(seen["status"]["qosClass"] == class, "{name}: {}", seen["status"]);
         let found = ControlGroup::of(&pid_of(&unusual(name))?)?.allowed()?;
-        let expected =
-            Allowed { cpu_share: cpu_share(shares), cpu_quota: quota, memory, processes: found.processes };
+        let expected = Allowed { cpu_share: cpu_share(shares), cpu_quota: quota, memory, ..found };
         ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
     }
     let score = |name: &str| -> anyhow::Result<i32> {
