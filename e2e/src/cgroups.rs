@@ -13,6 +13,8 @@ use anyhow::{Context, ensure};
 const HIERARCHIES: &str = "/sys/fs/cgroup";
 /// The hierarchies of version 1 in which a container always has a group.
 const CONTROLLERS: [&str; 5] = ["cpu", "memory", "pids", "devices", "freezer"];
+/// The environment's variable that says who makes groups, `cgroupfs` or `systemd`; the first if it is not set.
+const DRIVER: &str = "OUTRIGGER_CGROUP_DRIVER";
 /// What version 1 says of memory that is not limited: the last whole page.
 const UNLIMITED: u64 = 9_223_372_036_854_771_712;
 
@@ -33,6 +35,43 @@ pub(crate) fn hierarchies() -> Vec<PathBuf> {
     }
     let entries = fs::read_dir(HIERARCHIES).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
+}
+
+/// Who makes groups here: the kubelet's `cgroupDriver`.
+pub(crate) fn driver() -> &'static str {
+    if by_systemd() { "systemd" } else { "cgroupfs" }
+}
+
+/// Whether systemd makes groups here, as it has to be on a machine that it runs, with containerd set to the same.
+pub(crate) fn by_systemd() -> bool {
+    std::env::var(DRIVER).is_ok_and(|driver| driver == "systemd")
+}
+
+/// The group of a pod of this class, empty for guaranteed ones, below the group `root`; with a slash at its begin.
+pub fn pod_group(root: &str, class: &str, uid: &str) -> String {
+    let pod = format!("pod{uid}");
+    let names = [root.trim_start_matches('/'), "kubepods", class, &pod];
+    let names = names.into_iter().filter(|name| !name.is_empty());
+    if !by_systemd() {
+        return names.map(|name| format!("/{name}")).collect();
+    }
+    let mut slice = String::new();
+    let slices = names.map(|name| {
+        let dash = if slice.is_empty() { "" } else { "-" };
+        slice = format!("{slice}{dash}{}", name.replace('-', "_"));
+        format!("/{slice}.slice")
+    });
+    slices.collect()
+}
+
+/// Whether a group of this name is a pod's.
+pub(crate) fn is_pods(name: &str) -> bool {
+    if by_systemd() { name.ends_with(".slice") && name.contains("-pod") } else { name.starts_with("pod") }
+}
+
+/// The id of the container or sandbox whose group has this name.
+pub(crate) fn id(name: &str) -> &str {
+    name.trim_start_matches("cri-containerd-").trim_end_matches(".scope")
 }
 
 /// A control group; the same path in each hierarchy.

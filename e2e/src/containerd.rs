@@ -28,7 +28,7 @@ pub use self::{
     rig::RealRig,
     traces::Traces,
 };
-use crate::{Cri, Process, run, until};
+use crate::{Cri, Process, cgroups::by_systemd, run, until};
 
 /// Where a node of [`Node::configure`](crate::Node::configure) looks for its runtime.
 const SOCKET: &str = "runtime.sock";
@@ -161,10 +161,13 @@ bin_dir = "/usr/lib/cni"
 conf_dir = "{home}/cni"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+SystemdCgroup = {by_systemd}
 [plugins."io.containerd.internal.v1.opt"]
 path = "{home}/opt"
 "#,
-        socket = socket.display()
+        socket = socket.display(),
+        by_systemd = by_systemd(),
     )
 }
 

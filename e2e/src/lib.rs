@@ -25,7 +25,7 @@ mod until;
 
 pub use self::{
     binaries::{AGENT, CLOUDSIM, binary, examples, mapper_example},
-    cgroups::{Allowed, ControlGroup, cpu_share},
+    cgroups::{Allowed, ControlGroup, cpu_share, pod_group},
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},
     kubectl::Kubectl,

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
-use crate::{AGENT, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, run, until};
+use crate::{AGENT, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, cgroups::driver, run, until};
 
 /// The node's name.
 pub const NODE: &str = "edge-1";
@@ -189,7 +189,9 @@ impl Node {
         let text = text.replacen("  edged:\n", "  edged:\n    reportEvent: true\n", 1);
         let path = directory.join("edgecore.yaml");
         let text = with_kubelet_settings(&text, &UNMOVED)?;
-        fs::write(&path, with_kubelet_settings(&text, &[("cgroupRoot", &group_root(directory))])?)?;
+        let groups = [("cgroupRoot", group_root(directory)), ("cgroupDriver", driver().to_owned())];
+        let groups = groups.each_ref().map(|(key, value)| (*key, value.as_str()));
+        fs::write(&path, with_kubelet_settings(&text, &groups)?)?;
         Ok(path)
     }
 

@@ -98,7 +98,7 @@ impl RealRig {
         let inits = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
         let status = statuses.chain(inits).find(|status| status["name"] == name);
         let id = status.and_then(|status| status["containerID"].as_str()).context("no container id")?;
-        Ok(id.trim_start_matches("containerd://").to_owned())
+        Ok(id.split_once("://").map_or(id, |(_runtime, id)| id).to_owned())
     }
 
     /// What a shell's words print in the pod's first container.

@@ -16,7 +16,7 @@ use nix::{
 
 use super::read;
 use crate::{
-    cgroups::{hierarchies, hierarchy},
+    cgroups::{hierarchies, hierarchy, id, is_pods, pod_group},
     rig::group_root,
     until,
 };
@@ -38,7 +38,7 @@ pub struct Traces {
     pub groups: BTreeSet<PathBuf>,
     /// Control groups of pods, in all hierarchies.
     pub pod_groups: BTreeSet<PathBuf>,
-    /// The names of the control groups right below them in which something runs: the ids of containers and sandboxes.
+    /// The containers and sandboxes in whose control groups something runs: their ids.
     pub inhabited: BTreeSet<String>,
     /// Bundles of containers that runc knows.
     pub bundles: BTreeSet<String>,
@@ -86,8 +86,7 @@ impl Traces {
             id.is_some_and(|id| left.contains(&id) && !running.contains_key(&id))
         };
         self.mounts.retain(|mount| !dead(mount));
-        self.groups
-            .retain(|group| group.file_name().is_some_and(|id| running.contains_key(&*id.to_string_lossy())));
+        self.groups.retain(|group| running.contains_key(id_of(group)));
         self.bundles.retain(|id| running.contains_key(id));
         self.shims.retain(|pid| !children(&[Pid::from_raw(*pid)]).is_empty());
         self
@@ -100,8 +99,7 @@ impl Traces {
         let containerd = self.tasks.ancestors().nth(3).unwrap_or(&self.tasks).to_path_buf();
         let running = self.running();
         self.mounts.retain(|mount| !mount.starts_with(&containerd));
-        self.groups
-            .retain(|group| group.file_name().is_some_and(|id| running.contains_key(&*id.to_string_lossy())));
+        self.groups.retain(|group| running.contains_key(id_of(group)));
         self.shims.retain(|shim| {
             let children = children(&[Pid::from_raw(*shim)]);
             children.iter().any(|child| running.values().any(|first| *first == child.as_raw()))
@@ -145,24 +143,23 @@ impl Traces {
 
 /// The node's groups, in each hierarchy where there are any.
 fn roots(directory: &Path) -> Vec<PathBuf> {
-    let root = group_root(directory);
-    let roots = hierarchies().into_iter().map(|hierarchy| hierarchy.join(root.trim_start_matches('/')));
+    let pods = PathBuf::from(pod_group(&group_root(directory), "", ""));
+    let root = pods.iter().nth(1).unwrap_or_default();
+    let roots = hierarchies().into_iter().map(|hierarchy| hierarchy.join(root));
     roots.filter(|root| root.is_dir()).collect()
 }
 
 fn pod_groups(directory: &Path) -> BTreeSet<PathBuf> {
     let all = roots(directory).into_iter().flat_map(|root| below(root, &mut |_| false).1);
-    let is_pod =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pod"));
-    all.filter(is_pod).collect()
+    all.filter(|path| path.file_name().is_some_and(|name| is_pods(&name.to_string_lossy()))).collect()
 }
 
-/// The groups right below `group` that list a process.
+/// The ids of the groups right below `group` that list a process.
 fn inhabited(group: &Path) -> BTreeSet<String> {
     let lists = |name: &String| {
         fs::read_to_string(group.join(name).join("cgroup.procs")).is_ok_and(|listed| !listed.is_empty())
     };
-    names(group).into_iter().filter(lists).collect()
+    names(group).into_iter().filter(lists).map(|name| id(&name).to_owned()).collect()
 }
 
 /// Directories below `root`, and itself, each after the one that it is in, up to the first that is `wanted`.
@@ -182,7 +179,11 @@ fn below(root: PathBuf, wanted: &mut dyn FnMut(&Path) -> bool) -> (Option<PathBu
 
 /// The control group of a container, wherever below the root of its hierarchy it is.
 fn group(id: &str) -> Option<PathBuf> {
-    below(hierarchy(PIDS), &mut |directory| directory.ends_with(id)).0
+    below(hierarchy(PIDS), &mut |directory| id_of(directory) == id).0
+}
+
+fn id_of(group: &Path) -> &str {
+    group.file_name().and_then(|name| name.to_str()).map(id).unwrap_or_default()
 }
 
 fn names(directory: &Path) -> BTreeSet<String> {

@@ -55,10 +55,10 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Applies all of them with one kubectl.
+/// Applies all of them with one kubectl: as one document, since how it reads several in JSON depends on how they arrive.
 pub(crate) fn apply(cloud: &impl AsRef<Cloud>, items: &[Value]) -> anyhow::Result<()> {
-    let documents: Vec<_> = items.iter().map(ToString::to_string).collect();
-    cloud.as_ref().kubectl.apply(&documents.join("\n---\n")).map(drop)
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    cloud.as_ref().kubectl.apply(&list.to_string()).map(drop)
 }
 
 /// Applies all pods at once, and looks into each; all that is wrong is told together.

@@ -16,7 +16,7 @@ use anyhow::{Context, ensure};
 use e2e::{
     Random, at,
     containerd::{Bare, Containerd, RealRig, Traces},
-    group_root, until,
+    group_root, pod_group, until,
 };
 use tokio::{task::JoinSet, time::timeout};
 use tonic::{Response, Status, transport::Channel};
@@ -53,7 +53,7 @@ impl Begun {
         let mut sandbox = Bare::sandbox_config(&name, &logs);
         let labels = [("name", name), ("namespace", "default".to_owned()), ("uid", uid.clone())];
         sandbox.labels = labels.map(|(label, value)| (format!("io.kubernetes.pod.{label}"), value)).into();
-        let group = format!("{}/kubepods/besteffort/pod{uid}", group_root(rig.directory.path()));
+        let group = pod_group(&group_root(rig.directory.path()), "besteffort", &uid);
         sandbox.linux.get_or_insert_default().cgroup_parent = group;
         // of every third pod the sandbox
         let sandbox_for =

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use e2e::{
     Allowed, ControlGroup, Process,
     containerd::{RealRig, Traces},
-    cpu_share,
+    cpu_share, group_root, pod_group,
 };
 use serde_json::{Value, json};
 use wire::cri::ListPodSandboxStatsRequest;
@@ -45,15 +45,15 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
     apply(&rig, &[idle("guaranteed", &same), idle("burstable", &partly), idle("best-effort", &json!({}))])?;
     for (name, class, shares, quota, memory) in [
         ("guaranteed", "", 204, Some(20_000), Some(32 << 20)),
-        ("burstable", "burstable/", 102, Some(50_000), None),
-        ("best-effort", "besteffort/", 2, None, None),
+        ("burstable", "burstable", 102, Some(50_000), None),
+        ("best-effort", "besteffort", 2, None, None),
     ] {
         let seen = rig.wait_ready(name)?;
         let uid = seen["metadata"]["uid"].as_str().context("no uid")?;
-        let of_container = group(name)?;
-        let path = of_container.path().display().to_string();
-        ensure!(path.contains(&format!("/kubepods/{class}pod{uid}/")), "{name}: {path}");
-        let own = of_container.parent()?;
+        let own = group(name)?.parent()?;
+        let path = own.path().display().to_string();
+        let expected = pod_group(&group_root(rig.directory.path()), class, uid);
+        ensure!(path.ends_with(&expected), "{name}: {path}, not {expected}");
         let (found, cpu_share) = (own.allowed()?, cpu_share(shares));
         let expected = Allowed { cpu_share, cpu_quota: quota, memory, processes: Some(321) };
         ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
@@ -112,8 +112,8 @@ fn groups_of_pods_that_went_without_the_agent_are_removed() -> anyhow::Result<()
     let uid = stays["metadata"]["uid"].as_str().context("no uid")?;
     e2e::until("no groups but those of the pod that stays", || {
         let groups = rig.containerd.traces()?.pod_groups;
-        let own = groups.iter().filter(|group| group.to_string_lossy().contains(uid)).count();
-        ensure!(own > 0 && own == groups.len(), "{groups:?}");
+        let own = pod_group(&group_root(rig.directory.path()), "besteffort", uid);
+        ensure!(!groups.is_empty() && groups.iter().all(|group| group.ends_with(&own[1..])), "{groups:?}");
         Ok(())
     })?;
     leaves_nothing(&rig)
@@ -129,12 +129,14 @@ fn pods_that_were_made_without_groups_run_on() -> anyhow::Result<()> {
     ensure!(pod_groups.is_empty(), "{pod_groups:?}");
     rig.restart_with(&[("cgroupsPerQOS", "true")])?;
     apply(&rig, &[idle("new", &json!({}))])?;
-    rig.wait_ready("new")?;
+    let new = rig.wait_ready("new")?;
     let after = RealRig::container_id(&rig.wait_ready("old")?, "main")?;
     ensure!(before == after, "{before} → {after}");
-    let group = group("new")?;
-    let in_class = group.path().to_string_lossy().contains("/kubepods/besteffort/pod");
-    ensure!(in_class, "the new pod has no group: {}", group.path().display());
+    let group = group("new")?.parent()?;
+    let uid = new["metadata"]["uid"].as_str().context("no uid")?;
+    let path = group.path().display().to_string();
+    let expected = pod_group(&group_root(rig.directory.path()), "besteffort", uid);
+    ensure!(path.ends_with(&expected), "the new pod has no group: {path}");
     leaves_nothing(&rig)
 }
 

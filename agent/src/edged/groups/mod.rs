@@ -77,7 +77,10 @@ impl Groups {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
             return format!("/{}", self.naming().await.pod(Class::of(status::qos(pod)), uid).display());
         }
-        config.root.iter().map(|name| format!("/{name}")).collect()
+        if config.root.is_empty() {
+            return String::new();
+        }
+        format!("/{}", self.naming().await.root().display())
     }
 
     /// Limits a pod as a whole, and its class by what `all` pods of it ask for. Nothing fails when it cannot be done.

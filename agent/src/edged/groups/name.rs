@@ -64,6 +64,11 @@ pub(super) struct Naming {
 }
 
 impl Naming {
+    /// The group that holds all of this agent's; in the same form as those of pods.
+    pub(super) fn root(&self) -> PathBuf {
+        self.path(std::iter::empty())
+    }
+
     /// The group of all pods of a class; below the root of a hierarchy, with no slash at its begin.
     pub(super) fn class(&self, class: Class) -> PathBuf {
         self.path([Some(PODS), class.component()].into_iter().flatten())
@@ -131,6 +136,7 @@ mod tests {
             let naming = Naming { root, driver };
             assert_eq!(naming.pod(class, uid), PathBuf::from(path));
             assert_eq!(naming.pod(class, uid).parent(), Some(naming.class(class).as_path()));
+            assert!(naming.class(class).starts_with(naming.root()));
         }
     }
 }
