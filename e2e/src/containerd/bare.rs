@@ -147,7 +147,11 @@ impl Bare {
     pub fn container_config(name: &str, command: &[&str]) -> cri::ContainerConfig {
         cri::ContainerConfig {
             metadata: Some(cri::ContainerMetadata { name: name.to_owned(), attempt: 0 }),
-            image: Some(cri::ImageSpec { image: IMAGE.to_owned(), ..Default::default() }),
+            image: Some(cri::ImageSpec {
+                image: IMAGE.to_owned(),
+                user_specified_image: IMAGE.to_owned(),
+                ..Default::default()
+            }),
             command: command.iter().map(|&word| word.to_owned()).collect(),
             log_path: format!("{name}.log"),
             linux: Some(cri::LinuxContainerConfig::default()),

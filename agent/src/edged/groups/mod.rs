@@ -83,12 +83,15 @@ impl Groups {
         format!("/{}", self.naming().await.root().display())
     }
 
-    /// Limits a pod as a whole, and its class by what `all` pods of it ask for. Nothing fails when it cannot be done.
-    pub(crate) async fn limit(&self, pod: &Pod, all: &[Arc<Pod>]) {
+    /// Limits a pod as a whole, and its class by what `all` pods of it ask for. Nothing fails when it cannot be done. Whether it is so
+    /// for good: it has to be done again once a container has been started, where CRI-O has made no group for the sandbox, and where
+    /// systemd, which takes away a group without processes, gives it its own values when it makes it.
+    pub(crate) async fn limit(&self, pod: &Pod, all: &[Arc<Pod>]) -> bool {
         if !self.0.config.per_pod {
-            return;
+            return true;
         }
         let (naming, inner) = (self.naming().await, self.0.clone());
+        let stays = naming.driver == CgroupDriver::Cgroupfs;
         let class = Class::of(status::qos(pod));
         let group = naming.pod(class, pod.metadata.uid.as_deref().unwrap_or_default());
         let limits = Limits::of_pod(pod, class, inner.config.processes);
@@ -96,16 +99,17 @@ impl Groups {
         let done = tokio::task::spawn_blocking(move || {
             // groups that are another's, or none, if the pod's own is not there
             if !inner.kernel.limit(&group, &limits)? {
-                return Ok(());
+                return Ok(false);
             }
             for (class, millis) in
                 [(Class::Guaranteed, inner.cpu), (Class::Burstable, burstable), (Class::BestEffort, 0)]
             {
                 inner.kernel.limit(&naming.class(class), &Limits::of_cpu(millis))?;
             }
-            Ok(())
+            Ok(true)
         });
         match done.await {
+            Ok(Ok(found)) => return found && stays,
             Ok(Err(error)) if refused(&error) => self.0.say(&error),
             // The group has just gone, or holds more memory already than it may.
             Ok(Err(error)) => {
@@ -116,8 +120,10 @@ impl Groups {
                     "a pod is not limited as a whole"
                 );
             }
-            _ => {}
+            // a task that cannot be waited for is one of a program that ends
+            Err(_) => {}
         }
+        true
     }
 
     /// Removes what is left of a pod's groups, whatever its class was. Blocks.

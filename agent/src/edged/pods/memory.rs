@@ -59,7 +59,7 @@ pub(crate) struct Memory {
     pub(super) told_back_off: HashMap<String, String>,
     /// Why it has to end and fail, whatever its containers do, or may not even start.
     pub(super) condemned: Option<Condemned>,
-    /// Its control group was limited.
+    /// Its control group was limited, for good.
     pub(super) limited: bool,
     /// Its volumes were removed, since it is over.
     pub(super) volumes_removed: bool,

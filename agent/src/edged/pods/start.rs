@@ -134,19 +134,26 @@ async fn start(
         boot: context.runtime.boot(),
     };
     let wanted = convert::container(pod, container, made);
-    if !context.book.with(identity.uid, |memory| std::mem::replace(&mut memory.limited, true)) {
-        context.groups.limit(pod, &context.pods.state()).await;
-    }
+    limit(context, pod, identity.uid).await;
     let created = context.runtime.create_container(&sandbox.id, wanted, config).await;
     let id = created.map_err(|e| Obstacle::Failed(Waiting::new("CreateContainerError", e.message())))?;
     let tell = |reason, text| context.events.container(pod, what.name, Severity::Normal, reason, text);
     tell(reason::CREATED, format!("Created container: {}", what.name));
     let started = context.runtime.start_container(&id).await;
     started.map_err(|e| Obstacle::Failed(Waiting::new("RunContainerError", e.message())))?;
+    limit(context, pod, identity.uid).await;
     tell(reason::STARTED, format!("Started container {}", what.name));
     let ips = pod_ips(context, pod, sandbox).into_iter();
     hooks::post_start(context, pod, container, &id, ips.take(1).collect()).await;
     Ok(())
+}
+
+/// Limits the pod as a whole, unless that was done for good.
+async fn limit(context: &Context, pod: &Pod, uid: &str) {
+    if !context.book.with(uid, |memory| memory.limited) {
+        let limited = context.groups.limit(pod, &context.pods.state()).await;
+        context.book.with(uid, |memory| memory.limited = limited);
+    }
 }
 
 /// The container whose processes an ephemeral one is to see.
