@@ -1,10 +1,14 @@
 //! The two helpers of a session: one carries out what the node asks for, the other keeps the bookkeeping. Both end when their
 //! queue is closed and empty.
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
 use tracing::warn;
 use wire::{Message, Up, Upstream};
 
+use super::unwritten::Unwritten;
 use crate::controllers::{
     device::Devices,
     dynamic::Dynamic,
@@ -47,19 +51,46 @@ pub(super) async fn carry_out(
 /// Keeps the bookkeeping; whoever waits is told when it is done, and forgotten when it fails. An acknowledgement that is not
 /// written down is sent for again at the next connection, and comes again.
 pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: mpsc::Receiver<Entry>) {
-    while let Some((record, waiting)) = entries.recv().await {
-        match (records.write(&node, &record).await, waiting) {
-            (Ok(()), Some(waiting)) => {
-                // the session may have ended
-                let _ = waiting.send(());
-            }
-            (Ok(()), None) => {}
-            (Err(error), _) => warn!(
-                node,
-                ?record,
-                error = &error as &dyn std::error::Error,
-                "the bookkeeping could not be written"
-            ),
+    let mut unwritten = Unwritten::default();
+    loop {
+        let due = unwritten.due();
+        // Whichever: neither holds up the other for long.
+        let (record, waiting) = tokio::select! {
+            // cancel-safe: an entry is taken only when this arm wins
+            entry = entries.recv() => match entry {
+                Some((Record::Holds(subject, revision), None)) => {
+                    unwritten.holds(subject, revision, Instant::now());
+                    continue;
+                }
+                Some(entry) => entry,
+                None => break,
+            },
+            // cancel-safe: sleeping holds no data
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => match unwritten.next() {
+                Some(record) => (record, None),
+                None => continue,
+            },
+        };
+        if let Record::Dropped(subject) = &record {
+            unwritten.forget(&subject.uid);
+        }
+        let written = write(&node, &records, &record).await;
+        if let Some(waiting) = waiting.filter(|_| written) {
+            // the session may have ended
+            let _ = waiting.send(());
         }
     }
+    while let Some(record) = unwritten.next() {
+        write(&node, &records, &record).await;
+    }
+}
+
+/// Whether it is written down.
+async fn write(node: &str, records: &SyncRecords, record: &Record) -> bool {
+    let written = records.write(node, record).await;
+    if let Err(error) = &written {
+        let error = error as &dyn std::error::Error;
+        warn!(node, ?record, error, "the bookkeeping could not be written");
+    }
+    written.is_ok()
 }

@@ -16,6 +16,7 @@ mod quic;
 mod session;
 mod sessions;
 mod transport;
+mod unwritten;
 mod upgrade;
 
 use std::{

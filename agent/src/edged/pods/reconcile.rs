@@ -31,9 +31,6 @@ use crate::edged::{
 
 /// Rounds of one look. A pod needs three and one more for each init container; the rest is for the next look.
 const MAX_ROUNDS: usize = 16;
-/// What takes longer is reported while it goes on. Where many pods start at once, all takes longer, and each report takes from the
-/// time in which they could start.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why volumes are not made yet.
 const GOING: &str = "what this pod had when it was here before is being removed";
@@ -81,14 +78,18 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
         next = moment::earlier(next, plan.wake);
         let done = {
             let mut acting = Box::pin(act::all(context, pod, identity, &observed, &plan));
-            if let Ok(done) = tokio::time::timeout(PATIENCE, &mut acting).await {
-                done?
-            } else {
-                // Side by side: a call that is under way is neither held up nor given up for a report.
-                let saying = say(context, pod, identity, &observed, &plan);
-                let (said, done) = tokio::join!(saying, acting);
-                said?;
-                done?
+            tokio::select! {
+                biased;
+                // cancel-safe: what is not done goes on below
+                done = &mut acting => done?,
+                // cancel-safe: waiting holds no data
+                () = context.sandbox_turns.patience() => {
+                    // Side by side: a call that is under way is neither held up nor given up for a report.
+                    let saying = say(context, pod, identity, &observed, &plan);
+                    let (said, done) = tokio::join!(saying, acting);
+                    said?;
+                    done?
+                }
             }
         };
         if !done.progress {

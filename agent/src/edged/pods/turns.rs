@@ -3,12 +3,19 @@
 
 use std::{num::NonZero, time::Duration};
 
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
 /// Sandboxes made at the same time for each processor: while one waits for its network, others compute.
 const FOR_EACH_PROCESSOR: usize = 4;
 /// What takes longer is waiting, not computing, and others need not wait for it.
 const LONGEST: Duration = Duration::from_secs(3);
+/// What takes longer is reported while it goes on …
+const PATIENCE: Duration = Duration::from_secs(1);
+/// … or after so many times as long where all turns are taken.
+const MOST_PATIENCE: usize = 10;
 
 /// Whose turn it is; first come, first served.
 #[derive(Debug)]
@@ -33,11 +40,27 @@ impl Turns {
         // nobody closes the semaphore; if somebody did, nothing would have to wait
         let turn = self.free.acquire().await;
         let mut work = std::pin::pin!(work);
-        match tokio::time::timeout(self.longest, &mut work).await {
+        match timeout(self.longest, &mut work).await {
             Ok(done) => done,
             Err(_) => {
                 drop(turn);
                 work.await
+            }
+        }
+    }
+
+    /// Whether all turns are taken.
+    fn are_taken(&self) -> bool {
+        self.free.available_permits() == 0
+    }
+
+    /// Ends when what has gone on since it was called is worth a report: after a while, or a longer one as long as the machine has
+    /// its hands full with starting pods, and each report takes from the time in which they could start.
+    pub(super) async fn patience(&self) {
+        for _ in 0..MOST_PATIENCE {
+            sleep(PATIENCE).await;
+            if !self.are_taken() {
+                break;
             }
         }
     }
@@ -48,6 +71,7 @@ mod tests {
     use std::{cell::Cell, future::pending};
 
     use futures::future::join_all;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -71,6 +95,24 @@ mod tests {
             biased;
             () = turns.take(pending()) => unreachable!("it hangs"),
             () = turns.take(async {}) => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_reported_at_once_by_an_idle_machine_waits_on_a_busy_one() {
+        let turns = Turns::new(1, LONGEST * 100);
+        let patience = async || {
+            let begun = Instant::now();
+            turns.patience().await;
+            begun.elapsed()
+        };
+        assert_eq!(patience().await, PATIENCE);
+        let (seen, ()) = tokio::join!(patience(), turns.take(sleep(PATIENCE * 3 / 2)));
+        assert_eq!(seen, PATIENCE * 2);
+        tokio::select! {
+            biased;
+            () = turns.take(pending()) => unreachable!("it hangs"),
+            seen = patience() => assert_eq!(seen, PATIENCE * 10),
         }
     }
 }

@@ -1,0 +1,117 @@
+//! Acknowledgements that are not written down yet. One that comes late in the API costs nothing but a message sent again to a node
+//! that connects to a cloud that was killed meanwhile; where a node acknowledges much at once, only the last of each object matters,
+//! and what waits for the API matters more.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::controllers::sync::{Record, Subject};
+
+/// After so long without a new one they are written down …
+const QUIET: Duration = Duration::from_millis(250);
+/// … and each after so long at the latest.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The last acknowledged revision of each object, in the order in which they were first acknowledged.
+#[derive(Default)]
+pub(super) struct Unwritten {
+    revisions: HashMap<String, (Subject, u64)>,
+    /// UIDs and when they came; among them some that were forgotten, and whose turn is passed over.
+    order: VecDeque<(String, Instant)>,
+    last: Option<Instant>,
+}
+
+impl Unwritten {
+    /// The node holds this revision, and no longer the one before.
+    pub(super) fn holds(&mut self, subject: Subject, revision: u64, now: Instant) {
+        self.last = Some(now);
+        let uid = subject.uid.clone();
+        if self.revisions.insert(uid.clone(), (subject, revision)).is_none() {
+            self.order.push_back((uid, now));
+        }
+    }
+
+    /// The node has deleted it.
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.revisions.remove(uid);
+        if self.revisions.is_empty() {
+            self.order.clear();
+        }
+    }
+
+    /// When the next is to be written down; `None` when there is none.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let (_, came) = self.order.front()?;
+        self.last.map(|last| (last + QUIET).min(*came + LONGEST))
+    }
+
+    /// The next.
+    pub(super) fn next(&mut self) -> Option<Record> {
+        loop {
+            let (uid, _) = self.order.pop_front()?;
+            if let Some((subject, revision)) = self.revisions.remove(&uid) {
+                return Some(Record::Holds(subject, revision));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mailbox::{ObjectKind, ObjectPath};
+
+    fn subject(uid: &str) -> Subject {
+        Subject { path: ObjectPath::new(ObjectKind::Pod, "default", uid), uid: uid.to_owned() }
+    }
+
+    fn after(start: Instant, millis: u64) -> Instant {
+        start + Duration::from_millis(millis)
+    }
+
+    fn next(unwritten: &mut Unwritten) -> Option<(String, u64)> {
+        match unwritten.next()? {
+            Record::Holds(subject, revision) => Some((subject.uid, revision)),
+            Record::Sent(_) | Record::Dropped(_) => unreachable!("it is no acknowledgement"),
+        }
+    }
+
+    #[test]
+    fn only_the_last_revision_of_each_object_is_written_down() {
+        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
+        assert_eq!(unwritten.due(), None);
+        unwritten.holds(subject("a"), 1, start);
+        unwritten.holds(subject("b"), 2, after(start, 10));
+        unwritten.holds(subject("a"), 3, after(start, 20));
+        assert_eq!(unwritten.due(), Some(after(start, 20) + QUIET));
+        assert_eq!(next(&mut unwritten), Some(("a".into(), 3)));
+        assert_eq!(next(&mut unwritten), Some(("b".into(), 2)));
+        assert_eq!((next(&mut unwritten), unwritten.due()), (None, None));
+    }
+
+    #[test]
+    fn an_object_that_goes_on_being_acknowledged_is_written_down_at_last() {
+        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
+        for (revision, millis) in (0..30_000).step_by(100).enumerate() {
+            unwritten.holds(subject("a"), revision as u64, after(start, millis));
+        }
+        assert_eq!(unwritten.due(), Some(start + LONGEST));
+    }
+
+    #[test]
+    fn what_the_node_has_deleted_is_not_written_down() {
+        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
+        unwritten.holds(subject("a"), 1, start);
+        unwritten.holds(subject("b"), 2, start);
+        unwritten.forget("a");
+        assert_eq!(next(&mut unwritten), Some(("b".into(), 2)));
+        assert_eq!(next(&mut unwritten), None);
+        unwritten.holds(subject("c"), 3, start);
+        unwritten.forget("c");
+        assert_eq!(unwritten.due(), None, "nothing is waited for");
+    }
+}
