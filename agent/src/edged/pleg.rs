@@ -84,13 +84,20 @@ async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, conte
     if triggers.send(Trigger::All).await.is_err() {
         return Ended::Receiver;
     }
-    while let Ok(Some(event)) = stream.message().await {
+    loop {
+        let event = match stream.message().await {
+            Ok(Some(event)) => event,
+            Ok(None) => return Ended::Stream,
+            Err(status) => {
+                tracing::debug!(%status, "the stream of events broke: lists are compared");
+                return Ended::Stream;
+            }
+        };
         let Some(pod) = owner(event, &context.book, &context.pods.state()) else { continue };
         if triggers.send(Trigger::Pod(pod)).await.is_err() {
             return Ended::Receiver;
         }
     }
-    Ended::Stream
 }
 
 /// The pod that an event is about. One that comes when the sandbox is gone does not say, but for the container's own labels; else
