@@ -89,6 +89,11 @@ impl Containerd {
         Traces::of(&self.directory, self.network.bridge())
     }
 
+    /// Where libcni keeps what it knows of a sandbox's network.
+    pub fn network_result(&self, sandbox: &str) -> PathBuf {
+        self.network.result(sandbox)
+    }
+
     /// The CRI part learns of imported images by events.
     fn wait_images(&self) -> anyhow::Result<()> {
         until("the imported images", || {

@@ -1,7 +1,7 @@
 //! A bridge and a range of addresses for one containerd; many may run beside each other.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -19,6 +19,9 @@ const SHARE: u32 = 4;
 
 /// A subnet that is taken, by the machine or by what a killed test has left, gives way to the one so many further.
 const STEP: usize = 2048;
+
+/// libcni's; it cannot be configured.
+const RESULTS: &str = "/var/lib/cni/results";
 
 /// The number of networks that this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -57,6 +60,11 @@ impl Network {
         let bridge = json!({"type": "bridge", "bridge": self.bridge, "isGateway": true, "ipam": addresses});
         let ports = json!({"type": "portmap", "capabilities": {"portMappings": true}});
         json!({"cniVersion": "0.4.0", "name": self.bridge, "plugins": [bridge, ports]}).to_string()
+    }
+
+    /// What libcni keeps of a sandbox's network, where it keeps those of all runtimes.
+    pub(super) fn result(&self, sandbox: &str) -> PathBuf {
+        Path::new(RESULTS).join(format!("{}-{sandbox}-eth0", self.bridge))
     }
 
     /// Takes the bridge away, if there ever was a pod.

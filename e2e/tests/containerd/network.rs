@@ -1,15 +1,16 @@
 //! Network and process namespaces.
 
 use std::{
+    fs,
     io::{Read, Write},
     net::{Ipv4Addr, TcpStream},
 };
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use e2e::{Ports, containerd::RealRig, until};
 use serde_json::json;
 
-use crate::case::{Case, check, leaves_nothing};
+use crate::case::{Case, apply, check, leaves_nothing, pod};
 
 const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p $PORT -h /www & wait";
 
@@ -25,8 +26,8 @@ fn networks_and_namespaces() -> anyhow::Result<()> {
         json!({"httpGet": {"port": 80, "path": "/who"}, "periodSeconds": 1});
     // as soon as its sleep can be seen
     let sleeps = json!({"exec": {"command": ["sh", "-c", "test $(ps | grep -c '[s]leep 54321') = 2"]}, "periodSeconds": 1});
-    let node = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
-    let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}"));
+    let node = fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let namespace = |name: &str| fs::read_link(format!("/proc/self/ns/{name}"));
     let [network, processes, messages] = [namespace("net")?, namespace("pid")?, namespace("ipc")?];
     let own = [network.to_string_lossy(), processes.to_string_lossy(), messages.to_string_lossy()];
     check(
@@ -63,6 +64,33 @@ fn networks_and_namespaces() -> anyhow::Result<()> {
     let host = rig.wait_ready("on-the-host")?;
     ensure!(host["status"]["podIP"] == "127.0.0.1", "the address of a pod on the host: {}", host["status"]);
     leaves_nothing(&rig)
+}
+
+/// Ends a pod when libcni's file of its network has become `text`; whether the runtime alone refuses to.
+fn ends_with_result(rig: &RealRig, name: &str, text: &str) -> anyhow::Result<bool> {
+    apply(rig, &[pod(name, &json!({}))])?;
+    rig.wait_ready(name)?;
+    let ready = rig.containerd.bare.sandboxes(None)?;
+    let id = ready.first().context("a sandbox")?.id.as_str();
+    let result = rig.containerd.network_result(id);
+    ensure!(fs::read_to_string(&result)?.contains(id), "{} is not of the pod", result.display());
+    fs::write(&result, text)?;
+    let refused = rig.containerd.bare.stop_sandbox(id).is_err();
+    leaves_nothing(rig)?;
+    ensure!(!result.exists(), "{} is left", result.display());
+    Ok(refused)
+}
+
+/// A power cut, or the end of a runtime that was writing, leaves them so. Runtimes with libcni 1.2 need no help.
+#[test]
+fn pods_end_whose_network_results_are_empty_or_cut_short() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let empty = ends_with_result(&rig, "empty", "")?;
+    let cut_short = ends_with_result(&rig, "cut-short", r#"{"kind":"cniCacheV1","contai"#)?;
+    let log = rig.node.process.log();
+    let told = log.matches("cut short by a kill").count();
+    ensure!(told == usize::from(empty) + usize::from(cut_short), "told {told} times: {log}");
+    Ok(())
 }
 
 fn get(ip: Ipv4Addr, port: u16) -> anyhow::Result<String> {

@@ -3,6 +3,7 @@
 mod counted;
 mod finish;
 mod lost;
+mod network;
 mod observe;
 mod stats;
 mod upkeep;
@@ -249,6 +250,13 @@ impl Runtime {
 
     /// Frees the sandbox's network and kills what still runs in it.
     pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {
+        match self.try_stop_sandbox(id).await {
+            Err(error) if network::healed(&error, id).await => self.try_stop_sandbox(id).await,
+            answer => answer,
+        }
+    }
+
+    async fn try_stop_sandbox(&self, id: &str) -> Result<()> {
         let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
         let answer = limited("StopPodSandbox", CALL, self.runtime.clone().stop_pod_sandbox(request)).await;
         gone_is_fine(answer).map(drop)

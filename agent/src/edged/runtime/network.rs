@@ -1,0 +1,79 @@
+//! Sandboxes whose network cannot be taken down. libcni keeps the result of each network that it set up in a file, which it writes
+//! in place: a runtime that is killed just then, or a power cut, leaves the file empty or cut short, and from then on libcni
+//! before 1.2 refuses to take the network down, for ever. Without the file it goes on, with what the plugins know themselves.
+//!
+//! Source: CNI's `libcni/api.go`, `DelNetworkList` and `getCacheFilePath`; from 1.2 on libcni removes such a file itself.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+
+use serde::de::IgnoredAny;
+
+use super::CallError;
+
+/// Where libcni keeps its results; no runtime configures another place.
+const RESULTS: &str = "/var/lib/cni/results";
+/// In what libcni before 1.2 says of a result that it cannot read.
+const REFUSAL: &str = "cached result";
+/// Largest result that is read; one is a few kilobytes.
+const MAX_RESULT: u64 = 1024 * 1024;
+
+/// Whether a call failed since libcni could not read its own result, and the result is gone now: the call may be made again.
+pub(super) async fn healed(error: &CallError, sandbox: &str) -> bool {
+    if !error.message().contains(REFUSAL) {
+        return false;
+    }
+    let id = sandbox.to_owned();
+    let removed = tokio::task::spawn_blocking(move || remove_broken(Path::new(RESULTS), &id)).await;
+    match removed {
+        Ok(Ok(0)) | Err(_) => false,
+        Ok(Ok(_)) => {
+            tracing::warn!(
+                sandbox,
+                "the network's result, cut short by a kill or a power cut, is removed: it could not be taken down"
+            );
+            true
+        }
+        Ok(Err(error)) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(sandbox, error, "the network's result in {RESULTS} is not removed");
+            false
+        }
+    }
+}
+
+/// Removes the sandbox's results that are no JSON; says how many. Links are neither followed nor removed.
+fn remove_broken(results: &Path, sandbox: &str) -> io::Result<usize> {
+    let mut removed = 0;
+    for entry in fs::read_dir(results)? {
+        let entry = entry?;
+        if is_of(&entry.file_name().to_string_lossy(), sandbox)
+            && entry.file_type()?.is_file()
+            && is_broken(&entry.path())?
+        {
+            fs::remove_file(entry.path())?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether a file with this name, `<network>-<sandbox>-<interface>`, is one of the sandbox.
+fn is_of(name: &str, sandbox: &str) -> bool {
+    name.rsplit_once('-')
+        .and_then(|(rest, _interface)| rest.strip_suffix(sandbox))
+        .is_some_and(|network| network.len() > 1 && network.ends_with('-'))
+}
+
+fn is_broken(path: &Path) -> io::Result<bool> {
+    let mut text = Vec::new();
+    let length = File::open(path)?.take(MAX_RESULT + 1).read_to_end(&mut text)?;
+    // what is larger was never a result, and is not ours to judge
+    Ok(length as u64 <= MAX_RESULT && serde_json::from_slice::<IgnoredAny>(&text).is_err())
+}
+
+#[cfg(test)]
+mod tests;
