@@ -10,6 +10,7 @@ mod rig;
 mod traces;
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -17,7 +18,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use wire::cri::{
-    ListImagesRequest, ListPodSandboxRequest, RemovePodSandboxRequest, StopPodSandboxRequest,
+    Image, ListImagesRequest, ListPodSandboxRequest, RemovePodSandboxRequest, StopPodSandboxRequest,
     runtime_service_client::RuntimeServiceClient,
 };
 
@@ -53,7 +54,7 @@ impl Containerd {
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let socket = directory.join(SOCKET);
         let network = Network::new()?;
-        let home = directory.join("containerd");
+        let home = home(directory);
         fs::create_dir_all(home.join("cni"))?;
         fs::write(home.join("cni/10-e2e.conflist"), network.configuration(&home))?;
         let config = home.join("config.toml");
@@ -65,16 +66,10 @@ impl Containerd {
         let bare = Bare::new(socket.clone())?;
         let mut containerd = Self { process, cri, bare, directory: directory.to_owned(), network };
         containerd.process.wait_for(BOOTED).context("is containerd installed? `make needs` does it")?;
-        for archive in image::build(&home)? {
-            let mut import = Command::new("ctr");
-            import
-                .arg("--address")
-                .arg(&socket)
-                .args(["--namespace", "k8s.io", "images", "import"])
-                .arg(archive);
-            run(&mut import)?.success()?;
+        image::layer(&home)?;
+        for image in [IMAGE, PAUSE] {
+            containerd.add_image(image)?;
         }
-        containerd.wait_images()?;
         Ok(containerd)
     }
 
@@ -94,18 +89,27 @@ impl Containerd {
         self.network.result(sandbox)
     }
 
-    /// The CRI part learns of imported images by events.
-    fn wait_images(&self) -> anyhow::Result<()> {
-        until("the imported images", || {
-            let listed =
-                self.bare.images(async |mut client| client.list_images(ListImagesRequest::default()).await);
-            let listed = listed.map_err(|status| status.to_string())?;
-            let names: Vec<_> = listed.images.into_iter().flat_map(|image| image.repo_tags).collect();
-            match [IMAGE, PAUSE].iter().all(|image| names.iter().any(|name| name == image)) {
-                true => Ok(()),
-                false => Err(format!("{names:?}")),
-            }
+    /// Gives it an image of this name, with the files of [`IMAGE`] and an id of its own.
+    pub fn add_image(&self, name: &str) -> anyhow::Result<()> {
+        let mut import = Command::new("ctr");
+        import.arg("--address").arg(self.directory.join(SOCKET));
+        import.args(["--namespace", "k8s.io", "images", "import"]);
+        import.arg(image::archive(&home(&self.directory), name)?);
+        run(&mut import)?.success()?;
+        // its CRI part learns of imported images by events
+        until(&format!("the image {name}"), || {
+            let images = self.images()?;
+            ensure!(images.contains_key(name), "{images:?}");
+            Ok(())
         })
+    }
+
+    /// The ids of all images, by their names.
+    pub fn images(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let listed =
+            self.bare.images(async |mut client| client.list_images(ListImagesRequest::default()).await)?;
+        let named = |image: Image| image.repo_tags.into_iter().map(move |name| (name, image.id.clone()));
+        Ok(listed.images.into_iter().flat_map(named).collect())
     }
 
     /// Ends all containers, the process and its shims, and takes away what they leave.
@@ -145,6 +149,11 @@ impl Drop for Containerd {
             eprintln!("--- containerd leaves something behind: {error:#}");
         }
     }
+}
+
+/// Where it keeps everything.
+fn home(directory: &Path) -> PathBuf {
+    directory.join("containerd")
 }
 
 /// `restrict_oom_score_adj`: where the test itself may not lower the score, the containers' would be refused.

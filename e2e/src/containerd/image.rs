@@ -19,18 +19,17 @@ pub const PAUSE: &str = "docker.io/e2e/pause:1";
 
 /// The first process of a container has no default answer to SIGTERM: without the trap every stop would take its whole time.
 const RUN_FOR_EVER: &str = "trap 'exit 0' TERM; sleep 2147483647 & wait";
+/// The file of the layer.
+const LAYER: &str = "layer.tar";
 
-/// Writes both images as archives below `home`, and says where.
-pub(super) fn build(home: &Path) -> anyhow::Result<[PathBuf; 2]> {
+/// Writes the one layer that all images have, below `home`.
+pub(super) fn layer(home: &Path) -> anyhow::Result<()> {
     let root = home.join("rootfs");
     root_file_system(&root)?;
-    let layer = home.join("layer.tar");
+    let layer = home.join(LAYER);
     run(Command::new("tar").args(["--sort=name", "-cf"]).arg(&layer).arg("-C").arg(&root).arg("."))?
-        .success()?;
-    let digest = run(Command::new("sha256sum").arg(&layer))?.success()?.text();
-    let digest = digest.split_whitespace().next().context("sha256sum says nothing")?;
-    let forever = ["/bin/sh", "-c", RUN_FOR_EVER];
-    Ok([archive(home, IMAGE, digest, &forever)?, archive(home, PAUSE, digest, &forever)?])
+        .success()
+        .map(drop)
 }
 
 fn root_file_system(root: &Path) -> anyhow::Result<()> {
@@ -49,24 +48,27 @@ fn root_file_system(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One archive in the form of `docker save`, with a directory of its own for the parts.
-fn archive(home: &Path, name: &str, layer_digest: &str, command: &[&str]) -> anyhow::Result<PathBuf> {
+/// Writes an image of this name as an archive in the form of `docker save`, with a directory of its own for the parts.
+pub(super) fn archive(home: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let layer = home.join(LAYER);
+    let digest = run(Command::new("sha256sum").arg(&layer))?.success()?.text();
+    let digest = digest.split_whitespace().next().context("sha256sum says nothing")?;
     let (_, short) = name.rsplit_once('/').context("an image without a repository")?;
     let parts = home.join(short.replace(':', "-"));
     fs::create_dir_all(&parts)?;
-    fs::hard_link(home.join("layer.tar"), parts.join("layer.tar"))?;
+    fs::hard_link(layer, parts.join(LAYER))?;
     let config = json!({
         "architecture": std::env::consts::ARCH.replace("x86_64", "amd64").replace("aarch64", "arm64"),
         "os": "linux",
-        "config": {"Cmd": command, "Env": ["PATH=/bin"], "Labels": {"image": short}},
-        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{layer_digest}")]},
+        "config": {"Cmd": ["/bin/sh", "-c", RUN_FOR_EVER], "Env": ["PATH=/bin"], "Labels": {"image": short}},
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
     });
-    let manifest = json!([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]);
+    let manifest = json!([{"Config": "config.json", "RepoTags": [name], "Layers": [LAYER]}]);
     fs::write(parts.join("config.json"), config.to_string())?;
     fs::write(parts.join("manifest.json"), manifest.to_string())?;
     let archive = parts.with_extension("tar");
     let mut tar = Command::new("tar");
-    tar.arg("-cf").arg(&archive).arg("-C").arg(&parts).args(["manifest.json", "config.json", "layer.tar"]);
+    tar.arg("-cf").arg(&archive).arg("-C").arg(&parts).args(["manifest.json", "config.json", LAYER]);
     run(&mut tar)?.success()?;
     Ok(archive)
 }

@@ -1,6 +1,9 @@
 //! A cloud, a node and a containerd.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use nix::mount::{MsFlags, mount};
@@ -29,15 +32,23 @@ impl RealRig {
         Self::start_in(tempfile::tempdir()?)
     }
 
-    /// The same with a small disk, in memory, for all that the agent keeps: `bytes` of it.
-    pub fn start_on_small_disk(bytes: u64) -> anyhow::Result<Self> {
+    /// The same with a small disk, in memory, for all that the agent keeps. `options`: tmpfs(5)'s.
+    pub fn start_on_small_disk(options: &str) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
-        let place = directory.path().join("node");
-        fs::create_dir(&place)?;
-        let options = format!("size={bytes}");
-        mount(Some("tmpfs"), &place, Some("tmpfs"), MsFlags::empty(), Some(options.as_str()))
-            .context("a small disk needs root")?;
-        // taken away with all other mounts below the directory, when the runtime is dropped
+        small_disk(&directory.path().join("node"), options)?;
+        Self::start_in(directory)
+    }
+
+    /// The same with one small disk for all that agent and runtime keep.
+    pub fn start_on_one_small_disk(options: &str) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let (node, containerd) = (directory.path().join("node"), directory.path().join("containerd"));
+        small_disk(&node, options)?;
+        let part = node.join("containerd");
+        for place in [&part, &containerd] {
+            fs::create_dir(place)?;
+        }
+        mount(Some(&part), &containerd, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
         Self::start_in(directory)
     }
 
@@ -114,4 +125,11 @@ impl AsRef<Cloud> for RealRig {
     fn as_ref(&self) -> &Cloud {
         &self.cloud
     }
+}
+
+/// Mounts a disk that is in memory. It is taken away with all other mounts of the test, when the runtime is dropped.
+fn small_disk(place: &Path, options: &str) -> anyhow::Result<()> {
+    fs::create_dir(place)?;
+    mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some(options))
+        .context("a small disk needs root")
 }

@@ -16,6 +16,8 @@ const NEVER_ENOUGH: &str = "{memory.available: 1Ei, nodefs.available: 0%, nodefs
 const ENOUGH: &str = "{memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
 const HALF_A_DISK: &str = "{memory.available: 0%, nodefs.available: 50%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
 
+const HALF_THE_INODES: &str = "{memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 50%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
+
 fn shell(words: &str) -> Value {
     json!({"containers": [{"command": ["sh", "-c", words]}]})
 }
@@ -88,7 +90,7 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
 
 #[test]
 fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()> {
-    let mut rig = RealRig::start_on_small_disk(256 << 20)?;
+    let mut rig = RealRig::start_on_small_disk("size=256m")?;
     rig.restart_with(&[("evictionHard", HALF_A_DISK), ("evictionPressureTransitionPeriod", "1s")])?;
     let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
         "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
@@ -107,6 +109,29 @@ fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()
     rig.wait_ready("next")?;
     let used = nix::sys::statvfs::statvfs(&rig.node.pods)?;
     ensure!(used.blocks_available() > used.blocks() / 2, "the volume of the evicted pod is still there");
+    Ok(())
+}
+
+#[test]
+fn a_disk_without_inodes_is_relieved_of_who_took_them() -> anyhow::Result<()> {
+    let mut rig = RealRig::start_on_small_disk("size=256m,nr_inodes=4096")?;
+    rig.restart_with(&[("evictionHard", HALF_THE_INODES), ("evictionPressureTransitionPeriod", "1s")])?;
+    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
+        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
+    apply(&rig, &[pod("modest", &volume), pod("litterer", &volume)])?;
+    rig.wait_ready("modest")?;
+    rig.wait_ready("litterer")?;
+    // few bytes, much room: only the number counts
+    rig.inside("litterer", "i=0; while [ $i -lt 2500 ]; do : > /scratch/$i; i=$((i+1)); done")?;
+    let status = wait_evicted(&rig, "litterer")?;
+    let message = status["message"].as_str().unwrap_or_default();
+    let begin = "The node was low on resource: inodes. Threshold quantity: 2Ki, available: ";
+    ensure!(message.starts_with(begin), "{message}");
+    rig.cloud.wait_node("DiskPressure=False")?;
+    wait_taint(&rig, "node.kubernetes.io/disk-pressure", false)?;
+    rig.wait_ready("modest")?;
+    let free = nix::sys::statvfs::statvfs(&rig.node.pods)?.files_free();
+    ensure!(free > 2048, "{free}: the files of the evicted pod are still there");
     Ok(())
 }
 
@@ -143,7 +168,7 @@ fn limits_of_local_storage_are_kept() -> anyhow::Result<()> {
 
 #[test]
 fn a_full_disk_holds_up_what_needs_it_and_nothing_else() -> anyhow::Result<()> {
-    let mut rig = RealRig::start_on_small_disk(64 << 20)?;
+    let mut rig = RealRig::start_on_small_disk("size=64m")?;
     apply(&rig, &[pod("steady", &json!({}))])?;
     let before = rig.wait_ready("steady")?;
     let full = rig.directory.path().join("node/full");

@@ -5,15 +5,16 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, ensure};
 use e2e::{
     containerd::{Bare, IMAGE, PAUSE, RealRig},
-    run, until,
+    run, until, until_within,
 };
 use serde_json::json;
-use wire::cri::{ContainerState, ListImagesRequest};
+use wire::cri::{Container, ContainerState};
 
 use crate::case::{apply, leaves_nothing, pod};
 
@@ -79,12 +80,67 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
     leaves_nothing(&rig)
 }
 
-fn images(rig: &RealRig) -> anyhow::Result<BTreeSet<String>> {
-    let listed = rig
-        .containerd
-        .bare
-        .images(async |mut client| client.list_images(ListImagesRequest::default()).await)?;
-    Ok(listed.images.into_iter().flat_map(|image| image.repo_tags).collect())
+/// Containers of the node's pods that have ended: their pods' names and which of their restarts they are.
+fn ended(rig: &RealRig) -> anyhow::Result<BTreeSet<(String, u32)>> {
+    let mut listed = rig.containerd.bare.list(None)?;
+    listed.retain(|one| one.state() == ContainerState::ContainerExited);
+    let words = |one: &Container| {
+        let attempt = one.metadata.as_ref().map_or(0, |metadata| metadata.attempt);
+        Some((one.labels.get("io.kubernetes.pod.name")?.clone(), attempt))
+    };
+    Ok(listed.iter().filter_map(words).collect())
+}
+
+/// Ends the pod's container when it was restarted so often, and waits until the runtime says that it has ended.
+fn end(rig: &RealRig, name: &str, restarts: u32) -> anyhow::Result<()> {
+    let pod = rig.wait_pod(name, |pod| {
+        let status = &pod["status"]["containerStatuses"][0];
+        let is_it = status["restartCount"] == restarts && status["ready"] == true;
+        if is_it { Ok(()) } else { Err(status.to_string()) }
+    })?;
+    let id = RealRig::container_id(&pod, "main")?;
+    rig.containerd.bare.stop(&id, 0)?;
+    until("the end of the container", || {
+        let state = rig.containerd.bare.status(&id)?.state();
+        ensure!(state == ContainerState::ContainerExited, "{state:?}");
+        Ok(())
+    })
+}
+
+/// Longer than the agent takes to start and to look.
+const YOUNG: Duration = Duration::from_secs(60);
+
+#[test]
+fn of_all_that_ended_the_newest_and_the_young_are_kept() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let age = YOUNG.as_secs();
+    let kept = format!("    maxContainerCount: 1\n    maxPerPodContainerCount: -1\n    minimumGCAge: {age}s");
+    rig.restart_with_lines(&[("    reportEvent: true", &kept)])?;
+    apply(&rig, &[pod("first", &json!({})), pod("second", &json!({}))])?;
+    // One after the other: of two that end at the same time, either may be made anew first.
+    for (name, restarts) in [("first", 0), ("first", 1), ("second", 0), ("second", 1)] {
+        end(&rig, name, restarts)?;
+    }
+    let (last, begun) = (("second".to_owned(), 1), Instant::now());
+    ensure!(ended(&rig)?.contains(&last), "{:?}", ended(&rig)?);
+    until_within(YOUNG * 2, "their age", || {
+        ensure!(begun.elapsed() > YOUNG, "{:?}", begun.elapsed());
+        Ok(())
+    })?;
+    apply(&rig, &[pod("third", &json!({}))])?;
+    end(&rig, "third", 0)?;
+    // the first look comes with the start
+    rig.node.process.start_again()?;
+    until("the newest of the old, and the young", || {
+        let left = ended(&rig)?;
+        ensure!(left == [last.clone(), ("third".to_owned(), 0)].into(), "{left:?}");
+        Ok(())
+    })?;
+    leaves_nothing(&rig)
+}
+
+fn names(rig: &RealRig) -> anyhow::Result<BTreeSet<String>> {
+    Ok(rig.containerd.images()?.into_keys().collect())
 }
 
 #[test]
@@ -103,7 +159,7 @@ fn images_that_nobody_uses_go_when_the_disk_fills() -> anyhow::Result<()> {
         ensure!(log.contains("images are not cleaned up"), "{log}");
         Ok(())
     })?;
-    ensure!(images(&rig)? == [IMAGE.to_owned(), PAUSE.to_owned()].into(), "one that is used was removed");
+    ensure!(names(&rig)? == [IMAGE, PAUSE].map(str::to_owned).into(), "one that is used was removed");
     leaves_nothing(&rig)?;
     until("the end of the pod", || {
         ensure!(rig.pod("user")?.is_none(), "it is there");
@@ -111,10 +167,64 @@ fn images_that_nobody_uses_go_when_the_disk_fills() -> anyhow::Result<()> {
     })?;
     rig.node.process.start_again()?;
     until("only the image of sandboxes", || {
-        let left = images(&rig)?;
+        let left = names(&rig)?;
         ensure!(left == [PAUSE.to_owned()].into(), "{left:?}");
         Ok(())
     })
+}
+
+const A_THIRD_OF_A_DISK: &str = "{memory.available: 0%, nodefs.available: 33%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
+
+#[test]
+fn no_more_images_go_than_need_be_and_the_longest_unused_first() -> anyhow::Result<()> {
+    let mut rig = RealRig::start_on_one_small_disk("size=64m")?;
+    let others = ["docker.io/e2e/other:1", "docker.io/e2e/other:2", "docker.io/e2e/other:3"];
+    others.iter().try_for_each(|name| rig.containerd.add_image(name))?;
+    let ids = rig.containerd.images()?;
+    apply(&rig, &[pod("user", &json!({}))])?;
+    rig.wait_ready("user")?;
+    // One or two percent of the disk are too much, which one image is worth.
+    let used = used_percent(&rig.node.pods)?;
+    rig.restart_with(&[
+        ("imageGCHighThresholdPercent", &(used - 1).to_string()),
+        ("imageGCLowThresholdPercent", &(used - 2).to_string()),
+        ("imageMinimumGCAge", "0s"),
+        ("evictionHard", A_THIRD_OF_A_DISK),
+        ("evictionPressureTransitionPeriod", "1s"),
+    ])?;
+    let removed = |rig: &RealRig| -> Vec<String> {
+        let log = rig.node.process.log();
+        let lines = log.lines().filter(|line| line.contains("an image that nobody uses is removed"));
+        let name =
+            |line: &str| ids.iter().find(|(_, id)| line.contains(id.as_str())).map(|(name, _)| name.clone());
+        lines.filter_map(name).collect()
+    };
+    until("one image less", || {
+        let removed = removed(&rig);
+        ensure!(removed.len() == 1, "{removed:?}");
+        Ok(())
+    })?;
+    rig.cloud.kubectl.run(&["delete", "pod", "user"])?;
+    until("the end of the pod", || {
+        ensure!(rig.containerd.bare.sandboxes(None)?.is_empty(), "it is there");
+        Ok(())
+    })?;
+    ensure!(names(&rig)?.len() == 4, "more than need be: {:?}", names(&rig)?);
+    fs::write(rig.node.pods.join("much"), vec![0; 40 << 20])?;
+    until("only the image of sandboxes", || {
+        let left = names(&rig)?;
+        ensure!(left == [PAUSE.to_owned()].into(), "{left:?}");
+        Ok(())
+    })?;
+    let removed = removed(&rig);
+    ensure!(removed.len() == 4 && removed[3] == IMAGE, "the one that was used is not the last: {removed:?}");
+    Ok(())
+}
+
+/// Percent of the disk below `path` that are not available.
+fn used_percent(path: &Path) -> anyhow::Result<u64> {
+    let disk = nix::sys::statvfs::statvfs(path)?;
+    Ok(100 - disk.blocks_available() * 100 / disk.blocks())
 }
 
 /// Lines that a busy container writes.
