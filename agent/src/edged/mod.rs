@@ -32,6 +32,7 @@ mod events;
 mod fields;
 mod groups;
 mod housekeeping;
+mod links;
 mod lost;
 mod metrics;
 mod moment;

@@ -80,6 +80,11 @@ impl Dirs {
         self.pod(uid).join("volume-subpaths")
     }
 
+    /// Where each log has a link, by which collectors of logs find it.
+    pub(crate) fn log_links(&self) -> PathBuf {
+        self.logs.with_file_name("containers")
+    }
+
     /// Where the pod's containers log to.
     pub(crate) fn pod_logs(&self, namespace: &str, name: &str, uid: &str) -> PathBuf {
         self.logs.join(format!("{namespace}_{name}_{uid}"))

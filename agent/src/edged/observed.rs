@@ -7,8 +7,8 @@ use wire::cri;
 
 use super::moment;
 
-/// The exit code of what SIGKILL has ended.
-const KILLED: i32 = 137;
+/// The exit code of what SIGKILL has ended, and of what has vanished.
+pub(crate) const KILLED: i32 = 137;
 /// By then a runtime knows why it was killed.
 const SETTLING: Duration = Duration::from_secs(2);
 

@@ -84,7 +84,7 @@ impl Task {
             sandbox_turns: Turns::of_machine(),
             addresses: node::Addresses::new(config.node.address.clone()),
             allocatable: limits,
-            memory: machine.memory(),
+            means: machine.means(),
             door: Door::new(place(&config, &machine, &allocatable)),
             pods: reader.clone(),
             book: pods::Book::default(),

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
 pub(crate) use self::{
     affinity::selects,
-    requests::{Amounts, amounts, limits_of, requests_of},
+    requests::{Amounts, amounts, limit_of, limits_of, requests_of},
 };
 use super::{specs, status::Waiting};
 use crate::metamanager::mirror::SOURCE;

@@ -8,10 +8,7 @@ use k8s_openapi::{
 };
 
 use super::Obstacle;
-use crate::edged::{
-    plan::{Role, role_of_init},
-    quantity,
-};
+use crate::edged::{quantity, specs};
 
 /// Amounts by resource.
 pub(crate) type Amounts = BTreeMap<String, i64>;
@@ -35,6 +32,16 @@ pub(crate) fn limits_of(pod: &Pod) -> Amounts {
     of_pod(pod, |resources| resources.limits.as_ref())
 }
 
+/// How much of this the pod may use as a whole. What one container may use without limit, the pod may.
+pub(crate) fn limit_of(pod: &Pod, name: &str) -> Option<i64> {
+    let limited = |container: &Container| {
+        let limit = container.resources.as_ref().and_then(|all| all.limits.as_ref()?.get(name));
+        limit.and_then(quantity::milli).is_some_and(|limit| limit > 0)
+    };
+    let mut containers = specs::containers_of(pod);
+    limits_of(pod).get(name).copied().filter(|_| containers.all(limited))
+}
+
 /// What all containers come to that run side by side, or one init container where that has more.
 ///
 /// Source: Kubernetes, "Resource sharing within containers" (init containers and sidecars).
@@ -47,7 +54,7 @@ fn of_pod(pod: &Pod, of: fn(&ResourceRequirements) -> Option<&BTreeMap<String, Q
     let (mut sidecars, mut highest) = (Amounts::new(), Amounts::new());
     for init in spec.init_containers.iter().flatten() {
         let mut at_once = own(init);
-        if role_of_init(init) == Role::Sidecar {
+        if specs::is_sidecar(init) {
             add(&mut total, &at_once);
             add(&mut sidecars, &at_once);
             at_once.clone_from(&sidecars);

@@ -5,7 +5,11 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use wire::cri;
 
-use super::{grace_seconds, hash, labels, resources, security};
+use super::{
+    grace_seconds, hash, labels,
+    resources::{self, Means},
+    security,
+};
 use crate::edged::{env::Environment, names};
 
 /// What has to exist before a container's configuration can be written.
@@ -15,13 +19,13 @@ pub(crate) struct Made<'a> {
     /// Its mounts, with paths on the host.
     pub(crate) mounts: Vec<cri::Mount>,
     /// The image as the runtime knows it.
-    pub(crate) image_ref: String,
+    pub(crate) image: cri::Image,
     /// How many of this container the pod had before.
     pub(crate) attempt: u32,
     /// How many restarts in a row lead to it.
     pub(crate) step: u32,
-    /// The node's memory in bytes.
-    pub(crate) memory: i64,
+    /// The machine.
+    pub(crate) means: &'a Means,
     /// The container whose processes this one sees.
     pub(crate) target_id: Option<String>,
     /// Where the node's seccomp profiles are.
@@ -48,10 +52,11 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         (names::TERMINATION_POLICY, policy.to_owned()),
     ];
     let user_image = container.image.clone().unwrap_or_default();
+    let security = security::of_container(pod, container, &made.image, made.target_id, made.profiles);
     cri::ContainerConfig {
         metadata: Some(cri::ContainerMetadata { name: container.name.clone(), attempt: made.attempt }),
         image: Some(cri::ImageSpec {
-            image: made.image_ref,
+            image: made.image.id.clone(),
             user_specified_image: user_image,
             ..Default::default()
         }),
@@ -71,8 +76,8 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         stdin_once: container.stdin_once.unwrap_or(false),
         tty: container.tty.unwrap_or(false),
         linux: Some(cri::LinuxContainerConfig {
-            resources: Some(resources::of_container(pod, container, made.memory)),
-            security_context: Some(security::of_container(pod, container, made.target_id, made.profiles)),
+            resources: Some(resources::of_container(pod, container, made.means)),
+            security_context: Some(security),
         }),
         ..Default::default()
     }

@@ -18,7 +18,7 @@ pub(crate) use self::{
     container::{Made, container, last_words_path, log_path},
     dns::{NodeDns, parse_resolv_conf},
     hosts::{check_hostname, etc_hosts, host_names, is_host_network},
-    resources::{PERIOD, quota, shares},
+    resources::{Means, PERIOD, quota, shares},
     sandbox::sandbox,
     security::refuse_root,
 };

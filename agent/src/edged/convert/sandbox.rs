@@ -29,7 +29,7 @@ pub(crate) fn sandbox(pod: &Pod, attempt: u32, dirs: &Dirs, dns: &NodeDns) -> cr
         labels: all_labels,
         annotations: pod.metadata.annotations.clone().unwrap_or_default(),
         linux: Some(cri::LinuxPodSandboxConfig {
-            security_context: Some(security::of_sandbox(spec, &dirs.seccomp())),
+            security_context: Some(security::of_sandbox(spec)),
             sysctls: sysctls.map(|sysctl| (sysctl.name.clone(), sysctl.value.clone())).collect(),
             ..Default::default()
         }),

@@ -51,7 +51,7 @@ fn namespaces_seeing(spec: &PodSpec, target_id: Option<String>) -> cri::Namespac
 }
 
 /// The sandbox's security context.
-pub(super) fn of_sandbox(spec: &PodSpec, profiles: &Path) -> cri::LinuxSandboxSecurityContext {
+pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
     let default = PodSecurityContext::default();
     let pod = spec.security_context.as_ref().unwrap_or(&default);
     let privileged = |container: &Container| {
@@ -66,10 +66,8 @@ pub(super) fn of_sandbox(spec: &PodSpec, profiles: &Path) -> cri::LinuxSandboxSe
         supplemental_groups: groups(pod),
         supplemental_groups_policy: groups_policy(pod),
         privileged: specs::containers(spec).any(privileged),
-        seccomp: Some(match &pod.seccomp_profile {
-            Some(wanted) => seccomp(wanted, profiles),
-            None => profile(ProfileType::RuntimeDefault, ""),
-        }),
+        // Whatever the pod's containers are to have: a profile that is missing is theirs to wait for.
+        seccomp: Some(profile(ProfileType::RuntimeDefault, "")),
         ..Default::default()
     }
 }
@@ -78,6 +76,7 @@ pub(super) fn of_sandbox(spec: &PodSpec, profiles: &Path) -> cri::LinuxSandboxSe
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
+    image: &cri::Image,
     target_id: Option<String>,
     profiles: &Path,
 ) -> cri::LinuxContainerSecurityContext {
@@ -86,7 +85,10 @@ pub(super) fn of_container(
     let (no_pod, none) = (PodSecurityContext::default(), SecurityContext::default());
     let pod = spec.security_context.as_ref().unwrap_or(&no_pod);
     let own = container.security_context.as_ref().unwrap_or(&none);
-    let user = own.run_as_user.or(pod.run_as_user);
+    let (user, username) = match own.run_as_user.or(pod.run_as_user) {
+        Some(user) => (Some(user), String::new()),
+        None => user_of(image),
+    };
     let privileged = own.privileged == Some(true);
     let unmasked = privileged || own.proc_mount.as_deref() == Some("Unmasked");
     let paths =
@@ -102,7 +104,8 @@ pub(super) fn of_container(
         namespace_options: Some(namespaces_seeing(spec, target_id)),
         selinux_options: own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref()).map(selinux),
         run_as_user: user.map(number),
-        run_as_group: user.and(own.run_as_group.or(pod.run_as_group)).map(number),
+        run_as_username: username,
+        run_as_group: own.run_as_group.or(pod.run_as_group).map(number),
         readonly_rootfs: own.read_only_root_filesystem.unwrap_or(false),
         supplemental_groups: groups(pod),
         no_new_privs: own.allow_privilege_escalation == Some(false),
@@ -120,13 +123,17 @@ pub(super) fn of_container(
     }
 }
 
-/// Refuses a container that must not run as root and would; `image_user` is the user that its image asks for.
-pub(crate) fn refuse_root(
-    spec: &PodSpec,
-    container: &Container,
-    image_uid: Option<i64>,
-    image_user: &str,
-) -> Result<(), String> {
+/// The user that an image asks for, by number or name: CRI takes no group without a user.
+fn user_of(image: &cri::Image) -> (Option<i64>, String) {
+    match &image.uid {
+        Some(uid) => (Some(uid.value), String::new()),
+        None if image.username.is_empty() => (Some(0), String::new()),
+        None => (None, image.username.clone()),
+    }
+}
+
+/// Refuses a container that must not run as root and would.
+pub(crate) fn refuse_root(spec: &PodSpec, container: &Container, image: &cri::Image) -> Result<(), String> {
     let own = container.security_context.as_ref();
     let pod = spec.security_context.as_ref();
     let must = own.and_then(|c| c.run_as_non_root).or(pod.and_then(|c| c.run_as_non_root)).unwrap_or(false);
@@ -134,16 +141,15 @@ pub(crate) fn refuse_root(
         return Ok(());
     }
     let cure = "set runAsUser to a number other than 0";
-    match own.and_then(|c| c.run_as_user).or(pod.and_then(|c| c.run_as_user)) {
-        Some(0) => Err(format!("container's runAsUser breaks non-root policy: {cure}")),
-        Some(_) => Ok(()),
-        None if !image_user.is_empty() => Err(format!(
-            "container has runAsNonRoot and image has non-numeric user ({image_user}), cannot verify user is non-root: {cure}"
+    let user = own.and_then(|c| c.run_as_user).or(pod.and_then(|c| c.run_as_user));
+    match (user, user_of(image)) {
+        (Some(0), _) => Err(format!("container's runAsUser breaks non-root policy: {cure}")),
+        (Some(_), _) => Ok(()),
+        (None, (Some(0), _)) => Err(format!("container has runAsNonRoot and image will run as root: {cure}")),
+        (None, (Some(_), _)) => Ok(()),
+        (None, (None, name)) => Err(format!(
+            "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root: {cure}"
         )),
-        None if image_uid.unwrap_or(0) == 0 => {
-            Err(format!("container has runAsNonRoot and image will run as root: {cure}"))
-        }
-        None => Ok(()),
     }
 }
 

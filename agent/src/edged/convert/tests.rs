@@ -26,6 +26,12 @@ fn pod() -> Pod {
     .unwrap()
 }
 
+/// An image that asks for this user, by number or by name.
+fn image(uid: Option<i64>, name: &str) -> wire::cri::Image {
+    let uid = uid.map(|value| wire::cri::Int64Value { value });
+    wire::cri::Image { id: "sha256:1".into(), uid, username: name.into(), ..Default::default() }
+}
+
 fn dirs() -> Dirs {
     Dirs { root: "/var/lib/kubelet".into(), logs: "/var/log/pods".into() }
 }
@@ -47,10 +53,10 @@ fn a_container_says_what_it_was_made_from() {
     let made = Made {
         environment: &Environment::default(),
         mounts: vec![],
-        image_ref: "sha256:1".into(),
+        image: image(None, ""),
         attempt: 2,
         step: 1,
-        memory: 1 << 30,
+        means: &Means { memory: 1 << 30, page_sizes: vec![2 << 20], ..Means::default() },
         target_id: None,
         profiles: std::path::Path::new("/var/lib/kubelet/seccomp"),
         boot: "b-1",
@@ -89,7 +95,7 @@ fn bad_quantities_limit_nothing() {
     )
     .unwrap();
     let container = container.clone();
-    let resources = resources::of_container(&pod, &container, 0);
+    let resources = resources::of_container(&pod, &container, &Means::default());
     assert_eq!((resources.cpu_quota, resources.memory_limit_in_bytes, resources.cpu_shares), (0, 0, 2));
 }
 
@@ -98,7 +104,7 @@ fn root_is_refused_where_it_must_not_be() {
     let mut pod = pod();
     let refused = |pod: &Pod, uid, user: &str| {
         let spec = pod.spec.as_ref().unwrap();
-        refuse_root(spec, &spec.containers[0], uid, user).is_err()
+        refuse_root(spec, &spec.containers[0], &image(uid, user)).is_err()
     };
     assert!(!refused(&pod, Some(0), ""), "not asked for");
     let context = pod.spec.as_mut().unwrap().security_context.as_mut().unwrap();
@@ -118,7 +124,7 @@ fn confined(
         serde_json::from_value(json!({"metadata": {"name": "p", "annotations": annotations}, "spec": spec}))
             .unwrap();
     let container = &pod.spec.as_ref().unwrap().containers[0];
-    security::of_container(&pod, container, None, &dirs().seccomp())
+    security::of_container(&pod, container, &image(None, ""), None, &dirs().seccomp())
 }
 
 #[test]
@@ -198,4 +204,70 @@ fn a_full_name_that_is_too_long_is_refused() {
     };
     assert_eq!((of(10, true), of(60, false)), (Ok(()), Ok(())));
     assert!(of(60, true).unwrap_err().contains("is too long (64 is the max"));
+}
+
+#[test]
+fn a_group_goes_with_the_images_user_where_no_other_is_named() {
+    let told = |context: serde_json::Value, image: wire::cri::Image| {
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "securityContext": context}]}});
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let container = &pod.spec.as_ref().unwrap().containers[0];
+        let security = security::of_container(&pod, container, &image, None, &dirs().seccomp());
+        let number = |value: Option<wire::cri::Int64Value>| value.map(|value| value.value);
+        (number(security.run_as_user), security.run_as_username, number(security.run_as_group))
+    };
+    let group = json!({"runAsGroup": 2000});
+    assert_eq!(told(group.clone(), image(None, "")), (Some(0), String::new(), Some(2000)));
+    assert_eq!(told(group.clone(), image(Some(33), "")), (Some(33), String::new(), Some(2000)));
+    assert_eq!(told(group, image(None, "www")), (None, "www".into(), Some(2000)));
+    assert_eq!(told(json!({"runAsUser": 7}), image(None, "www")), (Some(7), String::new(), None));
+}
+
+#[test]
+fn who_goes_first_when_memory_runs_out() {
+    let score = |spec: serde_json::Value, name: &str| {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap();
+        let spec = pod.spec.as_ref().unwrap();
+        let container =
+            crate::edged::specs::containers(spec).find(|container| container.name == name).unwrap();
+        let means = Means { memory: 1000, ..Means::default() };
+        resources::of_container(&pod, container, &means).oom_score_adj
+    };
+    let asks =
+        |name: &str, memory: &str| json!({"name": name, "resources": {"requests": {"memory": memory}}});
+    let limits = json!({"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "1", "memory": "1"}});
+    let mut sidecar = asks("side", "100");
+    sidecar["restartPolicy"] = json!("Always");
+    let served = json!({"containers": [asks("a", "300"), asks("b", "600")], "initContainers": [asks("i", "1"), sidecar]});
+    assert_eq!(score(json!({"containers": [{"name": "a"}]}), "a"), 1000);
+    assert_eq!(score(json!({"containers": [{"name": "a", "resources": limits}]}), "a"), -997);
+    let critical = json!({"containers": [{"name": "a"}], "priorityClassName": "system-node-critical"});
+    assert_eq!(score(critical, "a"), -997);
+    assert_eq!(["a", "b", "i", "side"].map(|name| score(served.clone(), name)), [700, 400, 999, 400]);
+    assert_eq!(score(json!({"containers": [asks("a", "5000")]}), "a"), 3);
+}
+
+#[test]
+fn what_is_not_asked_for_of_huge_pages_and_swap_is_not_given() {
+    let limits = json!({"limits": {"memory": "8Mi", "hugepages-1Gi": "2Gi"}});
+    let pod: Pod =
+        serde_json::from_value(json!({"spec": {"containers": [{"name": "c", "resources": limits}]}}))
+            .unwrap();
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    let of = |unified, swap| {
+        let means = Means { memory: 1 << 30, page_sizes: vec![2 << 20, 1 << 30], unified, swap };
+        resources::of_container(&pod, container, &means)
+    };
+    let pages = of(false, false).hugepage_limits.into_iter().map(|limit| (limit.page_size, limit.limit));
+    assert_eq!(pages.collect::<Vec<_>>(), [("2MB".to_owned(), 0), ("1GB".to_owned(), 2 << 30)]);
+    let told = |unified, swap| {
+        let resources = of(unified, swap);
+        let files: Vec<_> =
+            resources.unified.into_iter().map(|(file, text)| format!("{file}={text}")).collect();
+        (resources.memory_swap_limit_in_bytes, files.join(" "))
+    };
+    assert_eq!(told(false, false), (0, String::new()));
+    assert_eq!(told(false, true), (8 << 20, String::new()));
+    assert_eq!(told(true, false), (0, "memory.oom.group=1".into()));
+    assert_eq!(told(true, true), (0, "memory.oom.group=1 memory.swap.max=0".into()));
 }

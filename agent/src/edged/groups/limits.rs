@@ -3,13 +3,13 @@
 //! Source: <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/> and
 //! <https://docs.kernel.org/admin-guide/cgroup-v2.html>.
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Pod;
 
 use super::name::Class;
 use crate::edged::{
     admit,
     convert::{PERIOD, quota, shares},
-    quantity, specs, status,
+    specs, status,
 };
 
 /// The highest `cpu.weight`, version 2.
@@ -43,18 +43,15 @@ impl Limits {
         Self { shares: Some(shares(millis)), ..Self::default() }
     }
 
-    /// What the pod's class and its containers' requests and limits come to. What one container may use without limit, the
-    /// pod may.
+    /// What the pod's class and its containers' requests and limits come to.
     pub(super) fn of_pod(pod: &Pod, class: Class, processes: Option<i64>) -> Self {
         if class == Class::BestEffort {
             return Self { processes, ..Self::of_cpu(0) };
         }
-        let limits = admit::limits_of(pod);
-        let limit = |name: &str| limits.get(name).copied().filter(|_| all_limited(pod, name));
         Self {
             shares: Some(shares(cpu_request(pod))),
-            quota: limit("cpu").map(quota),
-            memory: limit("memory"),
+            quota: admit::limit_of(pod, "cpu").map(quota),
+            memory: admit::limit_of(pod, "memory"),
             processes,
         }
     }
@@ -89,21 +86,13 @@ impl Limits {
 
 /// Thousandths of a core that the pods of a class ask for together.
 pub(super) fn cpu_of_class<'a>(pods: impl Iterator<Item = &'a Pod>, class: Class) -> i64 {
-    let of_class = pods.filter(|pod| Class::of(status::qos(pod)) == class && !status::is_over(pod));
+    let of_class = pods.filter(|pod| Class::of(status::qos(pod)) == class && !specs::is_over(pod));
     of_class.map(cpu_request).fold(0, i64::saturating_add)
 }
 
 fn cpu_request(pod: &Pod) -> i64 {
     let of = |amounts: admit::Amounts| amounts.get("cpu").copied();
     of(admit::requests_of(pod)).or_else(|| of(admit::limits_of(pod))).unwrap_or(0)
-}
-
-fn all_limited(pod: &Pod, name: &str) -> bool {
-    let limited = |container: &Container| {
-        let limit = container.resources.as_ref().and_then(|all| all.limits.as_ref()?.get(name));
-        limit.and_then(quantity::milli).is_some_and(|limit| limit > 0)
-    };
-    specs::containers_of(pod).all(limited)
 }
 
 /// The same part of the processors as in version 1; the range of shares is drawn onto that of weights, as runtimes do.

@@ -10,18 +10,17 @@ use tokio::sync::{Mutex, watch};
 use super::{
     containers::{self, Owner},
     images::{Candidate, Fullness, Ledger},
-    links,
 };
 use crate::{
     config::Housekeeping,
     edged::{
         Progress,
         events::{Severity, reason},
+        links,
         pods::Context,
         pressure,
         runtime::CallError,
-        specs,
-        status::is_over,
+        specs::{self, is_over},
     },
 };
 
@@ -143,8 +142,8 @@ impl Keeper {
         for id in containers::empty(&sandboxes, &listed, owner, &self.limits, now) {
             told(&id, runtime.remove_sandbox(&id).await);
         }
-        let logs = self.context.dirs.logs.clone();
-        let _ = tokio::task::spawn_blocking(move || links::remove_dead(&logs)).await;
+        let dirs = self.context.dirs.clone();
+        let _ = tokio::task::spawn_blocking(move || links::remove_dead(&dirs)).await;
         Ok(())
     }
 

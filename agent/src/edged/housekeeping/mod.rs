@@ -5,13 +5,12 @@
 //! | part | what |
 //! |---|---|
 //! | `containers`, `images` | decisions, pure |
-//! | `logs`, `links` | files |
+//! | `logs` | files |
 //! | `keeper` | what is done, and when |
 
 mod containers;
 mod images;
 mod keeper;
-mod links;
 mod logs;
 mod rotate;
 

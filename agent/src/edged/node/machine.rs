@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use crate::edged::convert::Means;
+
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
@@ -22,7 +24,14 @@ pub(crate) struct Machine {
     pub(super) huge_pages: Vec<HugePages>,
     /// Whether the kernel enforces AppArmor.
     pub(crate) apparmor: bool,
+    /// Whether control groups are those of version 2.
+    pub(super) unified: bool,
+    /// Whether the kernel limits what groups swap.
+    pub(super) swap: bool,
 }
+
+/// Where control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Memory that is set aside in large pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +47,7 @@ impl Machine {
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let first = |paths: &[&str]| paths.iter().map(|path| line(path)).find(|text| !text.is_empty());
         let machine_id = first(&["/etc/machine-id", "/var/lib/dbus/machine-id"]).unwrap_or_default();
+        let unified = Path::new(GROUPS).join("cgroup.controllers").exists();
         let storage = nix::sys::statvfs::statvfs(root).ok().and_then(|disk| {
             // These types differ between platforms.
             let (blocks, size) = (i128::from(disk.blocks()), i128::from(disk.fragment_size()));
@@ -57,13 +67,29 @@ impl Machine {
             architecture: architecture(std::env::consts::ARCH),
             huge_pages: huge_pages(Path::new("/sys/kernel/mm/hugepages")),
             apparmor: line("/sys/module/apparmor/parameters/enabled") == "Y",
+            unified,
+            swap: limits_swap(unified, &line("/proc/self/cgroup")),
         }
     }
 
-    /// Bytes of memory.
-    pub(crate) fn memory(&self) -> i64 {
-        self.memory
+    /// What counts for the resources of containers.
+    pub(crate) fn means(&self) -> Means {
+        Means {
+            memory: self.memory,
+            page_sizes: self.huge_pages.iter().map(|pages| pages.size).collect(),
+            unified: self.unified,
+            swap: self.swap,
+        }
     }
+}
+
+/// Whether there is the file by which a group's swap is limited. `own`: the text of `/proc/self/cgroup`; the root has none.
+fn limits_swap(unified: bool, own: &str) -> bool {
+    let file = match own.lines().find_map(|line| line.strip_prefix("0::")) {
+        Some(group) if unified => Path::new(group.trim_start_matches('/')).join("memory.swap.max"),
+        _ => "memory/memory.memsw.limit_in_bytes".into(),
+    };
+    Path::new(GROUPS).join(file).exists()
 }
 
 /// From the kernel's folder of huge pages, which has one of its own for each size.

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container as Spec, EphemeralContainer, Pod};
+use k8s_openapi::api::core::v1::{
+    Container as Spec, ContainerState, ContainerStatus, EphemeralContainer, Pod,
+};
 
 use super::restart;
 use crate::edged::{
     convert::hash,
     moment,
-    observed::{Observed, State},
-    specs,
-    status::is_over,
+    observed::{KILLED, Observed},
+    specs::{self, is_over},
 };
 
 /// A pod, as far as planning goes.
@@ -39,6 +40,8 @@ pub(crate) struct Wanted {
     /// How many there were before the first that the runtime does not know of: it may have lost them, as with the machine's
     /// disk, but the pod's status counts on.
     pub(crate) forgotten: u32,
+    /// How the last one has ended, as far as the pod's status knows: the runtime may not have it any more.
+    pub(crate) ended: Option<i32>,
 }
 
 /// When a container runs.
@@ -76,7 +79,8 @@ impl Desired {
             hash: hash(container),
             role,
             restart: RestartPolicy::of_container(container, policy),
-            forgotten: forgotten(pod, &container.name),
+            forgotten: told(pod, &container.name).map_or(0, forgotten),
+            ended: told(pod, &container.name).and_then(ended),
         };
         let inits = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
         let mains = spec.iter().flat_map(|spec| spec.containers.iter());
@@ -106,12 +110,7 @@ impl Desired {
         let failed_init = self.containers.iter().filter(once).any(|wanted| {
             observed.latest(&wanted.name).and_then(|c| c.exit_code()).is_some_and(|code| code != 0)
         });
-        failed_init
-            || self.mains().all(|wanted| {
-                let last = observed.latest(&wanted.name);
-                let ended = last.is_some_and(|last| matches!(last.state, State::Exited { .. }));
-                ended && !restart::is_wanted(wanted, last)
-            })
+        failed_init || self.mains().all(|wanted| !restart::is_wanted(wanted, observed.latest(&wanted.name)))
     }
 }
 
@@ -146,19 +145,30 @@ impl RestartPolicy {
     }
 }
 
-/// How many containers of a name the pod has had, as its status has it.
-fn forgotten(pod: &Pod, name: &str) -> u32 {
-    let all = pod.status.iter().flat_map(|status| {
-        let mains = status.container_statuses.iter().flatten();
-        mains.chain(status.init_container_statuses.iter().flatten())
-    });
-    let last = all.into_iter().find(|last| last.name == name && last.container_id.is_some());
-    last.map_or(0, |last| u32::try_from(last.restart_count).unwrap_or(0).saturating_add(1))
+/// What the pod's status says of a container.
+fn told<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+    let status = pod.status.as_ref()?;
+    let mains = status.container_statuses.iter().flatten();
+    mains.chain(status.init_container_statuses.iter().flatten()).find(|last| last.name == name)
 }
 
-/// A restartable init container is a sidecar.
-pub(crate) fn role_of_init(container: &Spec) -> Role {
-    if container.restart_policy.as_deref() == Some("Always") { Role::Sidecar } else { Role::Init }
+/// How many containers of this name there were.
+fn forgotten(last: &ContainerStatus) -> u32 {
+    // One that has vanished is counted, and has no id any more.
+    let itself = u32::from(last.container_id.is_some());
+    u32::try_from(last.restart_count).unwrap_or(0).saturating_add(itself)
+}
+
+/// The exit code of the last one; one that ran and has vanished was killed, as the kubelet sees it.
+fn ended(last: &ContainerStatus) -> Option<i32> {
+    let code = |state: &ContainerState| state.terminated.as_ref().map(|ended| ended.exit_code);
+    let state = last.state.as_ref()?;
+    let runs = state.running.as_ref().map(|_| KILLED);
+    runs.or_else(|| code(state)).or_else(|| last.last_state.as_ref().and_then(code))
+}
+
+fn role_of_init(container: &Spec) -> Role {
+    if specs::is_sidecar(container) { Role::Sidecar } else { Role::Init }
 }
 
 /// An ephemeral container has the fields of a container, and one more.

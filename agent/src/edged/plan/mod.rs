@@ -12,9 +12,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-pub(crate) use self::desired::{
-    Desired, RestartPolicy, Role, Wanted, as_container, deadline, role_of_init, spec_of,
-};
+pub(crate) use self::desired::{Desired, RestartPolicy, Role, Wanted, as_container, deadline, spec_of};
 use self::restart::Admission;
 use super::{
     moment,

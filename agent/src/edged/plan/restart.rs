@@ -53,7 +53,7 @@ pub(super) fn is_changed(wanted: &Wanted, last: &Container) -> bool {
 
 /// Whether its policy wants a container that does not run to be started.
 pub(super) fn is_wanted(wanted: &Wanted, last: Option<&Container>) -> bool {
-    let Some(last) = last else { return true };
+    let Some(last) = last else { return wanted.ended.is_none_or(|code| wanted.restart.restarts(code)) };
     let Some(code) = last.exit_code() else { return true };
     is_changed(wanted, last) || wanted.restart.restarts(code)
 }

@@ -304,3 +304,27 @@ fn containers_that_the_runtime_has_lost_are_counted_on() {
     so_far.push(c("web", 7, exited(1, 500, 1)));
     assert_eq!(starts(&so_far), [start("web", 8, 8), start("log", 0, 0)], "the runtime knows better");
 }
+
+#[test]
+fn what_has_ended_for_good_is_not_started_again_when_the_runtime_has_lost_it() {
+    let finished = |restart: &str, web: serde_json::Value| {
+        let mut pod = pod(restart);
+        let known = |name: &str, state: &serde_json::Value| {
+            json!({"name": name, "image": "", "imageID": "",
+            "ready": false, "restartCount": 0, "containerID": "containerd://1", "state": state})
+        };
+        let ended = json!({"terminated": {"exitCode": 0}});
+        let status =
+            json!({"phase": "Running", "containerStatuses": [known("web", &web), known("log", &ended)]});
+        pod.status = serde_json::from_value(status).unwrap();
+        Desired::of(&pod, at(NOW)).is_finished(&Observed::new(s(), Vec::new()))
+    };
+    let (ran, failed, waits) =
+        (json!({"running": {}}), json!({"terminated": {"exitCode": 1}}), json!({"waiting": {}}));
+    assert_eq!(
+        ["Always", "OnFailure", "Never"].map(|policy| finished(policy, ran.clone())),
+        [false, false, true]
+    );
+    assert_eq!(["OnFailure", "Never"].map(|policy| finished(policy, failed.clone())), [false, true]);
+    assert!(!finished("Never", waits), "it has not run");
+}

@@ -13,7 +13,8 @@ use crate::edged::{
     events::{Severity, reason},
     observed::Observed,
     pressure::EVICTED,
-    status::{Waiting, is_over},
+    specs::is_over,
+    status::Waiting,
 };
 
 /// A pod that waits for others to end is decided about again after this.

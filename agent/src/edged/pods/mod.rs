@@ -53,7 +53,7 @@ pub(crate) use self::{
 };
 use super::{
     Progress,
-    convert::{self, NodeDns},
+    convert::{self, Means, NodeDns},
     downward::Allocatable,
     ending::Ending,
     events::Recorder,
@@ -101,8 +101,8 @@ pub(crate) struct Context {
     pub(crate) addresses: Addresses,
     /// What a container may use that sets no limit.
     pub(crate) allocatable: Allocatable,
-    /// Bytes of memory that the node has.
-    pub(crate) memory: i64,
+    /// The machine, as far as it counts for what containers may use.
+    pub(crate) means: Means,
     /// Lets pods in.
     pub(crate) door: Door,
     /// This node's pods.

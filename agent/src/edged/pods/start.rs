@@ -1,6 +1,6 @@
 //! Starts one container: image, environment, mounts, then create and start.
 
-use std::{os::unix::fs::PermissionsExt, sync::Arc};
+use std::{os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
@@ -19,6 +19,7 @@ use crate::edged::{
     env::{self, Environment},
     events::{Severity, reason},
     fields::Ability,
+    links,
     observed::{Observed, Sandbox},
     plan, references,
     status::Waiting,
@@ -109,8 +110,7 @@ async fn start(
     }
     let config = context.sandbox_config(pod, sandbox.attempt).await;
     let image = images::ensure(context, pod, identity, container, &config).await?;
-    let uid = image.uid.map(|uid| uid.value);
-    convert::refuse_root(spec, container, uid, &image.username).map_err(|why| {
+    convert::refuse_root(spec, container, &image).map_err(|why| {
         Obstacle::config(format!("{why} (pod: {:?}, container: {})", tell::full_name(pod), what.name))
     })?;
     let environment = environment(context, pod, identity, container, sandbox).await?;
@@ -125,10 +125,10 @@ async fn start(
     let made = convert::Made {
         environment: &environment,
         mounts,
-        image_ref: image.id,
+        image,
         attempt: what.attempt,
         step: what.step,
-        memory: context.memory,
+        means: &context.means,
         target_id,
         profiles: &context.dirs.seccomp(),
         boot: context.runtime.boot(),
@@ -141,11 +141,22 @@ async fn start(
     tell(reason::CREATED, format!("Created container: {}", what.name));
     let started = context.runtime.start_container(&id).await;
     started.map_err(|e| Obstacle::Failed(Waiting::new("RunContainerError", e.message())))?;
+    link_log(context, identity, (what.name, &id), log).await;
     limit(context, pod, identity.uid).await;
     tell(reason::STARTED, format!("Started container {}", what.name));
     let ips = pod_ips(context, pod, sandbox).into_iter();
     hooks::post_start(context, pod, container, &id, ips.take(1).collect()).await;
     Ok(())
+}
+
+/// Links to the log where collectors look. Nothing depends on it.
+async fn link_log(context: &Context, identity: &Identity<'_>, (container, id): (&str, &str), log: PathBuf) {
+    let name = links::name((identity.namespace, identity.name), container, id);
+    let dirs = context.dirs.clone();
+    let made = tokio::task::spawn_blocking(move || links::make(&dirs, &name, &log)).await;
+    if let Ok(Err(error)) = made {
+        tracing::warn!(container, id, %error, "there is no link to a container's log");
+    }
 }
 
 /// Limits the pod as a whole, unless that was done for good.

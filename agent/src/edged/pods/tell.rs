@@ -8,7 +8,8 @@ use crate::edged::{
     events::{Severity, reason},
     observed::Observed,
     plan::{self, Plan},
-    status::{Waiting, is_over},
+    specs::is_over,
+    status::Waiting,
 };
 
 /// A sandbox has died and is replaced.

@@ -22,7 +22,8 @@ use crate::{
         events::{Severity, reason},
         housekeeping::Keeper,
         pods::{Condemned, Context, Trigger},
-        status::{Waiting, is_over},
+        specs::is_over,
+        status::Waiting,
     },
 };
 

@@ -8,11 +8,7 @@ use k8s_openapi::{
 };
 
 use super::rank::{Counted, Usage};
-use crate::edged::{
-    admit,
-    plan::{Role, role_of_init},
-    quantity, specs,
-};
+use crate::edged::{admit, quantity, specs};
 
 const STORAGE: &str = "ephemeral-storage";
 
@@ -23,9 +19,9 @@ fn limit(container: &Container) -> Option<&Quantity> {
 
 /// The containers that run for as long as the pod does.
 fn lasting(pod: &Pod) -> impl Iterator<Item = &Container> {
-    let is_init = |container: &&Container| role_of_init(container) == Role::Init;
     let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    pod.spec.iter().flat_map(|spec| spec.containers.iter()).chain(inits.filter(move |one| !is_init(one)))
+    let sidecars = inits.filter(|init| specs::is_sidecar(init));
+    pod.spec.iter().flat_map(|spec| spec.containers.iter()).chain(sidecars)
 }
 
 /// Whether the pod's use of local storage has to be measured at all.

@@ -13,8 +13,8 @@ use crate::{
     edged::{
         metrics::{Counted, Operation},
         names,
+        specs::is_over,
         stats::{Machine, summary::VolumeStats},
-        status::is_over,
     },
     edgehub::Traffic,
 };

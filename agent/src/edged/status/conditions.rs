@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
 use super::{View, containers::Statuses, phase};
-use crate::edged::moment;
+use crate::edged::{moment, specs};
 
 /// The kubelet's conditions, in its order.
 const OWN: [&str; 5] =
@@ -28,7 +28,7 @@ pub(super) fn all(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Stat
             "PodReadyToStartContainers" => has_sandbox(view),
             "Initialized" => initialised(view, phase, statuses),
             "Ready" => ready(view, old, phase, statuses),
-            "ContainersReady" => containers_ready(phase, statuses),
+            "ContainersReady" => containers_ready(view, phase, statuses),
             _ => Value::TRUE,
         };
         let (status, reason, message) = match value.0 {
@@ -95,14 +95,18 @@ fn initialised(view: &View<'_>, phase: &str, statuses: &Statuses) -> Value {
     Value::no("ContainersNotInitialized", format!("containers with incomplete status: [{}]", rest.join(" ")))
 }
 
-fn containers_ready(phase: &str, statuses: &Statuses) -> Value {
+/// Sidecars and main containers: init containers have ended when it matters.
+fn containers_ready(view: &View<'_>, phase: &str, statuses: &Statuses) -> Value {
     match phase {
         "Succeeded" => return Value::no("PodCompleted", String::new()),
         "Failed" => return Value::no("PodFailed", String::new()),
         _ => {}
     }
-    let unready: Vec<&str> =
-        statuses.mains.iter().filter(|status| !status.ready).map(|status| status.name.as_str()).collect();
+    let inits = view.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let sidecars = inits.zip(statuses.inits.iter().flatten());
+    let sidecars = sidecars.filter(|(spec, _)| specs::is_sidecar(spec)).map(|(_, status)| status);
+    let unready = sidecars.chain(&statuses.mains).filter(|status| !status.ready);
+    let unready: Vec<&str> = unready.map(|status| status.name.as_str()).collect();
     if unready.is_empty() {
         return Value::TRUE;
     }
@@ -110,7 +114,7 @@ fn containers_ready(phase: &str, statuses: &Statuses) -> Value {
 }
 
 fn ready(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Statuses) -> Value {
-    let containers = containers_ready(phase, statuses);
+    let containers = containers_ready(view, phase, statuses);
     if containers.0.is_err() {
         return containers;
     }
@@ -121,7 +125,9 @@ fn ready(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Statuses) -> 
             let condition = old.conditions.iter().flatten().find(|condition| condition.type_ == *kind);
             match condition.map(|condition| condition.status.as_str()) {
                 Some("True") => None,
-                Some(_) => Some(format!("the status of pod readiness gate \"{kind}\" is not \"True\"")),
+                Some(other) => {
+                    Some(format!("the status of pod readiness gate \"{kind}\" is not \"True\", but {other}"))
+                }
                 None => {
                     Some(format!("corresponding condition of pod readiness gate \"{kind}\" does not exist."))
                 }

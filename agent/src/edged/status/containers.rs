@@ -5,11 +5,12 @@ use k8s_openapi::api::core::v1::{
     ContainerStateWaiting, ContainerStatus, PodStatus, VolumeMount, VolumeMountStatus,
 };
 
-use super::View;
+use super::{View, Waiting};
 use crate::edged::{
     moment,
-    observed::{Container, State},
-    plan::{RestartPolicy, Role, as_container, role_of_init},
+    observed::{Container, KILLED, State},
+    plan::{RestartPolicy, as_container},
+    specs,
 };
 
 /// All statuses, in the pod's order.
@@ -32,7 +33,7 @@ pub(super) fn all(view: &View<'_>, old: &PodStatus) -> Statuses {
             .iter()
             .map(|spec| {
                 let last = old.and_then(|all| all.iter().find(|status| status.name == spec.name));
-                one(view, spec, last, default, init && role_of_init(spec) == Role::Init)
+                one(view, spec, last, default, init && !specs::is_sidecar(spec))
             })
             .collect::<Vec<_>>()
     };
@@ -78,8 +79,9 @@ fn one(
     let before = all.find_map(|container| terminated(view, container));
     // What holds up the pod holds up the next one of those that have ended, too.
     let goes_on =
-        view.pod.metadata.deletion_timestamp.is_none() && view.failed.is_none() && !super::is_over(view.pod);
-    let waiting = waiting.or(view.held_up.filter(|_| goes_on));
+        view.pod.metadata.deletion_timestamp.is_none() && view.failed.is_none() && !specs::is_over(view.pod);
+    let held_up = held_up(view, default);
+    let waiting = waiting.or(held_up.as_ref().filter(|_| goes_on));
     // A last start that failed is told by how it ended, unless there will be another one.
     let waiting = waiting.filter(|_| !is_final(view, spec, newest, runs_to_its_end));
     match (&newest.state, waiting) {
@@ -112,6 +114,11 @@ fn one(
     status
 }
 
+/// Why nothing of the pod starts, as it is said of a container that waits for nothing else.
+fn held_up(view: &View<'_>, default: &str) -> Option<Waiting> {
+    view.held_up.map(|held_up| Waiting::new(default, &held_up.message))
+}
+
 /// Whether the container has ended and the pod starts no other in its place.
 fn is_final(view: &View<'_>, spec: &Spec, newest: &Container, runs_to_its_end: bool) -> bool {
     let policy = RestartPolicy::of_container(spec, RestartPolicy::of(view.pod));
@@ -142,21 +149,53 @@ fn mounts(spec: &Spec, newest: &Container) -> Option<Vec<VolumeMountStatus>> {
     Some(mounts.iter().map(status).collect())
 }
 
-/// The status of a container that the runtime does not have.
+/// The status of a container that the runtime does not have: it never had it, or has it no more.
 fn absent(view: &View<'_>, spec: &Spec, old: Option<&ContainerStatus>, default: &str) -> ContainerStatus {
-    let ended = old.filter(|old| old.state.as_ref().is_some_and(|state| state.terminated.is_some()));
-    let over = view.pod.status.as_ref().and_then(|s| s.phase.as_deref());
-    if let (Some(ended), true) = (ended, view.ended || matches!(over, Some("Succeeded" | "Failed"))) {
-        return ended.clone();
-    }
-    let waiting = view.waiting.get(&spec.name).or(view.held_up);
+    let over = view.ended || specs::is_over(view.pod);
+    let held_up = held_up(view, default);
+    let waiting = view.waiting.get(&spec.name).or(held_up.as_ref());
     let (reason, message) = waiting.map_or((default, ""), |w| (w.reason.as_str(), w.message.as_str()));
-    ContainerStatus {
+    let new = ContainerStatus {
         name: spec.name.clone(),
         image: spec.image.clone().unwrap_or_default(),
         started: Some(false),
         state: Some(waits(reason, message)),
-        restart_count: old.map_or(0, |old| old.restart_count),
+        ..Default::default()
+    };
+    let Some(old) = old else { return new };
+    let state = old.state.clone().unwrap_or_default();
+    let (last_state, restart_count) = (old.last_state.clone(), old.restart_count);
+    let counted = ContainerStatus { last_state, restart_count, ..new };
+    if state.terminated.is_some() {
+        if over || waiting.is_none() {
+            return old.clone();
+        }
+        let (container_id, image_id) = (old.container_id.clone(), old.image_id.clone());
+        return ContainerStatus { last_state: Some(state), container_id, image_id, ..counted };
+    }
+    if state.running.is_none() {
+        return counted;
+    }
+    if over {
+        return ContainerStatus { state: Some(ended(vanished(over))), ..counted };
+    }
+    let next = i32::from(view.pod.metadata.deletion_timestamp.is_none());
+    let restart_count = restart_count.saturating_add(next);
+    ContainerStatus { last_state: Some(ended(vanished(over))), restart_count, ..counted }
+}
+
+/// How a container has ended that ran when it was last seen, in the kubelet's words.
+fn vanished(over: bool) -> ContainerStateTerminated {
+    let message = if over {
+        "The container could not be located when the pod was terminated"
+    } else {
+        // so the kubelet says of pods that are not deleted, too
+        "The container could not be located when the pod was deleted.  The container used to be Running"
+    };
+    ContainerStateTerminated {
+        exit_code: KILLED,
+        reason: Some("ContainerStatusUnknown".to_owned()),
+        message: Some(message.to_owned()),
         ..Default::default()
     }
 }

@@ -31,12 +31,6 @@ impl Waiting {
     }
 }
 
-/// Whether the pod has ended for good, as its status says.
-pub(crate) fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
 /// All that a status is made of.
 #[derive(Debug)]
 pub(crate) struct View<'a> {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodStatus};
 
 use super::{View, containers::Statuses};
-use crate::edged::plan::{RestartPolicy, Role, role_of_init};
+use crate::edged::{plan::RestartPolicy, specs};
 
 /// Where a container stands, for the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +114,9 @@ pub(super) fn uninitialised(view: &View<'_>, statuses: &Statuses) -> Vec<String>
 
 /// Whether what comes after this init container need not wait for it.
 fn is_done(spec: &Container, status: &ContainerStatus) -> bool {
-    match role_of_init(spec) {
-        Role::Sidecar => stand(status) == Stand::Running && status.started == Some(true),
-        _ => stand(status) == Stand::Stopped(0),
+    if specs::is_sidecar(spec) {
+        stand(status) == Stand::Running && status.started == Some(true)
+    } else {
+        stand(status) == Stand::Stopped(0)
     }
 }

@@ -366,3 +366,41 @@ fn a_gate_that_somebody_opens_makes_the_pod_ready() {
         assert_eq!((status("Ready"), status("example.com/gate")), (ready.to_owned(), gate.to_owned()));
     }
 }
+
+#[test]
+fn a_sidecar_that_is_not_ready_holds_the_pod_back() {
+    let condition = |ready: bool| {
+        let mut case =
+            Case::new("Always", vec![container("init", 0, running()), container("web", 0, running())]);
+        case.pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].restart_policy =
+            Some("Always".into());
+        case.observed.containers.iter_mut().find(|one| one.name == "init").unwrap().health.ready = ready;
+        let conditions = case.status().conditions.unwrap();
+        let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready").unwrap();
+        (ready.status, ready.message.unwrap_or_default())
+    };
+    assert_eq!(condition(true).0, "True");
+    assert_eq!(condition(false), ("False".into(), "containers with unready status: [init]".into()));
+}
+
+#[test]
+fn a_container_that_has_vanished_is_told_as_killed_and_counted_once() {
+    let before = Case::new("Always", vec![init_done(), container("web", 2, running())]);
+    let mut case = Case::new("Always", vec![]);
+    case.pod.status = Some(before.status());
+    let after = case.json();
+    let web = &after["containerStatuses"][0];
+    assert_eq!(web["state"]["waiting"]["reason"], "PodInitializing");
+    assert_eq!(web["lastState"]["terminated"]["reason"], "ContainerStatusUnknown");
+    assert_eq!((&web["lastState"]["terminated"]["exitCode"], &web["restartCount"]), (&json!(137), &json!(3)));
+    assert_eq!(after["phase"], "Running", "it has been initialised");
+    let init = &after["initContainerStatuses"][0];
+    assert_eq!(init["state"]["terminated"]["exitCode"], 0, "what has ended stays told");
+    case.pod.status = serde_json::from_value(after.clone()).unwrap();
+    assert_eq!(case.json()["containerStatuses"], after["containerStatuses"]);
+    // and when there is a pod no more, it is not started again
+    case.pod.status = Some(before.status());
+    case.ended = true;
+    let web = &case.json()["containerStatuses"][0];
+    assert_eq!((&web["state"]["terminated"]["exitCode"], &web["restartCount"]), (&json!(137), &json!(2)));
+}
