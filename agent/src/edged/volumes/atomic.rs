@@ -8,13 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Payload};
+use super::{Error, Payload, payload::File};
 
 const DATA: &str = "..data";
 const DATA_NEW: &str = "..data_tmp";
 const DIR_MODE: u32 = 0o755;
 /// What is made in a directory with this bit belongs to its group.
-const SET_GID: u32 = 0o2000;
+pub(super) const SET_GID: u32 = 0o2000;
 
 /// Makes the files of the volume at `place` what `payload` says; does nothing when they are.
 pub(super) fn write(place: &Path, payload: &Payload, group: Option<u32>) -> Result<(), Error> {
@@ -28,13 +28,16 @@ pub(super) fn write(place: &Path, payload: &Payload, group: Option<u32>) -> Resu
     let dir = place.join(&name);
     fs::create_dir(&dir).map_err(Error::io(&dir))?;
     set_mode(&dir, DIR_MODE)?;
-    for (path, (content, mode)) in payload {
+    for (path, file) in payload {
         let path = dir.join(path);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(Error::io(parent))?;
         }
-        fs::write(&path, content).map_err(Error::io(&path))?;
-        set_mode(&path, *mode)?;
+        fs::write(&path, &file.content).map_err(Error::io(&path))?;
+        set_mode(&path, file.mode)?;
+        if let Some(user) = file.user {
+            give_to(&path, user)?;
+        }
     }
     if let Some(group) = group {
         give(place, group, DIR_MODE)?;
@@ -68,6 +71,15 @@ pub(super) fn give(dir: &Path, group: u32, mode: u32) -> Result<(), Error> {
     set_mode(dir, mode | SET_GID)
 }
 
+/// Gives the file to a user, where this program may.
+fn give_to(path: &Path, user: u32) -> Result<(), Error> {
+    match chown(path, Some(user), None) {
+        // nor are there containers of others then
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        given => given.map_err(Error::io(path)),
+    }
+}
+
 /// Gives the directory and all that is in it to a group.
 fn give_all(dir: &Path, group: u32) -> Result<(), Error> {
     give(dir, group, DIR_MODE)?;
@@ -85,14 +97,15 @@ fn give_all(dir: &Path, group: u32) -> Result<(), Error> {
 
 /// Whether the directory has exactly the payload's files.
 fn is_current(dir: &Path, payload: &Payload) -> bool {
-    let same = |path: &str, content: &[u8], mode: u32| {
+    let same = |path: &str, file: &File| {
         let path = dir.join(path);
         let meta = fs::symlink_metadata(&path);
         meta.is_ok_and(|meta| {
-            meta.is_file() && meta.permissions().mode() & 0o777 == mode && meta.len() == content.len() as u64
-        }) && fs::read(&path).is_ok_and(|now| now == content)
+            let mode = meta.permissions().mode() & 0o777;
+            meta.is_file() && mode == file.mode && meta.len() == file.content.len() as u64
+        }) && fs::read(&path).is_ok_and(|now| now == file.content)
     };
-    payload.iter().all(|(path, (content, mode))| same(path, content, *mode))
+    payload.iter().all(|(path, file)| same(path, file))
         && count(dir).is_ok_and(|count| count == payload.len())
 }
 

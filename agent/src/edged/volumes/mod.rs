@@ -1,11 +1,12 @@
 //! A pod's volumes on disk, in the kubelet's layout: `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`.
 //!
 //! [`mod@payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
-//! [`host`] looks at the node's own paths, [`claim`] at the volumes behind claims, which [`ownership`] gives to the pod's group;
+//! [`mod@empty_dir`] makes empty ones, [`host`] looks at the node's own paths, [`claim`] at the volumes behind claims, which [`ownership`] gives to the pod's group;
 //! [`mounts`] puts it all into containers, of which [`sub_path`] may see a part only; [`mounted`] takes it away again.
 
 mod atomic;
 mod claim;
+mod empty_dir;
 mod host;
 mod mounted;
 mod mounts;
@@ -21,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
+use k8s_openapi::api::core::v1::{Pod, Volume};
 
 use self::payload::fs_group;
 pub(crate) use self::{
@@ -158,7 +159,7 @@ fn one(
         return claim::set_up(&place, downward.pod, volume, claims);
     }
     if let Some(source) = &volume.empty_dir {
-        return empty_dir(&place, source, fs_group(downward.pod));
+        return empty_dir::set_up(&place, source, downward);
     }
     match payload(volume, objects, downward, tokens) {
         Ok(Some(payload)) => atomic::write(&place, &payload, fs_group(downward.pod)),
@@ -210,29 +211,6 @@ fn plugin(volume: &Volume) -> Option<&'static str> {
         (volume.projected.is_some(), "projected"),
     ];
     plugins.into_iter().find(|(is, _)| *is).map(|(_, plugin)| plugin)
-}
-
-/// Open to every user of the pod, as the kubelet's.
-const EMPTY_DIR_MODE: u32 = 0o777;
-
-fn empty_dir(place: &Path, source: &EmptyDirVolumeSource, group: Option<u32>) -> Result<(), Error> {
-    if place.is_dir() {
-        return Ok(());
-    }
-    std::fs::create_dir_all(place).map_err(Error::io(place))?;
-    if source.medium.as_deref() == Some("Memory") {
-        let size = source.size_limit.as_ref().and_then(super::quantity::whole);
-        let options = size.map(|bytes| format!("size={bytes}"));
-        let flags = nix::mount::MsFlags::MS_NOSUID | nix::mount::MsFlags::MS_NODEV;
-        let mounted = nix::mount::mount(Some("tmpfs"), place, Some("tmpfs"), flags, options.as_deref());
-        if let Err(error) = mounted {
-            tracing::warn!(path = %place.display(), %error, "no tmpfs for a volume in memory: it is on disk");
-        }
-    }
-    match group {
-        Some(group) => atomic::give(place, group, EMPTY_DIR_MODE),
-        None => atomic::set_mode(place, EMPTY_DIR_MODE),
-    }
 }
 
 /// Makes the file for a container's last words, and removes that of the last but one before it, which no status has.

@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection};
+use k8s_openapi::api::core::v1::{
+    Container, DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection,
+};
 
 use super::Error;
 use crate::edged::{
     downward::{self, Downward},
     names,
     references::{Objects, Reference, Unmet},
+    specs,
 };
 
 /// Mode of files where nothing else is said.
@@ -23,8 +26,31 @@ pub(super) fn fs_group(pod: &Pod) -> Option<u32> {
     u32::try_from(group).ok()
 }
 
-/// Path below the volume → content and mode. No `Debug`: it may be secret.
-pub(crate) type Payload = BTreeMap<String, (Vec<u8>, u32)>;
+/// The user whose tokens are: the one that all containers run as. Where they are not known to be one, none.
+///
+/// Source: <https://github.com/kubernetes/enhancements/tree/master/keps/sig-storage/2451-service-account-token-volumes>.
+fn fs_user(pod: &Pod) -> Option<u32> {
+    let spec = pod.spec.as_ref()?;
+    let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
+    let own = |container: &Container| container.security_context.as_ref().and_then(|own| own.run_as_user);
+    let mut users = specs::containers(spec).map(|container| own(container).or(of_pod));
+    let first = users.next()??;
+    users.all(|user| user == Some(first)).then(|| u32::try_from(first).ok())?
+}
+
+/// A file of a volume. No `Debug`: it may be secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    /// What is in it.
+    pub(crate) content: Vec<u8>,
+    /// Its permission bits.
+    pub(crate) mode: u32,
+    /// Whose it is, if not the agent's.
+    pub(crate) user: Option<u32>,
+}
+
+/// Path below the volume → file.
+pub(crate) type Payload = BTreeMap<String, File>;
 
 /// Tokens by volume name and path, or why there is none.
 pub(crate) type Tokens = BTreeMap<(String, String), Result<String, String>>;
@@ -37,7 +63,8 @@ pub(crate) fn payload(
     tokens: &Tokens,
 ) -> Result<Option<Payload>, Error> {
     let grouped = fs_group(downward.pod).is_some();
-    let mut files = Files { payload: Payload::new(), default_mode: DEFAULT_MODE, grouped, objects };
+    let (payload, user) = (Payload::new(), fs_user(downward.pod));
+    let mut files = Files { payload, default_mode: DEFAULT_MODE, grouped, user, objects };
     if let Some(s) = &volume.config_map {
         files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
         files.object(Reference::ConfigMap(s.name.clone()), s.items.as_deref(), s.optional)?;
@@ -64,6 +91,8 @@ struct Files<'a> {
     default_mode: i32,
     /// Files belong to the pod's group, which can read them.
     grouped: bool,
+    /// Whose tokens are.
+    user: Option<u32>,
     objects: &'a Objects,
 }
 
@@ -88,10 +117,11 @@ impl Files<'_> {
             let account = downward.pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
             let fail = |why: &str| Error::Token(account.unwrap_or_else(|| "default".into()), why.to_owned());
             match tokens.get(&(volume.to_owned(), s.path.clone())) {
-                // A token is for the pod's group, where there is one, and nobody else.
+                // A token is for the pod's user or group, where there is one, and nobody else.
                 Some(Ok(token)) => {
-                    let mode = self.grouped.then_some(0o600);
+                    let mode = (self.grouped || self.user.is_some()).then_some(0o600);
                     self.file(&s.path, token.clone().into_bytes(), mode)?;
+                    self.payload.entry(s.path.clone()).and_modify(|file| file.user = self.user);
                 }
                 Some(Err(why)) => return Err(fail(why)),
                 None => return Err(fail("it was not asked for")),
@@ -144,7 +174,7 @@ impl Files<'_> {
         }
         let mode = u32::try_from(mode.unwrap_or(self.default_mode)).unwrap_or(0o644) & 0o777;
         let mode = if self.grouped { mode | GROUP_READS } else { mode };
-        match self.payload.insert(path.to_owned(), (content, mode)) {
+        match self.payload.insert(path.to_owned(), File { content, mode, user: None }) {
             None => Ok(()),
             Some(_) => Err(Error::Twice(path.to_owned())),
         }
