@@ -1,6 +1,6 @@
 //! Images: used when they are here, pulled in the background when they are not.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -37,13 +37,16 @@ pub(super) async fn ensure(
     sandbox: &cri::PodSandboxConfig,
 ) -> Result<cri::Image, Obstacle> {
     let name = container.image.clone().unwrap_or_default();
-    image_name::check(&name).map_err(|why| Obstacle::Failed(Waiting::new("InvalidImageName", why)))?;
+    let tell =
+        |severity, reason, text| context.events.container(pod, &container.name, severity, reason, text);
+    image_name::check(&name).map_err(|why| {
+        tell(Severity::Warning, reason::INSPECT_FAILED, why.clone());
+        Obstacle::Failed(Waiting::new("InvalidImageName", why))
+    })?;
     let policy = policy(container);
     let failed = |error: &dyn std::fmt::Display| {
         Obstacle::Failed(Waiting::new("ImageInspectError", error.to_string()))
     };
-    let tell =
-        |severity, reason, text| context.events.container(pod, &container.name, severity, reason, text);
     if policy != Policy::Always
         && let Some(image) = context.runtime.image(&name).await.map_err(|error| {
             let text = format!("Failed to inspect image {name:?}: {error}");
@@ -155,7 +158,7 @@ async fn pull(
     let shutdown = context.shutdown.clone();
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
         let secrets = fetch::objects(&task.client, &namespace, references::of_pulls(&pod)).await;
-        let auth = registry::credentials(&secrets, &pod, &image);
+        let auths = registry::credentials(&secrets, &pod, &image);
         // In turn, if so many are pulled already; a closed semaphore would be one that lets everybody through.
         let _permit = match &task.pulls {
             Some(pulls) => pulls.clone().acquire_owned().await.ok(),
@@ -164,16 +167,19 @@ async fn pull(
         let tell = |severity, reason, text| task.events.container(&pod, &name, severity, reason, text);
         tell(Severity::Normal, reason::PULLING, format!("Pulling image {image:?}"));
         let since = std::time::Instant::now();
-        let pulled = task.runtime.pull(&image, auth, Some(sandbox)).await;
+        let pulled = with_any(&task, &image, auths, &sandbox).await;
         let took = format!("{}ms", since.elapsed().as_millis());
         match &pulled {
             Ok(()) => {
-                let text =
-                    format!("Successfully pulled image {image:?} in {took} ({took} including waiting)");
+                let found = task.runtime.image(&image).await.ok().flatten();
+                let size = found.map_or(0, |image| image.size);
+                let text = format!(
+                    "Successfully pulled image {image:?} in {took} ({took} including waiting). Image size: {size} bytes."
+                );
                 tell(Severity::Normal, reason::PULLED, text);
             }
             Err(error) => {
-                let text = format!("Failed to pull image {image:?}: {}", error.message());
+                let text = format!("Failed to pull image {image:?}: {error}");
                 tell(Severity::Warning, reason::FAILED, text);
             }
         }
@@ -182,7 +188,7 @@ async fn pull(
             Err(error) => {
                 let failures = failures.saturating_add(1);
                 let retry_at = moment::after(Timestamp::now(), doubled(FIRST_WAIT, failures, MAX_WAIT));
-                Pull::Failed { message: error.message().to_owned(), failures, retry_at, told: false }
+                Pull::Failed { message: error, failures, retry_at, told: false }
             }
         };
         task.book.with(&uid, |memory| memory.pulls.insert(image, state));
@@ -191,6 +197,24 @@ async fn pull(
         }
     }));
     let _ = tokio::time::timeout(PATIENCE, quick).await;
+}
+
+/// Pulls with the first credentials that do, or without any; else says what came of each.
+async fn with_any(
+    context: &Context,
+    image: &str,
+    auths: Vec<cri::AuthConfig>,
+    sandbox: &cri::PodSandboxConfig,
+) -> Result<(), String> {
+    let auths = if auths.is_empty() { vec![None] } else { auths.into_iter().map(Some).collect() };
+    let mut failures = BTreeSet::new();
+    for auth in auths {
+        match context.runtime.pull(image, auth, Some(sandbox.clone())).await {
+            Ok(()) => return Ok(()),
+            Err(error) => failures.insert(error.message().to_owned()),
+        };
+    }
+    Err(failures.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

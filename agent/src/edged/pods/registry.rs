@@ -1,13 +1,13 @@
 //! Credentials for registries, from the pod's image pull Secrets. Pure.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use wire::cri;
 
-use crate::edged::references::{self, Objects};
+use crate::edged::references::{self, Objects, Reference};
 
 /// `~/.docker/config.json`, as in Secrets of type `kubernetes.io/dockerconfigjson`.
 #[derive(Deserialize)]
@@ -25,20 +25,30 @@ struct Entry {
     registrytoken: String,
 }
 
-/// The credentials for the image's registry, if a Secret has them.
-pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Option<cri::AuthConfig> {
-    references::of_pulls(pod).iter().find_map(|reference| {
-        let data = secrets.data(reference, true).ok()??;
-        let auths = match (data.get(".dockerconfigjson"), data.get(".dockercfg")) {
-            (Some(json), _) => serde_json::from_slice::<DockerConfig>(json).ok()?.auths,
-            (None, Some(json)) => serde_json::from_slice(json).ok()?,
-            (None, None) => return None,
-        };
-        let image = full(image);
-        let matching = auths.into_iter().filter(|(server, _)| matches(&place(server), &image));
-        let (_, entry) = matching.max_by_key(|(server, _)| place(server).len())?;
-        Some(auth(entry))
-    })
+/// All credentials for the image's registry, those for the narrowest place first, then in the order of the Secrets: one may be
+/// out of date and the next not.
+///
+/// Source: <https://kubernetes.io/docs/concepts/containers/images/#config-json>.
+pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Vec<cri::AuthConfig> {
+    let image = full(image);
+    let all = references::of_pulls(pod).into_iter().flat_map(|reference| auths(secrets, &reference));
+    let mut matching: Vec<_> = all
+        .map(|(server, entry)| (place(&server), entry))
+        .filter(|(place, _)| matches(place, &image))
+        .collect();
+    matching.sort_by_key(|(place, _)| Reverse(place.len()));
+    matching.into_iter().map(|(_, entry)| auth(entry)).collect()
+}
+
+/// What a Secret has; nothing where it is not there or says nothing that can be read.
+fn auths(secrets: &Objects, reference: &Reference) -> BTreeMap<String, Entry> {
+    let Ok(Some(data)) = secrets.data(reference, true) else { return BTreeMap::new() };
+    let read = match (data.get(".dockerconfigjson"), data.get(".dockercfg")) {
+        (Some(json), _) => serde_json::from_slice::<DockerConfig>(json).map(|config| config.auths),
+        (None, Some(json)) => serde_json::from_slice(json),
+        (None, None) => return BTreeMap::new(),
+    };
+    read.unwrap_or_default()
 }
 
 /// The image with its registry, which is Docker Hub's where none is named.
@@ -57,9 +67,25 @@ fn place(server: &str) -> String {
     bare.replacen("index.docker.io", "docker.io", 1)
 }
 
-/// Whether the image is at that place or below it.
+/// Whether the image is at that place or below it. In the place, `*` stands for anything within one part of the host's name.
 fn matches(place: &str, image: &str) -> bool {
-    image.strip_prefix(place).is_some_and(|rest| rest.starts_with('/'))
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    let Some((image_host, image_path)) = image.split_once('/') else { return false };
+    let below = path.is_empty()
+        || image_path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let (parts, image_parts) = (host.split('.'), image_host.split('.'));
+    below
+        && parts.clone().count() == image_parts.clone().count()
+        && parts.zip(image_parts).all(|(pattern, part)| is_like(pattern, part))
+}
+
+fn is_like(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((before, after)) => text.strip_prefix(before).is_some_and(|rest| {
+            rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| is_like(after, &rest[at..]))
+        }),
+    }
 }
 
 fn auth(entry: Entry) -> cri::AuthConfig {
@@ -84,27 +110,55 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::edged::references::{Fetched, Reference};
+    use crate::edged::references::Fetched;
 
     #[test]
-    fn the_longest_matching_place_gives_the_credentials() {
+    fn all_matching_places_give_credentials_the_longest_first() {
         let config = json!({"auths": {
             "https://index.docker.io/v1/": {"auth": STANDARD.encode("hub:h")},
             "registry.example": {"username": "all", "password": "a"},
-            "registry.example/team": {"username": "team", "password": "t"}
+            "registry.example/team": {"username": "team", "password": "t"},
+            "*.registry.example:5000": {"username": "any", "password": "a"}
         }});
+        let outdated = json!({"registry.example": {"username": "old", "password": "o"}});
         let mut secrets = Objects::default();
-        let data = [(".dockerconfigjson".to_owned(), config.to_string().into_bytes())];
-        secrets.insert(Reference::Secret("pull".into()), Fetched::Found(std::sync::Arc::new(data.into())));
-        let pod = serde_json::from_value(
-            json!({"spec": {"containers": [], "imagePullSecrets": [{"name": "none"}, {"name": "pull"}]}}),
-        );
+        for (name, key, json) in [
+            ("old", ".dockercfg", outdated),
+            ("bad", ".dockercfg", json!(1)),
+            ("pull", ".dockerconfigjson", config),
+        ] {
+            let data = [(key.to_owned(), json.to_string().into_bytes())];
+            secrets.insert(Reference::Secret(name.into()), Fetched::Found(std::sync::Arc::new(data.into())));
+        }
+        let pod = serde_json::from_value(json!({"spec": {"containers": [], "imagePullSecrets":
+                [{"name": "none"}, {"name": "old"}, {"name": "bad"}, {"name": "pull"}]}}));
         let pod: Pod = pod.unwrap();
-        let user = |image: &str| credentials(&secrets, &pod, image).map(|auth| auth.username);
-        assert_eq!(user("nginx").as_deref(), Some("hub"));
-        assert_eq!(user("a/b:1").as_deref(), Some("hub"));
-        assert_eq!(user("registry.example/x").as_deref(), Some("all"));
-        assert_eq!(user("registry.example/team/x").as_deref(), Some("team"));
-        assert_eq!(user("registry.example.org/x"), None);
+        let users = |image: &str| -> Vec<String> {
+            credentials(&secrets, &pod, image).into_iter().map(|auth| auth.username).collect()
+        };
+        assert_eq!(users("nginx"), ["hub"]);
+        assert_eq!(users("a/b:1"), ["hub"]);
+        assert_eq!(users("registry.example/x"), ["old", "all"]);
+        assert_eq!(users("registry.example/team/x"), ["team", "old", "all"]);
+        assert_eq!(users("registry.example.org/x"), [""; 0]);
+        assert_eq!(users("eu.registry.example:5000/x"), ["any"]);
+    }
+
+    #[test]
+    fn places_may_be_patterns() {
+        for (place, image, wanted) in [
+            ("a.example", "a.example/x", true),
+            ("a.example/x", "a.example/x", true),
+            ("a.example/x", "a.example/xy", false),
+            ("*.example", "a.example/x", true),
+            ("*.example", "a.b.example/x", false),
+            ("*.*.example", "a.b.example/x", true),
+            ("pre*post.example", "pre-post.example/x", true),
+            ("pre*post.example", "pre.example/x", false),
+            ("a.example:*", "a.example:5000/x", true),
+            ("a.example", "a.example:5000/x", false),
+        ] {
+            assert_eq!(matches(place, image), wanted, "{place} {image}");
+        }
     }
 }
