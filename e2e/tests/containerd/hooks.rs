@@ -2,16 +2,20 @@
 
 use std::{
     fs,
+    net::TcpListener,
     time::{Duration, Instant},
 };
 
-use anyhow::ensure;
-use e2e::containerd::{IMAGE, RealRig};
+use anyhow::{Context, ensure};
+use e2e::{
+    Ports,
+    containerd::{IMAGE, RealRig},
+};
 use serde_json::{Value, json};
 
 use crate::{
     case::{apply, leaves_nothing, pod},
-    probes::wait_event,
+    probes::{events, https, wait_event},
     server::HttpServer,
     subject::{Subject, for_both},
 };
@@ -80,6 +84,68 @@ fn hooks_of_every_kind() -> anyhow::Result<()> {
     ensure!(server.asked("GET /ends").is_some(), "preStop did not ask");
     rig.cloud.wait_gone("sleep")?;
     ensure!(asked.elapsed() >= Duration::from_secs(2), "preStop did not sleep");
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn hooks_at_the_end_may_fail_or_be_cut_short() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let host = rig.directory.path().join("notes");
+    fs::create_dir(&host)?;
+    let knocked = TcpListener::bind("0.0.0.0:0")?;
+    knocked.set_nonblocking(true)?;
+    let tls_port = Ports::free()?.api;
+    for page in ["began", "ends"] {
+        fs::write(rig.directory.path().join(page), page)?;
+    }
+    // it says which file it has given away
+    let tls = https(&rig, tls_port, "-WWW")?;
+    let get = |path: &str| json!({"httpGet": {"port": tls_port, "path": path, "scheme": "HTTPS"}});
+    let exec = |words: &str| json!({"exec": {"command": shell(words)}});
+    let long = "echo begins > /n/long; sleep 600; echo ends >> /n/long";
+    let with = |name: &str, grace: u32, lifecycle: Value| {
+        let ends = format!("trap 'echo asked >> /n/{name}; exit 0' TERM; sleep 2147483647 & wait");
+        let mounts = json!([{"name": "n", "mountPath": "/n"}]);
+        pod(
+            name,
+            &json!({"hostNetwork": true, "terminationGracePeriodSeconds": grace,
+                "volumes": [{"name": "n", "hostPath": {"path": host}}],
+                "containers": [{"lifecycle": lifecycle, "command": shell(&ends), "volumeMounts": mounts}]}),
+        )
+    };
+    apply(
+        &rig,
+        &[
+            with("https", 60, json!({"postStart": get("/began"), "preStop": get("/ends")})),
+            with("tcp", 60, json!({"preStop": {"tcpSocket": {"port": knocked.local_addr()?.port()}}})),
+            with("broken", 60, json!({"preStop": exec("exit 7")})),
+            with("long", 3, json!({"preStop": exec(long)})),
+        ],
+    )?;
+    let all = ["https", "tcp", "broken", "long"];
+    for name in all {
+        rig.wait_ready(name)?;
+    }
+    ensure!(tls.log().contains("FILE:began") && !tls.log().contains("FILE:ends"), "{}", tls.log());
+    ensure!(knocked.accept().is_err(), "preStop came before the end");
+    let asked = Instant::now();
+    rig.cloud.kubectl.run(&[&["delete", "pod", "--wait=false"][..], &all].concat())?;
+    rig.cloud.wait_gone("long")?;
+    let took = asked.elapsed();
+    ensure!(took >= Duration::from_secs(3) && took < Duration::from_secs(60), "the long one took {took:?}");
+    // its time is over, and yet it is asked to end before it is killed
+    let words = fs::read_to_string(host.join("long"))?;
+    ensure!(words == "begins\nasked\n", "{words:?}");
+    for name in all {
+        rig.cloud.wait_gone(name)?;
+    }
+    ensure!(tls.log().contains("FILE:ends"), "preStop did not ask: {}", tls.log());
+    knocked.accept().context("preStop did not connect")?;
+    wait_event(&rig, "broken", "FailedPreStopHook", "PreStopHook failed")?;
+    for name in ["https", "tcp"] {
+        let failed = events(&rig, name, "FailedPreStopHook")?;
+        ensure!(failed.is_empty(), "{name}: {failed:?}");
+    }
     leaves_nothing(&rig)
 }
 

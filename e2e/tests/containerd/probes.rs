@@ -47,8 +47,8 @@ pub(crate) fn wait_event(
     })
 }
 
-/// A TLS server with a certificate that nobody vouches for.
-fn https(rig: &RealRig, port: u16) -> anyhow::Result<Process> {
+/// A TLS server with a certificate that nobody vouches for. `mode`: of openssl, how it answers.
+pub(crate) fn https(rig: &RealRig, port: u16, mode: &str) -> anyhow::Result<Process> {
     let at = |name: &str| rig.directory.path().join(name).display().to_string();
     let (key, certificate) = (at("tls.key"), at("tls.crt"));
     let mut make = Command::new("openssl");
@@ -65,7 +65,8 @@ fn https(rig: &RealRig, port: u16) -> anyhow::Result<Process> {
     ]);
     run(make.args(["-keyout", &key, "-out", &certificate]))?.success()?;
     let mut serve = Command::new("openssl");
-    serve.args(["s_server", "-www", "-accept", &port.to_string(), "-key", &key, "-cert", &certificate]);
+    serve.current_dir(rig.directory.path());
+    serve.args(["s_server", mode, "-accept", &port.to_string(), "-key", &key, "-cert", &certificate]);
     let mut server = Process::start("openssl", serve, rig.directory.path())?;
     server.wait_for("ACCEPT")?;
     Ok(server)
@@ -77,7 +78,7 @@ fn readiness_probes_of_every_kind() -> anyhow::Result<()> {
     let (http, grpc) = (HttpServer::start()?, HealthServer::start()?);
     let tcp = TcpListener::bind("127.0.0.1:0")?;
     let (tcp_port, tls_port) = (tcp.local_addr()?.port(), Ports::free()?.api);
-    let mut tls = https(&rig, tls_port)?;
+    let mut tls = https(&rig, tls_port, "-www")?;
     let probed = |name: &str, mut probe: Value| {
         probe["periodSeconds"] = 1.into();
         probe["failureThreshold"] = 1.into();
@@ -206,5 +207,107 @@ fn liveness_and_startup_probes_restart() -> anyhow::Result<()> {
     let slow = rig.wait_pod("slow", ready)?;
     ensure!(slow["status"]["containerStatuses"][0]["restartCount"] == 0, "{}", slow["status"]);
     rig.cloud.kubectl.run(&["delete", "pods", "--all", "--force", "--grace-period=0"])?;
+    leaves_nothing(&rig)
+}
+
+/// A container that has not started, started, or started after so many restarts.
+fn started(pod: &Value, started: bool, restarts: u64) -> Result<(), String> {
+    let status = &pod["status"]["containerStatuses"][0];
+    let is_so = status["started"] == started && status["ready"] == started;
+    if is_so && status["state"]["running"].is_object() && status["restartCount"] == restarts {
+        Ok(())
+    } else {
+        Err(format!("not so: started {started}, restarts {restarts}"))
+    }
+}
+
+#[test]
+fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_restart() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let (http, grpc, ports) = (HttpServer::start()?, HealthServer::start()?, Ports::free()?);
+    http.well.store(false, Ordering::SeqCst);
+    grpc.well.store(false, Ordering::SeqCst);
+    let kinds = [
+        ("http", json!({"httpGet": {"port": http.port}}), "HTTP probe failed with statuscode: 503"),
+        ("https", json!({"httpGet": {"port": ports.api, "scheme": "HTTPS"}}), "connection refused"),
+        ("tcp", json!({"tcpSocket": {"port": ports.https}}), "connection refused"),
+        ("grpc", json!({"grpc": {"port": grpc.port, "service": "store"}}), "service unhealthy"),
+    ];
+    let pods = kinds.each_ref().map(|(name, how, _)| {
+        let probe = |failures: u32| {
+            let mut probe = how.clone();
+            probe["periodSeconds"] = 1.into();
+            // that a machine is busy is no failure of what is probed
+            probe["timeoutSeconds"] = 30.into();
+            probe["failureThreshold"] = failures.into();
+            probe
+        };
+        let container = json!({"startupProbe": probe(1000), "livenessProbe": probe(1)});
+        pod(name, &json!({"hostNetwork": true, "containers": [container]}))
+    });
+    apply(&rig, &pods)?;
+    for (name, _, text) in &kinds {
+        wait_event(&rig, name, "Unhealthy", "Startup probe failed: ")?;
+        wait_event(&rig, name, "Unhealthy", text)?;
+        rig.wait_pod(name, |pod| started(pod, false, 0))?;
+    }
+    http.well.store(true, Ordering::SeqCst);
+    grpc.well.store(true, Ordering::SeqCst);
+    let mut tls = https(&rig, ports.api, "-www")?;
+    let tcp = TcpListener::bind(("0.0.0.0", ports.https))?;
+    for (name, ..) in &kinds {
+        rig.wait_pod(name, |pod| started(pod, true, 0))?;
+    }
+    http.well.store(false, Ordering::SeqCst);
+    grpc.well.store(false, Ordering::SeqCst);
+    tls.kill()?;
+    drop(tcp);
+    for (name, ..) in &kinds {
+        // the startup probe of the next container keeps it from being condemned once more
+        rig.wait_pod(name, |pod| started(pod, false, 1))?;
+        wait_event(&rig, name, "Unhealthy", "Liveness probe failed: ")?;
+        wait_event(&rig, name, "Killing", "Container main failed liveness probe, will be restarted")?;
+    }
+    http.well.store(true, Ordering::SeqCst);
+    grpc.well.store(true, Ordering::SeqCst);
+    tls.start_again()?;
+    let _tcp = TcpListener::bind(("0.0.0.0", ports.https))?;
+    for (name, ..) in &kinds {
+        rig.wait_pod(name, |pod| started(pod, true, 1))?;
+    }
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn a_probe_that_takes_longer_than_its_timeout_has_failed() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    // the kernel takes connections, and nobody answers
+    let silent = TcpListener::bind("0.0.0.0:0")?;
+    let port = silent.local_addr()?.port();
+    let probed = |name: &str, mut probe: Value| {
+        probe["periodSeconds"] = 1.into();
+        probe["timeoutSeconds"] = 1.into();
+        pod(name, &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe}]}))
+    };
+    apply(
+        &rig,
+        &[
+            probed("exec", json!({"exec": {"command": ["sleep", "1000"]}})),
+            probed("http", json!({"httpGet": {"port": port, "path": "/slow"}})),
+            probed("https", json!({"httpGet": {"port": port, "scheme": "HTTPS"}})),
+            probed("grpc", json!({"grpc": {"port": port}})),
+        ],
+    )?;
+    let waited = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+    for (name, text) in [
+        ("exec", "timed out".to_owned()),
+        ("http", format!("Get \"http://127.0.0.1:{port}/slow\": {waited}")),
+        ("https", format!("Get \"https://127.0.0.1:{port}/\": {waited}")),
+        ("grpc", "within 1s".to_owned()),
+    ] {
+        wait_event(&rig, name, "Unhealthy", "Readiness probe failed: ")?;
+        wait_event(&rig, name, "Unhealthy", &text)?;
+        rig.wait_pod(name, unready)?;
+    }
     leaves_nothing(&rig)
 }

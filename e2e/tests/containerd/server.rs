@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::SystemTime,
 };
 
 use bytes::Bytes;
@@ -19,7 +20,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 pub(crate) struct HttpServer {
     pub(crate) port: u16,
     pub(crate) well: Arc<AtomicBool>,
-    asked: Arc<Mutex<Vec<String>>>,
+    asked: Arc<Mutex<Vec<Answer>>>,
+}
+
+/// One request and its answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    head: String,
+    pub(crate) well: bool,
+    pub(crate) at: SystemTime,
 }
 
 impl HttpServer {
@@ -32,11 +41,11 @@ impl HttpServer {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let Ok(head) = head(&stream) else { continue };
+                let well = its_well.load(Ordering::SeqCst);
                 if let Ok(mut asked) = its_asked.lock() {
-                    asked.push(head);
+                    asked.push(Answer { head, well, at: SystemTime::now() });
                 }
-                let status =
-                    if its_well.load(Ordering::SeqCst) { "200 OK" } else { "503 Service Unavailable" };
+                let status = if well { "200 OK" } else { "503 Service Unavailable" };
                 let _ =
                     write!(&stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             }
@@ -46,7 +55,13 @@ impl HttpServer {
 
     /// The first request whose head has this text.
     pub(crate) fn asked(&self, text: &str) -> Option<String> {
-        self.asked.lock().ok()?.iter().find(|head| head.contains(text)).cloned()
+        self.asked.lock().ok()?.iter().map(|answer| &answer.head).find(|head| head.contains(text)).cloned()
+    }
+
+    /// All answers to requests whose heads have this text.
+    pub(crate) fn answers(&self, text: &str) -> Vec<Answer> {
+        let all = self.asked.lock().map(|all| all.clone()).unwrap_or_default();
+        all.into_iter().filter(|answer| answer.head.contains(text)).collect()
     }
 }
 
