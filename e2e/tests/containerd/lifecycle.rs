@@ -12,7 +12,10 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-use crate::case::{apply, leaves_nothing, pod};
+use crate::{
+    case::{apply, leaves_nothing, pod},
+    probes::wait_event,
+};
 
 /// Seconds: more than a test has patience.
 const LONG: u32 = 600;
@@ -183,5 +186,128 @@ fn a_graceful_end() -> anyhow::Result<()> {
     rig.cloud.wait_gone("deaf")?;
     ensure!(asked.elapsed() >= Duration::from_secs(2), "its grace period was cut short");
     rig.cloud.kubectl.run(&["delete", "pod", "forced", "--force", "--grace-period=0"])?;
+    leaves_nothing(&rig)
+}
+
+/// Whether the pod's condition is so, for this reason.
+fn condition(pod: &Value, kind: &str, is: &str, reason: Option<&str>) -> Result<Value, String> {
+    let all = pod["status"]["conditions"].as_array();
+    let one = all.into_iter().flatten().find(|one| one["type"] == kind).cloned().unwrap_or_default();
+    let right = one["status"] == is && one["reason"].as_str() == reason;
+    if right { Ok(one) } else { Err(format!("{kind} is not {is} for {reason:?}: {one}")) }
+}
+
+/// Waits until the pod's conditions are so: each with its value, and its reason if it has one.
+fn conditions(rig: &RealRig, name: &str, all: &[(&str, &str, Option<&str>)]) -> anyhow::Result<Value> {
+    rig.wait_pod(name, |pod| {
+        all.iter().try_for_each(|(kind, is, reason)| condition(pod, kind, is, *reason).map(drop))
+    })
+}
+
+#[test]
+fn conditions_say_how_far_a_pod_is() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let host = rig.directory.path().join("notes");
+    fs::create_dir(&host)?;
+    let waits = json!({"name": "first", "image": IMAGE, "command": shell("until [ -e /n/go ]; do usleep 50000; done"),
+        "volumeMounts": [{"name": "notes", "mountPath": "/n"}]});
+    apply(
+        &rig,
+        &[
+            pod(
+                "waits",
+                &json!({"volumes": [{"name": "notes", "hostPath": {"path": host}}], "initContainers": [waits]}),
+            ),
+            pod("done", &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 0")}]})),
+            pod("failed", &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 1")}]})),
+            pod("gated", &json!({"readinessGates": [{"conditionType": "e2e/open"}]})),
+        ],
+    )?;
+    let (begun, not_ready) = (("PodReadyToStartContainers", "True", None), Some("ContainersNotReady"));
+    let seen = conditions(
+        &rig,
+        "waits",
+        &[
+            ("PodScheduled", "True", None),
+            begun,
+            ("Initialized", "False", Some("ContainersNotInitialized")),
+            ("ContainersReady", "False", not_ready),
+            ("Ready", "False", not_ready),
+        ],
+    )?;
+    for (kind, text) in [("Initialized", "incomplete status: [first]"), ("Ready", "unready status: [main]")] {
+        let told = seen["status"]["conditions"].as_array().into_iter().flatten();
+        let message = told.filter(|one| one["type"] == kind).map(|one| one["message"].clone()).next();
+        ensure!(message == Some(format!("containers with {text}").into()), "{kind}: {message:?}");
+    }
+    ensure!(seen["status"]["phase"] == "Pending", "{}", seen["status"]);
+    fs::write(host.join("go"), "")?;
+    let all = ["PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"];
+    conditions(&rig, "waits", &all.map(|kind| (kind, "True", None)))?;
+    let over = Some("PodCompleted");
+    conditions(
+        &rig,
+        "done",
+        &[
+            ("PodScheduled", "True", None),
+            ("Initialized", "True", over),
+            ("ContainersReady", "False", over),
+            ("Ready", "False", over),
+        ],
+    )?;
+    let over = Some("PodFailed");
+    conditions(
+        &rig,
+        "failed",
+        &[("Initialized", "True", None), ("ContainersReady", "False", over), ("Ready", "False", over)],
+    )?;
+    gates_hold_a_pod_back(&rig)?;
+    leaves_nothing(&rig)
+}
+
+fn gates_hold_a_pod_back(rig: &RealRig) -> anyhow::Result<()> {
+    let closed = ("Ready", "False", Some("ReadinessGatesNotReady"));
+    let said = |text: &str| {
+        rig.wait_pod("gated", |pod| {
+            let ready = condition(pod, closed.0, closed.1, closed.2)?;
+            condition(pod, "ContainersReady", "True", None)?;
+            let told = ready["message"].as_str().unwrap_or_default();
+            if told.starts_with(text) { Ok(()) } else { Err(format!("it does not say {text:?}")) }
+        })
+    };
+    said("corresponding condition of pod readiness gate \"e2e/open\" does not exist.")?;
+    let set = |is: &str| {
+        let patch = json!({"status": {"conditions": [{"type": "e2e/open", "status": is}]}}).to_string();
+        rig.cloud.kubectl.run(&["patch", "pod", "gated", "--subresource=status", "-p", &patch])
+    };
+    set("False")?;
+    said("the status of pod readiness gate \"e2e/open\" is not \"True\"")?;
+    set("True")?;
+    conditions(rig, "gated", &[("Ready", "True", None), ("e2e/open", "True", None)])?;
+    set("False")?;
+    conditions(rig, "gated", &[closed, ("e2e/open", "False", None)]).map(drop)
+}
+
+#[test]
+fn each_restart_in_a_row_waits_twice_as_long() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    apply(&rig, &[pod("again", &json!({"containers": [{"command": shell("exit 4")}]}))])?;
+    for (restarts, wait) in [(1, "10s"), (2, "20s")] {
+        let seen = rig.wait_pod("again", |pod| {
+            let status = &pod["status"]["containerStatuses"][0];
+            let waits = status["state"]["waiting"]["reason"] == "CrashLoopBackOff";
+            if waits && status["restartCount"] == restarts { Ok(()) } else { Err("not yet".to_owned()) }
+        })?;
+        let uid = seen["metadata"]["uid"].as_str().unwrap_or_default();
+        let told = &seen["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
+        let expected = format!("back-off {wait} restarting failed container=main pod=again_default({uid})");
+        ensure!(*told == expected.as_str(), "{told}, not {expected}");
+        wait_event(
+            &rig,
+            "again",
+            "BackOff",
+            "Back-off restarting failed container main in pod again_default",
+        )?;
+    }
     leaves_nothing(&rig)
 }
