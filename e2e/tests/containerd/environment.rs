@@ -1,9 +1,14 @@
 //! Variables, words, names: what a container is told of itself and the world.
 
-use e2e::containerd::RealRig;
-use serde_json::json;
+use anyhow::ensure;
+use e2e::{NODE, containerd::RealRig};
+use serde_json::{Value, json};
 
-use crate::case::{Case, apply, check, leaves_nothing};
+use crate::{
+    case::{Case, apply, check, leaves_nothing, pod},
+    confinement::waits_with,
+    probes::wait_event,
+};
 
 #[test]
 fn environment() -> anyhow::Result<()> {
@@ -71,5 +76,88 @@ fn environment() -> anyhow::Result<()> {
             Case { name: "named-by-itself", spec: json!({}), inside: vec![("hostname", "named-by-itself")] },
         ],
     )?;
+    what_only_the_node_knows(&rig)?;
+    what_comes_later(&rig)?;
     leaves_nothing(&rig)
+}
+
+fn what_only_the_node_knows(rig: &RealRig) -> anyhow::Result<()> {
+    let field =
+        |(name, path): (&str, &str)| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let fields = [
+        ("POD_UID", "metadata.uid"),
+        ("POD_NAME", "metadata.name"),
+        ("NOTE", "metadata.annotations['note']"),
+        ("HOST", "status.hostIP"),
+        ("HOSTS", "status.hostIPs"),
+        ("IPS", "status.podIPs"),
+        ("ACCOUNT", "spec.serviceAccountName"),
+    ];
+    let resource = |(name, resource, divisor): (&str, &str, &str)| json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": resource, "divisor": divisor}}});
+    let resources = [
+        ("CPU", "requests.cpu", "1m"),
+        ("CORES", "requests.cpu", "1"),
+        ("MEMORY", "requests.memory", "1Ki"),
+        ("STORAGE", "requests.ephemeral-storage", "1Mi"),
+        ("MOST_STORAGE", "limits.ephemeral-storage", "0"),
+        ("ALL_CORES", "limits.cpu", "1"),
+        ("ALL_MEMORY", "limits.memory", "1Ki"),
+    ];
+    let env: Vec<_> = fields.map(field).into_iter().chain(resources.map(resource)).collect();
+    let amounts = json!({"requests": {"cpu": "150m", "memory": "48Mi", "ephemeral-storage": "3Mi"},
+        "limits": {"ephemeral-storage": "4Mi"}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    let told = json!({"serviceAccountName": "robot", "containers": [{"env": env, "resources": amounts,
+        "envFrom": [{"secretRef": {"name": "keys"}}, {"prefix": "S_", "secretRef": {"name": "keys"}},
+            {"secretRef": {"name": "none", "optional": true}}]}]});
+    apply(rig, &[account, pod("told", &told)])?;
+    let seen = rig.wait_ready("told")?;
+    let (meta, status) = (&seen["metadata"], &seen["status"]);
+    let node = rig.cloud.kubectl.json(&["get", "node", NODE])?["status"]["allocatable"].clone();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let memory = text(&node["memory"]);
+    for (words, expected) in [
+        ("$POD_UID $POD_NAME", format!("{} told", text(&meta["uid"]))),
+        ("$NOTE $ACCOUNT", "of e2e robot".to_owned()),
+        ("$HOST $HOSTS", format!("{0} {0}", text(&status["hostIP"]))),
+        ("$IPS", text(&status["podIPs"][0]["ip"])),
+        ("$CPU $CORES $MEMORY $STORAGE $MOST_STORAGE", "150 1 49152 3 4194304".to_owned()),
+        // without a limit, all that pods may have
+        ("$ALL_CORES $ALL_MEMORY", format!("{} {}", text(&node["cpu"]), memory.trim_end_matches("Ki"))),
+        ("$password, $S_password", "open sesame, open sesame".to_owned()),
+    ] {
+        let found = rig.inside("told", &format!("echo {words}"))?;
+        ensure!(found.trim_end() == expected, "{words}: {found:?}, not {expected:?}");
+    }
+    Ok(())
+}
+
+/// What a container refers to and is not there holds it up, and nothing else has to be done than to make it.
+fn what_comes_later(rig: &RealRig) -> anyhow::Result<()> {
+    let late = json!({"configMapKeyRef": {"name": "settings", "key": "late"}});
+    let with = |more: Value| json!({"containers": [more]});
+    apply(
+        rig,
+        &[
+            pod("no-key", &with(json!({"env": [{"name": "LATE", "valueFrom": late}]}))),
+            pod("no-secret", &with(json!({"envFrom": [{"secretRef": {"name": "later"}}]}))),
+        ],
+    )?;
+    for (name, text) in
+        [("no-key", "couldn't find key late in "), ("no-secret", "secret \"later\" not found")]
+    {
+        waits_with(rig, name, "CreateContainerConfigError", text)?;
+        wait_event(rig, name, "Failed", &format!("Error: {text}"))?;
+    }
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"},
+        "data": {"late": "at last"}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "later"},
+        "stringData": {"LATE": "at last"}});
+    apply(rig, &[config, secret])?;
+    for name in ["no-key", "no-secret"] {
+        let seen = rig.wait_ready(name)?;
+        ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 0, "{}", seen["status"]);
+        ensure!(rig.inside(name, "echo $LATE")? == "at last\n", "{name}: another value");
+    }
+    Ok(())
 }
