@@ -29,14 +29,19 @@ pub struct RealRig {
 impl RealRig {
     /// Starts all three and waits until the node is Ready.
     pub fn start() -> anyhow::Result<Self> {
-        Self::start_in(tempfile::tempdir()?)
+        Self::start_with(&[])
+    }
+
+    /// The same with more arguments for the cloud.
+    pub fn start_with(cloud: &[&str]) -> anyhow::Result<Self> {
+        Self::start_in(tempfile::tempdir()?, cloud)
     }
 
     /// The same with a small disk, in memory, for all that the agent keeps. `options`: tmpfs(5)'s.
     pub fn start_on_small_disk(options: &str) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         small_disk(&directory.path().join("node"), options)?;
-        Self::start_in(directory)
+        Self::start_in(directory, &[])
     }
 
     /// The same with one small disk for all that agent and runtime keep.
@@ -49,7 +54,7 @@ impl RealRig {
             fs::create_dir(place)?;
         }
         mount(Some(&part), &containerd, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
-        Self::start_in(directory)
+        Self::start_in(directory, &[])
     }
 
     /// Starts the agent again, with other settings of the kubelet.
@@ -66,8 +71,8 @@ impl RealRig {
         self.node.process.wait_for("edge-agent runs")
     }
 
-    fn start_in(directory: TempDir) -> anyhow::Result<Self> {
-        let cloud = Cloud::start(directory.path())?;
+    fn start_in(directory: TempDir, cloud: &[&str]) -> anyhow::Result<Self> {
+        let cloud = Cloud::start_with(directory.path(), cloud)?;
         let containerd = Containerd::start(directory.path())?;
         let node = Node::start(directory.path(), &cloud, &cloud.token()?)?;
         cloud.wait_node("Ready")?;

@@ -65,7 +65,10 @@ fn images_are_pulled_with_the_pods_secrets() -> anyhow::Result<()> {
         let said = waiting["message"].as_str().unwrap_or_default();
         ensure!(said.starts_with("Back-off pulling image"), "{name}: {said}");
         ensure!(!said.contains("mistaken") && !said.contains("sesame"), "a password in: {said}");
-        wait_event(&rig, name, "Failed", "Failed to pull image")?;
+        for text in ["Failed to pull image", "Error: ErrImagePull", "Error: ImagePullBackOff"] {
+            wait_event(&rig, name, "Failed", text)?;
+        }
+        wait_event(&rig, name, "BackOff", "Back-off pulling image")?;
     }
     // the Secret is put right: the pod need not be
     apply(&rig, &[secret("wrong", ".dockerconfigjson", "kubernetes.io/dockerconfigjson", new(&auth))])?;
