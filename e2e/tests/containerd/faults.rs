@@ -1,10 +1,10 @@
 //! The agent, or the runtime, or both are killed; others use the same runtime.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use e2e::{
-    Cloud, Cri, PATIENCE, RunningContainer,
+    Cloud, Cri, NODE, PATIENCE, RunningContainer,
     containerd::{Bare, RealRig, Traces},
     until,
 };
@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::{
     case::{apply, leaves_nothing, leaves_nothing_of, pod},
+    probes::wait_event,
     subject::{Subject, for_both},
 };
 
@@ -96,9 +97,19 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
 fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let before = start(&rig, &rig.containerd.cri)?;
+    // its socket goes with it: what comes back listens on another of the same name
     rig.containerd.process.kill()?;
+    fs::remove_file(rig.directory.path().join("runtime.sock"))?;
     apply(&rig, &[pod("patient", &json!({}))])?;
-    rig.cloud.kubectl.run(&["wait", "--for=condition=Ready=false", "node/edge-1", "--timeout=60s"])?;
+    rig.cloud.wait_node("Ready=False")?;
+    let node = rig.cloud.kubectl.json(&["get", "node", NODE])?;
+    let conditions = node["status"]["conditions"].as_array().context("no conditions")?;
+    let ready = conditions.iter().find(|one| one["type"] == "Ready").context("no Ready")?;
+    let message = ready["message"].as_str().unwrap_or_default();
+    let told = ready["reason"] == "EdgeNotReady" && message.starts_with("container runtime is down: ");
+    ensure!(told, "{ready}");
+    let version = &node["status"]["nodeInfo"]["containerRuntimeVersion"];
+    ensure!(version.as_str().is_some_and(|version| version.starts_with("containerd://")), "{version}");
     rig.containerd.start_again()?;
     rig.wait_ready("patient")?;
     unchanged(&rig, &before)?;
@@ -136,6 +147,8 @@ fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
     let container = RealRig::container_id(&seen, "main")?;
     rig.containerd.bare.stop_sandbox(&sandbox)?;
     rig.wait_pod("steady-0", |pod| other(pod, &container))?;
+    let told = "Pod sandbox changed, it will be killed and re-created.";
+    wait_event(&rig, "steady-0", "SandboxChanged", told)?;
     leaves_nothing(&rig)
 }
 

@@ -55,6 +55,35 @@ fn names_and_resolvers() -> anyhow::Result<()> {
 }
 
 #[test]
+fn names_are_asked_of_the_cluster_or_of_the_node() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let nodes = rig.directory.path().join("resolv.conf");
+    fs::write(&nodes, "nameserver 192.0.2.1\noptions timeout:3\n")?;
+    rig.restart_with(&[
+        ("clusterDNS", "[192.0.2.10, 192.0.2.11]"),
+        ("resolvConf", &nodes.display().to_string()),
+    ])?;
+    let cluster = "search default.svc.cluster.local svc.cluster.local cluster.local\n\
+                   nameserver 192.0.2.10\nnameserver 192.0.2.11\noptions ndots:5";
+    let node = "nameserver 192.0.2.1\noptions timeout:3";
+    let more = "search default.svc.cluster.local svc.cluster.local cluster.local lab\n\
+                nameserver 192.0.2.10\nnameserver 192.0.2.11\nnameserver 192.0.2.12\noptions ndots:2";
+    let asks = |name, spec, text| Case { name, spec, inside: vec![("cat /etc/resolv.conf", text)] };
+    let own = json!({"nameservers": ["192.0.2.12"], "searches": ["lab"], "options": [{"name": "ndots", "value": "2"}]});
+    check(
+        &rig,
+        &[
+            asks("cluster", json!({}), cluster),
+            asks("on-the-node", json!({"hostNetwork": true}), node),
+            asks("both", json!({"hostNetwork": true, "dnsPolicy": "ClusterFirstWithHostNet"}), cluster),
+            asks("node", json!({"dnsPolicy": "Default"}), node),
+            asks("more", json!({"dnsConfig": own}), more),
+        ],
+    )?;
+    leaves_nothing(&rig)
+}
+
+#[test]
 fn a_container_looks_into_a_pod() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
     let watched = json!({"volumes": [{"name": "v", "emptyDir": {}}],

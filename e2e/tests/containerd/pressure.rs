@@ -51,8 +51,13 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
     modest["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "64Mi"}});
     let mut system = pod("system", &json!({}));
     system["spec"]["priorityClassName"] = json!("system-node-critical");
-    apply(&rig, &[pod("hungry", &hungry), modest, system])?;
-    for name in ["hungry", "modest", "system"] {
+    // it uses less than the hungry one, and it counts less
+    let mut humble = pod("humble", &json!({}));
+    humble["spec"]["priorityClassName"] = json!("low");
+    let low = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}, "value": -10});
+    apply(&rig, &[low])?;
+    apply(&rig, &[pod("hungry", &hungry), modest, system, humble])?;
+    for name in ["hungry", "modest", "system", "humble"] {
         rig.wait_ready(name)?;
     }
     rig.restart_with(&[("evictionHard", NEVER_ENOUGH), ("evictionPressureTransitionPeriod", "1s")])?;
@@ -68,11 +73,13 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
         conditions.iter().find(|one| one["type"] == "DisruptionTarget").context("no DisruptionTarget")?;
     ensure!(disrupted["status"] == "True" && disrupted["reason"] == "TerminationByKubelet", "{disrupted}");
     ensure!(disrupted["message"] == message.as_str(), "{disrupted}");
+    wait_evicted(&rig, "humble")?;
     wait_evicted(&rig, "modest")?;
     // the order in which the agent took them
     let log = rig.node.process.log();
     let at = |name: &str| log.lines().position(|line| line.contains("evicted") && line.contains(name));
-    ensure!(at("hungry") < at("modest"), "hungry {:?}, modest {:?}", at("hungry"), at("modest"));
+    let order = ["humble", "hungry", "modest"].map(at);
+    ensure!(order[0].is_some() && order.is_sorted(), "{order:?}");
     wait_taint(&rig, "node.kubernetes.io/memory-pressure", true)?;
     apply(&rig, &[pod("late", &json!({}))])?;
     let status = wait_evicted(&rig, "late")?;

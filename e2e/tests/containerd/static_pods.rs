@@ -4,13 +4,13 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Cloud, Node,
+    Cloud, NODE, Node,
     containerd::{Containerd, RealRig},
     until,
 };
 use serde_json::{Value, json};
 
-use crate::case::pod;
+use crate::{case::pod, probes::wait_event};
 
 /// The manifest of a static pod called `web`.
 fn manifest(colour: &str) -> String {
@@ -60,6 +60,14 @@ fn static_pods() -> anyhow::Result<()> {
     let (third, other) = mirror(&rig, &second)?;
     ensure!(other != container && third != first, "the changed file has the old pod");
     ensure!(rig.inside("web-edge-1", "echo $COLOUR")?.trim_end() == "red", "the new pod is as the old one");
+    // what can be read no more ends nothing, and other files count
+    for (name, text) in [("web.yaml", "{"), ("bad.json", "{\"kind\": \"Service\"}")] {
+        fs::write(folder(&rig).join(name), text)?;
+        let told = format!("Static pod manifest {name} is not taken: ");
+        wait_event(&rig, NODE, "InvalidStaticPod", &told)?;
+    }
+    let (_, same) = mirror(&rig, "")?;
+    ensure!(same == other, "a bad file ended the pod: {same}, not {other}");
     fs::remove_file(&file)?;
     until("no mirror and nothing on the machine", || -> anyhow::Result<()> {
         ensure!(rig.pod("web-edge-1")?.is_none(), "the mirror is there");
