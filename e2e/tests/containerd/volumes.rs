@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     case::{Case, apply, check, leaves_nothing},
+    confinement::waits_with,
+    probes::wait_event,
     subject::{Subject, for_both},
 };
 
@@ -147,6 +149,73 @@ fn volumes_of_the_node() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Reads both files of one state of the volume again and again, and notes each pair that does not belong together, and whom it saw.
+const READS: &str = "trap 'exit 0' TERM; while :; do usleep 1000; cd -P /whole/..data || continue; \
+                     a=$(cat colour 2>/dev/null) && b=$(cat shape 2>/dev/null) || continue; \
+                     [ \"$a\" = \"$b\" ] || echo \"$a $b\" >> /tmp/mixed; \
+                     [ \"$a\" = \"$c\" ] || { c=$a; echo $a >> /tmp/seen; }; done";
+
+#[test]
+fn files_follow_what_they_are_made_of() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let settings = |version: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"},
+            "data": {"colour": version, "shape": version}})
+    };
+    let later = json!({"secret": {"name": "later", "optional": true, "items": [{"key": "password", "path": "deep/p", "mode": 256}]}});
+    let own = json!([{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+        {"path": "note", "fieldRef": {"fieldPath": "metadata.annotations['note']"}}]);
+    let mounts = ["whole", "maybe", "mixed", "self"]
+        .map(|name| json!({"name": name, "mountPath": format!("/{name}")}));
+    let follows = json!({
+        "volumes": [
+            {"name": "whole", "configMap": {"name": "settings"}},
+            {"name": "maybe", "secret": {"secretName": "later", "optional": true}},
+            {"name": "mixed", "projected": {"sources": [later, {"configMap": {"name": "none", "optional": true}},
+                {"downwardAPI": {"items": own}}]}},
+            {"name": "self", "downwardAPI": {"items": own}},
+        ],
+        "containers": [{"command": ["sh", "-c", READS], "volumeMounts": mounts}],
+    });
+    apply(&rig, &[settings("0"), crate::case::pod("follows", &follows)])?;
+    rig.wait_ready("follows")?;
+    let inside = |words: &str, expected: &str| {
+        until(&format!("{words}: {expected:?}"), || match rig.inside("follows", words) {
+            Ok(found) if found == expected => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+    };
+    // of what is optional and not there, there is nothing
+    inside("ls /maybe; ls /mixed", "labels\nnote\n")?;
+    let mut last = rig.inside("follows", "readlink /whole/..data")?;
+    for version in ["1", "2", "3", "4"] {
+        apply(&rig, &[settings(version)])?;
+        inside("cat /whole/colour /whole/shape", &format!("{version}{version}"))?;
+        inside("tail -n 1 /tmp/seen", &format!("{version}\n"))?;
+        let now = rig.inside("follows", "readlink /whole/..data")?;
+        anyhow::ensure!(now != last, "the files were changed where they were: {now}");
+        // what the link led to before is gone
+        inside("ls -A /whole | wc -l", "4\n")?;
+        last = now;
+    }
+    inside("cat /tmp/mixed 2>/dev/null; cat /tmp/seen", "0\n1\n2\n3\n4\n")?;
+    rig.cloud.kubectl.run(&["label", "pod", "follows", "app=changed", "more=yes", "--overwrite"])?;
+    rig.cloud.kubectl.run(&["annotate", "pod", "follows", "note=another", "--overwrite"])?;
+    for place in ["/self", "/mixed"] {
+        let words = format!("cat {place}/labels; echo; cat {place}/note");
+        inside(&words, "app=\"changed\"\nmore=\"yes\"\nanother")?;
+    }
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "later"}, "stringData": {"password": "open sesame"}});
+    apply(&rig, &[secret])?;
+    inside(
+        "cat /maybe/password; echo; cat /mixed/deep/p; stat -L -c %a /mixed/deep/p",
+        "open sesame\nopen sesame400\n",
+    )?;
+    let seen = rig.wait_ready("follows")?;
+    anyhow::ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 0, "{}", seen["status"]);
+    leaves_nothing(&rig)
+}
+
 for_both!(volumes_that_cannot_be);
 
 fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
@@ -167,24 +236,36 @@ fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
         &[
             pod("wrong-type", json!({"hostPath": {"path": "/etc/passwd", "type": "Directory"}}), json!({})),
             pod("no-map", json!({"configMap": {"name": "none"}}), json!({})),
+            pod(
+                "no-key",
+                json!({"secret": {"secretName": "half", "items": [{"key": "other", "path": "p"}]}}),
+                json!({}),
+            ),
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "half"}, "stringData": {"one": "1"}}),
             pod("escape", etc, json!({"subPath": "out/ssl"})),
             pod("fine", json!({"emptyDir": {}}), json!({})),
         ],
     )?;
     rig.as_ref().wait_ready("fine")?;
-    for (name, reason, text) in [
-        ("wrong-type", "ContainerCreating", "hostPath type check failed"),
-        ("no-map", "ContainerCreating", "none"),
-        ("escape", "CreateContainerConfigError", "leads out of the volume"),
+    let (mount, container) = (("ContainerCreating", "FailedMount"), ("CreateContainerConfigError", "Failed"));
+    let set_up = "MountVolume.SetUp failed for volume \"v\" : ";
+    for (name, (reason, event), begin, text) in [
+        ("wrong-type", mount, set_up, "hostPath type check failed: /etc/passwd is not a directory"),
+        ("no-map", mount, set_up, "configmap \"none\" not found"),
+        ("no-key", mount, set_up, "other"),
+        ("escape", container, "Error: ", "leads out of the volume"),
     ] {
-        rig.as_ref().wait_pod(name, |pod| {
-            let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
-            let said = waiting["message"].as_str().unwrap_or_default();
-            match waiting["reason"] == reason && said.contains(text) {
-                true => Ok(()),
-                false => Err(format!("waiting is not {reason} with {text:?}")),
-            }
-        })?;
+        waits_with(&rig, name, reason, text)?;
+        wait_event(&rig, name, event, begin)?;
+        wait_event(&rig, name, event, text)?;
+    }
+    // what is missing comes, and the pods need not be made anew
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "none"}, "data": {"a": "b"}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "half"}, "stringData": {"other": "2"}});
+    apply(&rig, &[map, secret])?;
+    for name in ["no-map", "no-key"] {
+        rig.as_ref().wait_ready(name)?;
     }
     rig.leaves_nothing()
 }
