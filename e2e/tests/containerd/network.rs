@@ -2,15 +2,22 @@
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::{Ipv4Addr, TcpStream},
+    io::{self, Read, Write},
+    net::{Ipv4Addr, TcpStream, UdpSocket},
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, ensure};
 use e2e::{Ports, containerd::RealRig, until};
-use serde_json::json;
+use nix::sched::{CloneFlags, setns};
+use serde_json::{Value, json};
 
-use crate::case::{Case, apply, check, leaves_nothing, pod};
+use crate::{
+    case::{Case, apply, check, leaves_nothing, pod},
+    resources::{pid_of, unusual},
+};
 
 const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p $PORT -h /www & wait";
 
@@ -64,6 +71,78 @@ fn networks_and_namespaces() -> anyhow::Result<()> {
     let host = rig.wait_ready("on-the-host")?;
     ensure!(host["status"]["podIP"] == "127.0.0.1", "the address of a pod on the host: {}", host["status"]);
     leaves_nothing(&rig)
+}
+
+/// Answers each datagram in the network of the process with its own words and those of the datagram, until the test ends.
+fn answer_datagrams(pid: &str, port: u16, words: &'static str) -> anyhow::Result<()> {
+    let network = fs::File::open(format!("/proc/{pid}/ns/net"))?;
+    let (told, bound) = mpsc::channel();
+    thread::spawn(move || {
+        // of this thread only: the test stays where it is
+        let socket = setns(network, CloneFlags::CLONE_NEWNET)
+            .map_err(io::Error::from)
+            .and_then(|()| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)));
+        let Ok(socket) = socket else { return drop(told.send(socket.map(drop))) };
+        let _ = told.send(Ok(()));
+        let mut buffer = [0; 64];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&[words.as_bytes(), &buffer[..length]].concat(), from);
+        }
+    });
+    Ok(bound.recv()??)
+}
+
+/// What comes back for a datagram, if anything.
+fn ask(ip: Ipv4Addr, port: u16) -> io::Result<String> {
+    // a new one each time: the kernel remembers for each where its datagrams went before there were rules
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.set_read_timeout(Some(Duration::from_millis(200)))?;
+    socket.connect((ip, port))?;
+    socket.send(b"!")?;
+    let mut buffer = [0; 64];
+    let length = socket.recv(&mut buffer)?;
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
+
+#[test]
+fn ports_of_the_node_lead_to_pods_by_protocol_and_address() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let (all, one) = (Ports::free()?.api, Ports::free()?.api);
+    let serves = |name: &str, ports: Value| {
+        let (command, env) = (["sh", "-c", SERVE, &unusual(name)], json!([{"name": "PORT", "value": "80"}]));
+        pod(name, &json!({"containers": [{"command": command, "env": env, "ports": ports}]}))
+    };
+    let port = |protocol: &str, inner: u16, outer: u16, ip: &str| json!({"containerPort": inner, "hostPort": outer, "protocol": protocol, "hostIP": ip});
+    // one number for both protocols, and one for two addresses
+    apply(
+        &rig,
+        &[
+            serves("both", json!([port("UDP", 53, all, ""), port("TCP", 80, all, "")])),
+            serves("here", json!([port("TCP", 80, one, "127.0.0.1")])),
+            serves("there", json!([port("TCP", 80, one, "127.0.0.2")])),
+        ],
+    )?;
+    for name in ["both", "here", "there"] {
+        rig.wait_ready(name)?;
+    }
+    answer_datagrams(&pid_of(&unusual("both"))?, 53, "both")?;
+    let second = Ipv4Addr::new(127, 0, 0, 2);
+    until("the pod behind the node's port for datagrams", || match ask(Ipv4Addr::LOCALHOST, all) {
+        Ok(text) if text == "both!" => Ok(()),
+        other => Err(format!("{other:?}")),
+    })?;
+    for (ip, port, name) in
+        [(Ipv4Addr::LOCALHOST, all, "both"), (Ipv4Addr::LOCALHOST, one, "here"), (second, one, "there")]
+    {
+        until(&format!("{name} behind {ip}:{port}"), || match get(ip, port) {
+            Ok(text) if text.trim_end() == name => Ok(()),
+            other => Err(format!("{other:?}")),
+        })?;
+    }
+    leaves_nothing(&rig)?;
+    let left = [get(Ipv4Addr::LOCALHOST, all), get(Ipv4Addr::LOCALHOST, one), get(second, one)];
+    ensure!(left.iter().all(Result::is_err), "ports lead somewhere without their pods: {left:?}");
+    Ok(())
 }
 
 /// Ends a pod when libcni's file of its network has become `text`; whether the runtime alone refuses to.
