@@ -266,6 +266,43 @@ fn a_busy_log_is_rotated_and_no_line_is_lost() -> anyhow::Result<()> {
     leaves_nothing(&rig)
 }
 
+#[test]
+fn no_more_files_of_a_log_are_kept_than_wanted() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    rig.restart_with(&[
+        ("containerLogMaxSize", "32Ki"),
+        ("containerLogMaxFiles", "3"),
+        ("containerLogMonitorInterval", "1100ms"),
+    ])?;
+    // half a dozen rotations, not two of them in one second
+    let words = "i=0; while [ $i -lt 12000 ]; do echo line $i; i=$((i+1)); [ $((i%500)) = 0 ] && usleep 300000; done; \
+                 echo end; trap 'exit 0' TERM; sleep 2147483647 & wait";
+    apply(&rig, &[pod("busy", &json!({"containers": [{"command": ["sh", "-c", words]}]}))])?;
+    rig.wait_ready("busy")?;
+    let directory = logs(&rig, "busy")?;
+    let mut most = 0;
+    until("the last line", || {
+        let mut names = files(&directory)?;
+        // while it is compressed, a file is there twice
+        names
+            .iter_mut()
+            .for_each(|name| *name = name.trim_end_matches(".tmp").trim_end_matches(".gz").into());
+        names.dedup();
+        most = most.max(names.len());
+        ensure!(fs::read_to_string(directory.join("0.log"))?.ends_with(" end\n"), "it goes on: {names:?}");
+        Ok(())
+    })?;
+    ensure!(most == 3, "{most} files");
+    let lines = until("a log that is at rest", || read(&directory))?;
+    let numbers: Vec<u32> =
+        lines.iter().filter_map(|line| line.strip_prefix("line ")?.parse().ok()).collect();
+    let (first, last) = (numbers.first().context("no lines")?, numbers.last().context("no lines")?);
+    ensure!(*last == 11_999 && *first > 0, "from {first} to {last}");
+    let gaps: Vec<_> = numbers.windows(2).filter(|two| two[1] != two[0] + 1).collect();
+    ensure!(gaps.is_empty(), "lines of the files that are left are lost: {gaps:?}, {:?}", files(&directory)?);
+    leaves_nothing(&rig)
+}
+
 /// The text of all files of a log, the oldest first. A file that is compressed meanwhile is looked for again.
 fn read(directory: &Path) -> anyhow::Result<Vec<String>> {
     let before = files(directory)?;
