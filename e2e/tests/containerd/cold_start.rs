@@ -16,6 +16,7 @@ use e2e::{
     containerd::{RealRig, Traces},
     until_within,
 };
+use nix::mount::{MntFlags, umount2};
 use serde_json::json;
 
 use crate::case::{apply, leaves_nothing_of, pod};
@@ -76,13 +77,14 @@ fn ready() -> anyhow::Result<(RealRig, tempfile::TempDir)> {
     let spec = json!({
         "containers": [{
             "env": [{"name": "FROM_SECRET", "valueFrom": {"secretKeyRef": {"name": "secret", "key": "key"}}}],
-            "volumeMounts": [mount("config", "/config"), mount("secret", "/secret"), mount("token", "/token"), mount("host", "/host")],
+            "volumeMounts": [mount("config", "/config"), mount("secret", "/secret"), mount("token", "/token"), mount("host", "/host"), mount("memory", "/memory")],
         }],
         "volumes": [
             {"name": "config", "configMap": {"name": "config"}},
             {"name": "secret", "secret": {"secretName": "secret"}},
             {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}]}},
             {"name": "host", "hostPath": {"path": host.path(), "type": "Directory"}},
+            {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         ],
     });
     let names: Vec<String> = (0..PODS).map(|number| format!("cold-{number}")).collect();
@@ -94,13 +96,17 @@ fn ready() -> anyhow::Result<(RealRig, tempfile::TempDir)> {
     Ok((rig, host))
 }
 
-/// The agent and the cloud end where they stand, and nothing that ran is left.
+/// The agent and the cloud end where they stand, and nothing that ran or was in memory is left.
 fn power_off(rig: &mut RealRig) -> anyhow::Result<()> {
     rig.node.process.kill()?;
     rig.cloud.process.kill()?;
     for sandbox in rig.containerd.bare.sandboxes(None)? {
         rig.containerd.bare.stop_sandbox(&sandbox.id)?;
         rig.containerd.bare.remove_sandbox(&sandbox.id)?;
+    }
+    for pod in fs::read_dir(&rig.node.pods)? {
+        let memory = pod?.path().join("volumes/kubernetes.io~empty-dir/memory");
+        umount2(&memory, MntFlags::empty()).with_context(|| memory.display().to_string())?;
     }
     Ok(())
 }
@@ -120,13 +126,15 @@ fn pods(containers: &BTreeSet<RunningContainer>) -> BTreeSet<String> {
 
 /// What each of them sees.
 fn whole(rig: &RealRig, containers: &BTreeSet<RunningContainer>) -> anyhow::Result<()> {
-    let words = "cat /config/key; echo; cat /secret/key; echo; cat /host/file; echo; echo $FROM_SECRET; wc -c < /token/token";
+    let words = "cat /config/key; echo; cat /secret/key; echo; cat /host/file; echo; echo $FROM_SECRET; wc -c < /token/token; df -k /memory | tail -n 1";
     for container in containers {
         let seen = rig.containerd.cri.exec(&container.id, &["sh", "-c", words])?;
         let lines: Vec<&str> = seen.lines().collect();
-        ensure!(lines.len() == 5, "{seen:?}");
+        ensure!(lines.len() == 6, "{seen:?}");
         ensure!(lines[..4] == ["configured", "hidden", "of the host", "hidden"], "{seen:?}");
         ensure!(lines[4].trim().parse::<usize>()? > 100, "no token: {seen:?}");
+        let disk: Vec<&str> = lines[5].split_whitespace().collect();
+        ensure!(disk[..2] == ["tmpfs", "1024"], "no memory: {seen:?}");
     }
     Ok(())
 }

@@ -188,3 +188,29 @@ fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
     rig.containerd.bare.remove_sandbox(&sandbox)?;
     leaves_nothing(&rig)
 }
+
+#[test]
+fn containers_that_have_vanished_count_as_killed() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let names = ["again", "once"];
+    apply(&rig, &[pod("again", &json!({})), pod("once", &json!({"restartPolicy": "Never"}))])?;
+    let ids = names.map(|name| RealRig::container_id(&rig.wait_ready(name)?, "main"));
+    ensure!(rig.node.process.terminate()?.success(), "the agent did not end well");
+    for id in ids {
+        let id = id?;
+        rig.containerd.bare.stop(&id, 0)?;
+        rig.containerd.bare.remove(&id)?;
+    }
+    rig.node.process.start_again()?;
+    rig.wait_pod("again", |pod| {
+        let status = &pod["status"]["containerStatuses"][0];
+        let again = status["restartCount"] == 1 && status["ready"] == true;
+        if again { Ok(()) } else { Err("it was not started again, or not counted".to_owned()) }
+    })?;
+    let once = rig.wait_phase("once", "Failed")?;
+    let status = &once["status"]["containerStatuses"][0];
+    let ended = &status["state"]["terminated"];
+    ensure!(ended["reason"] == "ContainerStatusUnknown" && ended["exitCode"] == 137, "{status}");
+    ensure!(status["restartCount"] == 0, "{status}");
+    leaves_nothing(&rig)
+}

@@ -231,6 +231,8 @@ fn sidecars_are_restarted_and_hold_up_nothing() -> anyhow::Result<()> {
     };
     let startup =
         json!({"startupProbe": {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}});
+    let readiness =
+        json!({"readinessProbe": {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}});
     apply(
         &rig,
         &[
@@ -243,12 +245,30 @@ fn sidecars_are_restarted_and_hold_up_nothing() -> anyhow::Result<()> {
                     "containers": [{"command": shell("sleep 3; exit 0")}],
                 }),
             ),
+            // ready with its sidecar
+            pod(
+                "held-back",
+                &json!({
+                    "initContainers": [sidecar("behind", FOREVER, readiness)],
+                    "containers": [{"command": shell(FOREVER)}],
+                }),
+            ),
             pod(
                 "stubborn",
                 &json!({"initContainers": [sidecar("dies", "sleep 1; exit 3", json!({}))], "containers": [{"command": shell(FOREVER)}]}),
             ),
         ],
     )?;
+    let held = rig.wait_pod("held-back", |pod| {
+        let conditions = pod["status"]["conditions"].as_array();
+        let mut ready = conditions.into_iter().flatten().filter(|condition| condition["type"] == "Ready");
+        let runs = pod["status"]["containerStatuses"][0]["ready"] == true;
+        let held = ready.any(|ready| ready["message"] == "containers with unready status: [behind]");
+        if runs && held { Ok(()) } else { Err("its sidecar does not hold it back".into()) }
+    })?;
+    let behind = RealRig::container_id(&held, "behind")?;
+    rig.containerd.cri.exec(&behind, &["touch", "/tmp/up"])?;
+    rig.wait_ready("held-back")?;
     let seen = rig.wait_pod("stubborn", |pod| {
         let status = &pod["status"]["initContainerStatuses"][0];
         let count = status["restartCount"].as_u64().unwrap_or_default();

@@ -46,13 +46,15 @@ fn images_are_pulled_with_the_pods_secrets() -> anyhow::Result<()> {
             with("open", &image("open/image"), &[]),
             with("good", &image("closed/image"), &["nowhere", "good"]),
             with("old", &image("closed/other"), &["old"]),
+            // the next one, if the first is out of date
+            with("second", &image("closed/second"), &["wrong", "good"]),
             with("wrong", &image("closed/wrong"), &["wrong"]),
             with("none", &image("closed/none"), &[]),
             with("missing", &image("open/image:none").replace(":1", ""), &[]),
             with("digest", &format!("{host}/open/digest@{}", registry.digest), &[]),
         ],
     )?;
-    for name in ["open", "good", "old", "digest"] {
+    for name in ["open", "good", "old", "second", "digest"] {
         let seen = rig.wait_ready(name)?;
         let status = &seen["status"]["containerStatuses"][0];
         let id = status["imageID"].as_str().unwrap_or_default();

@@ -75,12 +75,17 @@ fn ends_and_phases() -> anyhow::Result<()> {
     }
     waiting(&rig, "no-image", "ErrImageNeverPull", "is not present with pull policy of Never")?;
     waiting(&rig, "bad-image", "InvalidImageName", "Not An Image")?;
+    wait_event(&rig, "bad-image", "InspectFailed", "couldn't parse image name")?;
     rig.wait_pod("no-program", |pod| {
         let state = &pod["status"]["containerStatuses"][0]["state"];
         let ended = &state["terminated"];
         let told = ended["reason"] == "StartError" && ended["exitCode"] == 128;
         if told { Ok(()) } else { Err("no StartError".to_owned()) }
     })?;
+    let ended = rig.wait_pod("succeeds", |_| Ok(()))?;
+    let link = format!("succeeds_default_main-{}.log", RealRig::container_id(&ended, "main")?);
+    let linked = fs::read_to_string(rig.logs().with_file_name("containers").join(link))?;
+    ensure!(linked == log_of(&rig, "succeeds")?, "the link for collectors: {linked:?}");
     ensure!(
         log_of(&rig, "succeeds")?.ends_with("stdout F done\n"),
         "the log: {:?}",

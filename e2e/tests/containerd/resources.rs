@@ -45,6 +45,12 @@ fn limits_reach_the_kernel() -> anyhow::Result<()> {
                 json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m", "memory": "16Mi"}}),
             ),
             case("best-effort", json!({})),
+            Case {
+                spec: json!({"priorityClassName": "system-node-critical", "containers": [{
+                    "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait", unusual("critical")],
+                }]}),
+                ..case("critical", json!({}))
+            },
         ],
     )?;
     for (name, class, shares, quota, memory) in [
@@ -63,6 +69,7 @@ fn limits_reach_the_kernel() -> anyhow::Result<()> {
     };
     let scores = [score("guaranteed")?, score("burstable")?, score("best-effort")?];
     ensure!(scores.is_sorted() && scores[2] == 1000, "oom scores: {scores:?}");
+    ensure!(score("critical")? == scores[0], "what the node needs goes last: {}", score("critical")?);
     leaves_nothing(&rig)
 }
 

@@ -36,6 +36,11 @@ fn security_contexts() -> anyhow::Result<()> {
                 inside: vec![(&uid, "7\t7\t7\t7")],
             },
             Case {
+                name: "group-of-the-images-user",
+                spec: own(json!({"runAsGroup": 2000})),
+                inside: vec![(&uid, "0\t0\t0\t0"), (&gid, "2000\t2000\t2000\t2000")],
+            },
+            Case {
                 name: "capabilities",
                 spec: own(json!({"capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}})),
                 inside: vec![(&capabilities, ADMIN_ONLY)],

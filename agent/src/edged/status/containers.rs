@@ -176,7 +176,7 @@ fn absent(view: &View<'_>, spec: &Spec, old: Option<&ContainerStatus>, default: 
     if state.running.is_none() {
         return counted;
     }
-    if over {
+    if over || !RestartPolicy::of_container(spec, RestartPolicy::of(view.pod)).restarts(KILLED) {
         return ContainerStatus { state: Some(ended(vanished(over))), ..counted };
     }
     let next = i32::from(view.pod.metadata.deletion_timestamp.is_none());
