@@ -31,6 +31,18 @@ fn security_contexts() -> anyhow::Result<()> {
                 ],
             },
             Case {
+                name: "tokens-user",
+                spec: json!({
+                    "securityContext": {"runAsUser": 1000},
+                    "containers": [{"volumeMounts": [{"name": "token", "mountPath": "/token"}]}],
+                    "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+                }),
+                inside: vec![
+                    ("stat -L -c '%u %a' /token/token", "1000 600"),
+                    ("test -s /token/token && cat /token/token > /dev/null && echo read", "read"),
+                ],
+            },
+            Case {
                 name: "own-user",
                 spec: json!({"securityContext": {"runAsUser": 1000}, "containers": [{"securityContext": {"runAsUser": 7}}]}),
                 inside: vec![(&uid, "7\t7\t7\t7")],
