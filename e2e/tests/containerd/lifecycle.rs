@@ -225,6 +225,7 @@ fn conditions_say_how_far_a_pod_is() -> anyhow::Result<()> {
             ),
             pod("done", &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 0")}]})),
             pod("failed", &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 1")}]})),
+            pod("nowhere", &json!({"runtimeClassName": "none"})),
             pod("gated", &json!({"readinessGates": [{"conditionType": "e2e/open"}]})),
         ],
     )?;
@@ -266,6 +267,13 @@ fn conditions_say_how_far_a_pod_is() -> anyhow::Result<()> {
         "failed",
         &[("Initialized", "True", None), ("ContainersReady", "False", over), ("Ready", "False", over)],
     )?;
+    // the runtime has no such handler, so there is no sandbox
+    let none = [
+        ("PodReadyToStartContainers", "False", None),
+        ("Initialized", "True", None),
+        ("Ready", "False", not_ready),
+    ];
+    conditions(&rig, "nowhere", &none)?;
     gates_hold_a_pod_back(&rig)?;
     leaves_nothing(&rig)
 }

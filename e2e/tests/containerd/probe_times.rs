@@ -25,6 +25,9 @@ const CHANGES: usize = 6;
 /// The most that half of the changes may take to the cloud: ten times what they take on a machine that does nothing else.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Lines of kubectl that nobody has read yet: more than a test makes.
+const LINES: usize = 1024;
+
 /// What kubectl prints of a pod whenever it changes, with the time at which it did.
 struct Watch {
     kubectl: Child,
@@ -37,7 +40,7 @@ impl Watch {
         let mut command = rig.cloud.kubectl.command(&["get", "pod", pod, "-w", "-o", &form]);
         let mut kubectl = command.stdout(Stdio::piped()).spawn()?;
         let out = kubectl.stdout.take().context("kubectl has no output")?;
-        let (sender, seen) = mpsc::channel();
+        let (sender, seen) = mpsc::sync_channel(LINES);
         thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 // fails when the test has ended
