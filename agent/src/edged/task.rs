@@ -57,7 +57,7 @@ impl Task {
 
     async fn drive(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { config, dirs, progress } = self;
-        let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
+        let runtime = Runtime::new(config.runtime.clone(), config.images.clone()).with_profile(&dirs.root);
         // Dropped at the end, or where this program is given up.
         let _cut = runtime.cut_when_dropped();
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);

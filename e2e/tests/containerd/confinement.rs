@@ -2,11 +2,13 @@
 
 use std::fs;
 
+use anyhow::{Context, ensure};
 use e2e::{
     Cloud,
     containerd::{IMAGE, RealRig},
 };
 use serde_json::{Value, json};
+use wire::cri::{PodSandbox, PodSandboxStatusRequest};
 
 use crate::{
     case::{Case, apply, check, leaves_nothing, pod},
@@ -205,5 +207,35 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
         let told = state.to_string().contains("memory");
         if told { Ok(()) } else { Err("impossible limits are not told".into()) }
     })?;
+    leaves_nothing(&rig)
+}
+
+/// How the runtime has made the sandbox of this pod.
+fn made(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
+    let bare = &rig.containerd.bare;
+    let sandboxes = bare.sandboxes(None)?;
+    let is_its = |one: &&PodSandbox| one.labels.get("io.kubernetes.pod.name").is_some_and(|of| of == name);
+    let sandbox = sandboxes.iter().find(is_its).context("it has no sandbox")?;
+    let request = PodSandboxStatusRequest { pod_sandbox_id: sandbox.id.clone(), verbose: true };
+    let answer = bare.runtime(async |mut client| client.pod_sandbox_status(request).await)?;
+    Ok(serde_json::from_str(answer.info.get("info").context("it says nothing")?)?)
+}
+
+#[test]
+fn sandboxes_may_call_what_the_runtime_allows_by_default() -> anyhow::Result<()> {
+    let rig = RealRig::start()?;
+    let profile_of = |name: &str| {
+        apply(&rig, &[pod(name, &json!({}))])?;
+        rig.wait_ready(name)?;
+        let made = made(&rig, name)?;
+        let status = fs::read_to_string(format!("/proc/{}/status", made["pid"]))?;
+        ensure!(status.contains("Seccomp:\t2\n"), "{name} is not confined: {status}");
+        Ok(made["runtimeSpec"]["linux"]["seccomp"].clone())
+    };
+    let (default, mut spare) = (profile_of("first")?, profile_of("second")?);
+    let kinds = |profile: &Value| profile["architectures"].as_array().map_or(0, Vec::len);
+    ensure!(kinds(&default) > 1 && kinds(&spare) == 0, "programs of other kinds: {default}, {spare}");
+    spare["architectures"] = default["architectures"].clone();
+    ensure!(spare == default, "{spare}, not {default}");
     leaves_nothing(&rig)
 }
