@@ -132,8 +132,7 @@ fn hooks_at_the_end_may_fail_or_be_cut_short() -> anyhow::Result<()> {
     rig.cloud.kubectl.run(&[&["delete", "pod", "--wait=false"][..], &all].concat())?;
     rig.cloud.wait_gone("long")?;
     let took = asked.elapsed();
-    // its end is written down in whole seconds
-    ensure!(took >= Duration::from_secs(3) && took < Duration::from_secs(60), "the long one took {took:?}");
+    ensure!(took >= Duration::from_secs(4) && took < Duration::from_secs(60), "the long one took {took:?}");
     // its time is over, and yet it is asked to end before it is killed
     let words = fs::read_to_string(host.join("long"))?;
     ensure!(words == "begins\nasked\n", "{words:?}");

@@ -294,7 +294,7 @@ fn gates_hold_a_pod_back(rig: &RealRig) -> anyhow::Result<()> {
         rig.cloud.kubectl.run(&["patch", "pod", "gated", "--subresource=status", "-p", &patch])
     };
     set("False")?;
-    said("the status of pod readiness gate \"e2e/open\" is not \"True\"")?;
+    said("the status of pod readiness gate \"e2e/open\" is not \"True\", but False")?;
     set("True")?;
     conditions(rig, "gated", &[("Ready", "True", None), ("e2e/open", "True", None)])?;
     set("False")?;

@@ -58,15 +58,15 @@ fn names_and_resolvers() -> anyhow::Result<()> {
 fn names_are_asked_of_the_cluster_or_of_the_node() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let nodes = rig.directory.path().join("resolv.conf");
-    fs::write(&nodes, "nameserver 192.0.2.1\noptions timeout:3\n")?;
+    fs::write(&nodes, "search lan\nnameserver 192.0.2.1\noptions timeout:3\n")?;
     rig.restart_with(&[
         ("clusterDNS", "[192.0.2.10, 192.0.2.11]"),
         ("resolvConf", &nodes.display().to_string()),
     ])?;
-    let cluster = "search default.svc.cluster.local svc.cluster.local cluster.local\n\
+    let cluster = "search default.svc.cluster.local svc.cluster.local cluster.local lan\n\
                    nameserver 192.0.2.10\nnameserver 192.0.2.11\noptions ndots:5";
-    let node = "nameserver 192.0.2.1\noptions timeout:3";
-    let more = "search default.svc.cluster.local svc.cluster.local cluster.local lab\n\
+    let node = "search lan\nnameserver 192.0.2.1\noptions timeout:3";
+    let more = "search default.svc.cluster.local svc.cluster.local cluster.local lan lab\n\
                 nameserver 192.0.2.10\nnameserver 192.0.2.11\nnameserver 192.0.2.12\noptions ndots:2";
     let asks = |name, spec, text| Case { name, spec, inside: vec![("cat /etc/resolv.conf", text)] };
     let own = json!({"nameservers": ["192.0.2.12"], "searches": ["lab"], "options": [{"name": "ndots", "value": "2"}]});

@@ -300,7 +300,7 @@ fn a_probe_that_takes_longer_than_its_timeout_has_failed() -> anyhow::Result<()>
     )?;
     let waited = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
     for (name, text) in [
-        ("exec", "timed out".to_owned()),
+        ("exec", "command timed out: \"sleep 1000\" timed out after 1s".to_owned()),
         ("http", format!("Get \"http://127.0.0.1:{port}/slow\": {waited}")),
         ("https", format!("Get \"https://127.0.0.1:{port}/\": {waited}")),
         ("grpc", "within 1s".to_owned()),

@@ -272,10 +272,10 @@ fn no_more_files_of_a_log_are_kept_than_wanted() -> anyhow::Result<()> {
     rig.restart_with(&[
         ("containerLogMaxSize", "32Ki"),
         ("containerLogMaxFiles", "3"),
-        ("containerLogMonitorInterval", "1100ms"),
+        ("containerLogMonitorInterval", "100ms"),
     ])?;
     // half a dozen rotations, not two of them in one second
-    let words = "i=0; while [ $i -lt 12000 ]; do echo line $i; i=$((i+1)); [ $((i%500)) = 0 ] && usleep 300000; done; \
+    let words = "i=0; while [ $i -lt 12000 ]; do echo line $i; i=$((i+1)); [ $((i%500)) = 0 ] && usleep 100000; done; \
                  echo end; trap 'exit 0' TERM; sleep 2147483647 & wait";
     apply(&rig, &[pod("busy", &json!({"containers": [{"command": ["sh", "-c", words]}]}))])?;
     rig.wait_ready("busy")?;

@@ -15,7 +15,7 @@ pub(crate) struct NodeDns {
     pub(crate) servers: Vec<String>,
     /// Such as `cluster.local`.
     pub(crate) domain: String,
-    /// How the node does, for pods that add to it.
+    /// How the node does, for pods that add to it or search its domains, too.
     pub(crate) nodes: cri::DnsConfig,
     /// That is written elsewhere than where runtimes look by themselves.
     pub(crate) own: bool,
@@ -58,12 +58,11 @@ pub(super) fn dns_config(spec: &PodSpec, namespace: &str, dns: &NodeDns) -> Opti
 
 fn of_cluster(namespace: &str, dns: &NodeDns) -> cri::DnsConfig {
     let domain = dns.domain.as_str();
-    let searches = [format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
-    cri::DnsConfig {
-        servers: dns.servers.clone(),
-        searches: searches.into_iter().filter(|_| !domain.is_empty()).collect(),
-        options: vec!["ndots:5".into()],
-    }
+    let own = [format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
+    let own = own.into_iter().filter(|_| !domain.is_empty());
+    let mut searches = own.chain(dns.nodes.searches.iter().cloned()).collect();
+    unique(&mut searches, MAX_SEARCHES);
+    cri::DnsConfig { servers: dns.servers.clone(), searches, options: vec!["ndots:5".into()] }
 }
 
 fn unique(all: &mut Vec<String>, most: usize) {
@@ -113,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_policy_says_where_names_are_resolved_and_the_pod_adds_to_it() {
-        let cluster = "shop.svc.cluster.local svc.cluster.local cluster.local";
+        let cluster = "shop.svc.cluster.local svc.cluster.local cluster.local lan";
         assert_eq!(config(json!({})), row("10.96.0.10", cluster, "ndots:5"));
         assert_eq!(config(json!({"dnsPolicy": "Default"})), None);
         assert_eq!(config(json!({"hostNetwork": true})), None);

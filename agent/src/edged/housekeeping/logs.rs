@@ -12,7 +12,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use jiff::Timestamp;
+use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
 use crate::edged::moment;
 
@@ -20,6 +20,10 @@ use crate::edged::moment;
 const GZ: &str = ".gz";
 /// Of one that is being written, and worth nothing after a crash.
 const TMP: &str = ".tmp";
+/// The time in a name.
+const TIME: &str = "%Y%m%d-%H%M%S";
+/// A name that is further ahead was given by a clock that was wrong.
+const AHEAD: Duration = Duration::from_secs(3600);
 
 /// A log that cannot be rotated.
 #[derive(Debug, thiserror::Error)]
@@ -148,15 +152,26 @@ fn write_compressed(path: &Path, temporary: &Path) -> io::Result<()> {
 
 /// Moves the current file aside, and says where it is now.
 pub(super) fn set_aside(log: &Path, now: Timestamp) -> Result<PathBuf, RotateError> {
-    let named = |at: Timestamp| with(log, &format!(".{}", at.strftime("%Y%m%d-%H%M%S")));
-    let (mut at, mut aside) = (now, named(now));
-    // Twice in a second: what is there already is not written over, and the order stays that of the names.
+    let named = |at: Timestamp| with(log, &format!(".{}", at.strftime(TIME)));
+    // Twice in a second, or the clock was set back a little: the order stays that of the names …
+    let after_newest = newest(log).map(|newest| moment::after(newest, Duration::from_secs(1)));
+    let mut at = after_newest.filter(|at| *at < moment::after(now, AHEAD)).map_or(now, |at| at.max(now));
+    let mut aside = named(at);
+    // … and what is there already is not written over.
     while aside.exists() || with(&aside, GZ).exists() {
         at = moment::after(at, Duration::from_secs(1));
         aside = named(at);
     }
     fs::rename(log, &aside).map_err(failed("cannot rename", log))?;
     Ok(aside)
+}
+
+/// When the newest of the others was set aside, by its name.
+fn newest(log: &Path) -> Option<Timestamp> {
+    let newest = rotated(log).ok()?.pop()?;
+    let name = newest.file_name()?.to_str()?.trim_end_matches(GZ);
+    let time = DateTime::strptime(TIME, name.rsplit_once('.')?.1).ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 /// Takes it back: the runtime still writes to it. Unless it has made a new file after all, which would be lost.
@@ -217,6 +232,22 @@ mod tests {
         let file = File::open(dir.path().join("0.log.20231114-221324.gz")).unwrap();
         flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
         assert_eq!(text, "round 4\n");
+    }
+
+    #[test]
+    fn what_is_set_aside_within_a_second_keeps_its_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        for round in 0..6 {
+            fs::write(&log, format!("round {round}")).unwrap();
+            make_room(&log, 3).unwrap();
+            set_aside(&log, at(0)).unwrap();
+        }
+        assert_eq!(names(dir.path()), ["0.log.20231114-221324.gz", "0.log.20231114-221325"]);
+        assert_eq!(fs::read_to_string(dir.path().join("0.log.20231114-221325")).unwrap(), "round 5");
+        fs::write(&log, "after the clock was set right").unwrap();
+        let aside = set_aside(&log, at(-86_400)).unwrap();
+        assert!(aside.ends_with("0.log.20231113-221320"), "{}", aside.display());
     }
 
     #[test]

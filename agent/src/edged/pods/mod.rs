@@ -211,8 +211,10 @@ impl Context {
 
     /// The configuration of the pod's `attempt`th sandbox.
     async fn sandbox_config(&self, pod: &Pod, attempt: u32) -> cri::PodSandboxConfig {
-        // Only what a pod says of its own needs the node's: otherwise the runtime has it already.
-        let merged = self.dns.own || pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
+        // Where neither the pod nor the cluster adds to the node's, the runtime has it already.
+        let merged = self.dns.own
+            || !self.dns.servers.is_empty()
+            || pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
         let nodes = if merged { tokio::fs::read_to_string(&self.resolv_conf).await.ok() } else { None };
         let nodes = convert::parse_resolv_conf(&nodes.unwrap_or_default());
         let mut config = convert::sandbox(pod, attempt, &self.dirs, &NodeDns { nodes, ..self.dns.clone() });

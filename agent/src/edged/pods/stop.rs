@@ -21,16 +21,18 @@ use crate::edged::{
 
 /// A stop that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
+/// How exact timestamps of the API are.
+const TICK: Duration = Duration::from_secs(1);
 /// What a container has at least, once its turn has come, unless it is to be killed at once; the kubelet's number.
 const MIN_GRACE: Duration = Duration::from_secs(2);
 
 /// When a container of the pod that is asked to end now is killed. A pod that is being deleted has until its deletion
-/// timestamp; when that has passed already (the node was away), its containers still get the grace period to save their
-/// work in.
+/// timestamp, which is in whole seconds and not to cut its last one short; when that has passed already (the node was away), its
+/// containers still get the grace period to save their work in.
 fn deadline(pod: &Pod, now: Timestamp) -> Timestamp {
     let full = moment::after(now, Duration::from_secs(grace(pod)));
     match &pod.metadata.deletion_timestamp {
-        Some(at) if at.0 > now => full.min(at.0),
+        Some(at) if at.0 > now => full.min(moment::after(at.0, TICK)),
         _ => full,
     }
 }
@@ -152,7 +154,8 @@ mod tests {
         };
         assert_eq!(deadline(json!({}), "2030-01-01T00:00:00Z"), "2030-01-01T00:00:10Z");
         let deleted = json!({"deletionTimestamp": "2030-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30});
-        assert_eq!(deadline(deleted.clone(), "2030-01-01T00:00:20Z"), "2030-01-01T00:00:30Z");
+        assert_eq!(deadline(deleted.clone(), "2030-01-01T00:00:00.5Z"), "2030-01-01T00:00:30.5Z");
+        assert_eq!(deadline(deleted.clone(), "2030-01-01T00:00:20Z"), "2030-01-01T00:00:31Z");
         assert_eq!(deadline(deleted.clone(), "2030-01-01T01:00:00Z"), "2030-01-01T01:00:30Z");
         assert_eq!(
             deadline(deleted, "2029-01-01T00:00:00Z"),

@@ -43,7 +43,7 @@ async fn exec(runtime: &Runtime, id: &str, command: &[String], timeout: Duration
         Ok(answer) => Outcome::Failure(output(&answer.stdout, &answer.stderr)),
         Err(error) if error.is_timeout() => {
             let command = command.join(" ");
-            Outcome::Failure(format!("command {command:?} timed out: {}", error.message()))
+            Outcome::Failure(format!("command timed out: {command:?} timed out after {timeout:?}"))
         }
         Err(error) => Outcome::Error(error.message().to_owned()),
     }
