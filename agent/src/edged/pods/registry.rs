@@ -72,20 +72,28 @@ fn matches(place: &str, image: &str) -> bool {
     let (host, path) = place.split_once('/').unwrap_or((place, ""));
     let Some((image_host, image_path)) = image.split_once('/') else { return false };
     let below = path.is_empty()
-        || image_path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        || image_path
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']));
     let (parts, image_parts) = (host.split('.'), image_host.split('.'));
     below
         && parts.clone().count() == image_parts.clone().count()
         && parts.zip(image_parts).all(|(pattern, part)| is_like(pattern, part))
 }
 
+/// Whether the text is the pattern, with anything in the place of each `*`; in one pass, whoever wrote the pattern.
 fn is_like(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((before, after)) => text.strip_prefix(before).is_some_and(|rest| {
-            rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| is_like(after, &rest[at..]))
-        }),
-    }
+    let mut parts = pattern.split('*');
+    let (first, last) = (parts.next().unwrap_or_default(), parts.next_back());
+    let Some(last) = last else { return first == text };
+    let Some(mut rest) = text.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
+        return false;
+    };
+    parts.all(|part| {
+        let after = rest.split_once(part).map(|(_, after)| after);
+        rest = after.unwrap_or_default();
+        after.is_some()
+    })
 }
 
 fn auth(entry: Entry) -> cri::AuthConfig {
@@ -150,11 +158,17 @@ mod tests {
             ("a.example", "a.example/x", true),
             ("a.example/x", "a.example/x", true),
             ("a.example/x", "a.example/xy", false),
+            ("a.example/x", "a.example/x:1", true),
+            ("a.example/x", "a.example/x@sha256:0", true),
             ("*.example", "a.example/x", true),
             ("*.example", "a.b.example/x", false),
             ("*.*.example", "a.b.example/x", true),
             ("pre*post.example", "pre-post.example/x", true),
             ("pre*post.example", "pre.example/x", false),
+            ("pre*mid*post.example", "pre-a-mid-post.example/x", true),
+            ("pre*mid*post.example", "premidpost.example/x", true),
+            ("ab*ba.example", "aba.example/x", false),
+            ("*a*b.example", "b-a.example/x", false),
             ("a.example:*", "a.example:5000/x", true),
             ("a.example", "a.example:5000/x", false),
         ] {
