@@ -76,8 +76,8 @@ fn limits_reach_the_kernel() -> anyhow::Result<()> {
 #[test]
 fn too_much_memory_ends_a_container() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
-    // dd takes its whole block as memory of its own; the shell lives on until containerd has heard why it ended: once the
-    // control group is gone, containerd 1.6 cannot tell
+    // dd takes its whole block as memory of its own. The shell begins late and lives on until containerd has heard why dd ended:
+    // containerd 1.6 listens only when a container has been started for a moment, and cannot tell once its control group is gone
     apply(
         &rig,
         &[pod(
@@ -85,7 +85,7 @@ fn too_much_memory_ends_a_container() -> anyhow::Result<()> {
             &json!({
                 "restartPolicy": "Never",
                 "containers": [{
-                    "command": ["sh", "-c", "dd if=/dev/zero of=/dev/null bs=64M; code=$?; sleep 1; exit $code"],
+                    "command": ["sh", "-c", "sleep 1; dd if=/dev/zero of=/dev/null bs=64M; code=$?; sleep 1; exit $code"],
                     "resources": {"limits": {"memory": "16Mi"}},
                 }],
             }),
