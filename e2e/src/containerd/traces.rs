@@ -111,11 +111,13 @@ impl Traces {
         self
     }
 
-    /// The first process of each container of which it runs.
+    /// The first process of each container of which it runs. Its group tells it from one that has its number now.
     fn running(&self) -> BTreeMap<String, i32> {
         let first = |id: &str| {
             let pid = fs::read_to_string(self.tasks.join(id).join("init.pid")).ok()?.trim().parse().ok()?;
-            Path::new("/proc").join(i32::to_string(&pid)).join("exe").exists().then_some(pid)
+            let process = Path::new("/proc").join(i32::to_string(&pid));
+            let is_its = fs::read_to_string(process.join("cgroup")).is_ok_and(|groups| groups.contains(id));
+            (is_its && process.join("exe").exists()).then_some(pid)
         };
         self.bundles.iter().filter_map(|id| Some((id.clone(), first(id)?))).collect()
     }
