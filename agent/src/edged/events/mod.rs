@@ -16,7 +16,7 @@ pub(crate) use self::write::run;
 const MAX_WAITING: usize = 512;
 
 /// Whether somebody should care.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Severity {
     /// As it should be.
     Normal,

@@ -2,18 +2,18 @@
 //! Kubernetes' own client. Pure.
 
 use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, HashMap},
+    hash::{BuildHasher, RandomState},
     time::Duration,
 };
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{Event, EventSource, ObjectReference},
+    api::core::v1::{Event, EventSource},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{Occurrence, Severity};
+use super::Occurrence;
 use crate::edged::moment;
 
 /// So many different messages of one reason within [`WINDOW`] are told; more are told as one.
@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_secs(600);
 const BURST: f64 = 25.0;
 /// Time after which one object may have one event more.
 const REFILL: Duration = Duration::from_secs(300);
-/// Series and objects that are remembered.
+/// Series, reasons and objects that are remembered.
 const MAX_REMEMBERED: usize = 4096;
 /// The longest message that the API takes.
 const MAX_MESSAGE: usize = 1024;
@@ -40,62 +40,81 @@ pub(super) enum Write {
     Patch(Event),
 }
 
-/// What makes events similar: object, part, reason.
-type Similar = (String, String, String, Cow<'static, str>, Severity);
+/// Stands for what an event is about: a node that starts and ends pods all day remembers thousands.
+type Hash = u64;
 
 /// Remembers what was told.
 pub(super) struct Series {
     node_name: String,
-    told: BTreeMap<(Similar, String), Event>,
-    messages: BTreeMap<Similar, (Timestamp, BTreeSet<String>)>,
-    budgets: BTreeMap<String, (f64, Timestamp)>,
+    hasher: RandomState,
+    /// By what makes events equal: object, part, reason, message.
+    told: HashMap<Hash, Told>,
+    /// By what makes them similar: the same without the message.
+    similar: HashMap<Hash, Similar>,
+    /// By object.
+    budgets: HashMap<Hash, (f64, Timestamp)>,
+}
+
+/// An event that was told: it has its name from when it was told first.
+struct Told {
+    first: Timestamp,
+    count: i32,
+}
+
+/// Messages of similar events.
+struct Similar {
+    last: Timestamp,
+    messages: BTreeSet<Hash>,
 }
 
 impl Series {
     /// Nothing told yet.
     pub(super) fn new(node_name: String) -> Self {
-        Self { node_name, told: BTreeMap::new(), messages: BTreeMap::new(), budgets: BTreeMap::new() }
+        Self {
+            node_name,
+            hasher: RandomState::new(),
+            told: HashMap::new(),
+            similar: HashMap::new(),
+            budgets: HashMap::new(),
+        }
     }
 
     /// What to tell of this, if anything.
-    pub(super) fn take(&mut self, occurrence: Occurrence, now: Timestamp) -> Option<Write> {
+    pub(super) fn take(&mut self, mut occurrence: Occurrence, now: Timestamp) -> Option<Write> {
         self.tidy(now);
-        let Occurrence { object, severity, reason, message } = occurrence;
-        let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        let (uid, part) = (text(&object.uid), text(&object.field_path));
-        let message = cut(message);
-        let similar: Similar = (uid.clone(), text(&object.name), part, reason.clone(), severity);
-        let message = self.aggregate(&similar, message, now);
-        if !self.spend(uid, now) {
+        occurrence.message = cut(occurrence.message);
+        let key = self.aggregate(&mut occurrence, now);
+        if !self.spend(self.hasher.hash_one(&occurrence.object.uid), now) {
             return None;
         }
-        let key = (similar, message);
-        if let Some(event) = self.told.get_mut(&key) {
-            event.count = Some(event.count.unwrap_or(1).saturating_add(1));
-            event.last_timestamp = Some(moment::to_api(now));
-            return Some(Write::Patch(event.clone()));
-        }
-        let event = self.event(object, severity, &reason, key.1.clone(), now);
-        self.told.insert(key, event.clone());
-        Some(Write::Create(event))
+        let told = self.told.entry(key).or_insert(Told { first: now, count: 0 });
+        told.count = told.count.saturating_add(1);
+        let (first, count) = (told.first, told.count);
+        let event = self.event(occurrence, (first, now), count);
+        Some(if count == 1 { Write::Create(event) } else { Write::Patch(event) })
     }
 
-    /// The message to tell: that of all similar ones when there were too many.
-    fn aggregate(&mut self, similar: &Similar, message: String, now: Timestamp) -> String {
-        let (last, messages) = self.messages.entry(similar.clone()).or_insert_with(|| (now, BTreeSet::new()));
-        *last = now;
-        if messages.len() < MAX_SIMILAR || messages.contains(&message) {
-            messages.insert(message.clone());
-            return message;
+    /// What makes it equal to others. When there were too many similar ones, all further ones are one series, and say so.
+    fn aggregate(&mut self, occurrence: &mut Occurrence, now: Timestamp) -> Hash {
+        let Occurrence { object, severity, reason, message } = occurrence;
+        let key = self.hasher.hash_one((&object.uid, &object.name, &object.field_path, reason, severity));
+        let one = self.hasher.hash_one((key, &*message));
+        let similar = self.similar.entry(key).or_insert(Similar { last: now, messages: BTreeSet::new() });
+        if is_history(similar.last, now) {
+            similar.messages.clear();
         }
-        // One text for all of them: they are one series.
-        let (_, first) = (last, messages.first().cloned().unwrap_or(message));
-        cut(format!("(combined from similar events): {first}"))
+        similar.last = now;
+        if similar.messages.len() < MAX_SIMILAR || similar.messages.contains(&one) {
+            similar.messages.insert(one);
+            return one;
+        }
+        *message = cut(format!("(combined from similar events): {message}"));
+        key
     }
 
     /// Takes one from the object's budget.
-    fn spend(&mut self, uid: String, now: Timestamp) -> bool {
-        let (left, since) = self.budgets.entry(uid).or_insert((BURST, now));
+    fn spend(&mut self, object: Hash, now: Timestamp) -> bool {
+        let (left, since) = self.budgets.entry(object).or_insert((BURST, now));
         let earned = moment::until(now, *since).as_secs_f64() / REFILL.as_secs_f64();
         (*left, *since) = ((*left + earned).min(BURST), now);
         if *left < 1.0 {
@@ -107,36 +126,31 @@ impl Series {
 
     /// Forgets history, and everything when even that is too much.
     fn tidy(&mut self, now: Timestamp) {
-        let recent = |at: Timestamp| moment::until(now, at) < WINDOW;
-        self.messages.retain(|_, (last, _)| recent(*last));
-        for full in [self.told.len(), self.budgets.len()] {
+        if self.similar.len() >= MAX_REMEMBERED {
+            self.similar.retain(|_, similar| !is_history(similar.last, now));
+        }
+        for full in [self.told.len(), self.budgets.len(), self.similar.len()] {
             if full >= MAX_REMEMBERED {
                 self.told.clear();
                 self.budgets.clear();
+                self.similar.clear();
             }
         }
     }
 
-    fn event(
-        &self,
-        object: ObjectReference,
-        severity: Severity,
-        reason: &str,
-        message: String,
-        now: Timestamp,
-    ) -> Event {
+    fn event(&self, occurrence: Occurrence, (first, last): (Timestamp, Timestamp), count: i32) -> Event {
+        let Occurrence { object, severity, reason, message } = occurrence;
         let name = object.name.clone().unwrap_or_default();
-        let at = Some(moment::to_api(now));
         Event {
             metadata: ObjectMeta {
                 // The form that everyone knows: the object's name and the nanosecond.
-                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
+                name: Some(format!("{name}.{:x}", first.as_nanosecond())),
                 // Of what has none, as a node, the event has to have one all the same.
                 namespace: object.namespace.clone().or_else(|| Some("default".into())),
                 ..Default::default()
             },
             involved_object: object,
-            reason: Some(reason.to_owned()),
+            reason: Some(reason.into_owned()),
             message: Some(message),
             type_: Some(severity.to_string()),
             source: Some(EventSource {
@@ -145,12 +159,16 @@ impl Series {
             }),
             reporting_component: Some(COMPONENT.into()),
             reporting_instance: Some(self.node_name.clone()),
-            count: Some(1),
-            first_timestamp: at.clone(),
-            last_timestamp: at,
+            count: Some(count),
+            first_timestamp: Some(moment::to_api(first)),
+            last_timestamp: Some(moment::to_api(last)),
             ..Default::default()
         }
     }
+}
+
+fn is_history(at: Timestamp, now: Timestamp) -> bool {
+    moment::since(at, now) >= WINDOW
 }
 
 /// At most as long as the API takes.
@@ -164,7 +182,10 @@ fn cut(mut message: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ObjectReference;
+
     use super::*;
+    use crate::edged::events::Severity;
 
     fn occurrence(uid: &str, message: &str) -> Occurrence {
         let object = ObjectReference {
@@ -213,8 +234,8 @@ mod tests {
         for number in 0..10 {
             assert_eq!(take(&format!("m{number}"), 0), format!("create m{number} x1"));
         }
-        assert_eq!(take("m10", 0), "create (combined from similar events): m0 x1");
-        assert_eq!(take("m11", 1), "patch (combined from similar events): m0 x2");
+        assert_eq!(take("m10", 0), "create (combined from similar events): m10 x1");
+        assert_eq!(take("m11", 1), "patch (combined from similar events): m11 x2");
         assert_eq!(take("m3", 1), "patch m3 x2");
         assert_eq!(take("m12", 700), "create m12 x1");
     }
