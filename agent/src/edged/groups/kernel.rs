@@ -38,7 +38,7 @@ pub(super) struct Kernel {
 impl Kernel {
     /// What is mounted at `base`.
     pub(super) fn at(base: PathBuf) -> Self {
-        let version = if base.join("cgroup.controllers").exists() { Version::Two } else { Version::One };
+        let version = if super::are_unified(&base) { Version::Two } else { Version::One };
         Self { base, version }
     }
 

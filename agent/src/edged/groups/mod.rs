@@ -34,10 +34,15 @@ use super::{runtime::Runtime, status};
 use crate::config::{CgroupDriver, ControlGroups};
 
 /// Where Linux shows them.
-const HIERARCHIES: &str = "/sys/fs/cgroup";
+pub(crate) const HIERARCHIES: &str = "/sys/fs/cgroup";
 
 /// The shortest that a runtime's id of a container is.
 const ID: usize = 32;
+
+/// Whether the groups at `base` are those of version 2, one hierarchy for all.
+pub(crate) fn are_unified(base: &Path) -> bool {
+    base.join("cgroup.controllers").exists()
+}
 
 /// A group cannot be removed.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use crate::edged::convert::Means;
+use crate::edged::{
+    convert::Means,
+    groups::{self, HIERARCHIES},
+};
 
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,9 +33,6 @@ pub(crate) struct Machine {
     pub(super) swap: bool,
 }
 
-/// Where control groups are.
-const GROUPS: &str = "/sys/fs/cgroup";
-
 /// Memory that is set aside in large pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HugePages {
@@ -47,7 +47,7 @@ impl Machine {
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let first = |paths: &[&str]| paths.iter().map(|path| line(path)).find(|text| !text.is_empty());
         let machine_id = first(&["/etc/machine-id", "/var/lib/dbus/machine-id"]).unwrap_or_default();
-        let unified = Path::new(GROUPS).join("cgroup.controllers").exists();
+        let unified = groups::are_unified(Path::new(HIERARCHIES));
         let storage = nix::sys::statvfs::statvfs(root).ok().and_then(|disk| {
             // These types differ between platforms.
             let (blocks, size) = (i128::from(disk.blocks()), i128::from(disk.fragment_size()));
@@ -89,7 +89,7 @@ fn limits_swap(unified: bool, own: &str) -> bool {
         Some(group) if unified => Path::new(group.trim_start_matches('/')).join("memory.swap.max"),
         _ => "memory/memory.memsw.limit_in_bytes".into(),
     };
-    Path::new(GROUPS).join(file).exists()
+    Path::new(HIERARCHIES).join(file).exists()
 }
 
 /// From the kernel's folder of huge pages, which has one of its own for each size.

@@ -11,7 +11,10 @@ use futures::future::{self, BoxFuture, FutureExt};
 use parking_lot::Mutex;
 
 use super::signals::{Observation, Reading};
-use crate::{config::Signal, edged::runtime::Runtime};
+use crate::{
+    config::Signal,
+    edged::{groups::HIERARCHIES, runtime::Runtime},
+};
 
 /// Memory may run short while the runtime is stuck: no reading waits longer for it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -114,7 +117,7 @@ pub(crate) fn disk(path: &Path) -> Option<(Observation, Observation)> {
 
 fn memory_of_machine() -> Option<Observation> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let version_1 = Path::new("/sys/fs/cgroup/memory");
+    let version_1 = Path::new(HIERARCHIES).join("memory");
     let group = fs::read_to_string(version_1.join("memory.usage_in_bytes"))
         .and_then(|usage| Ok((usage, fs::read_to_string(version_1.join("memory.stat"))?)))
         .ok();

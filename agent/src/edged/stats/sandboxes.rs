@@ -19,11 +19,10 @@ use super::{
     Stats, machine, pods,
     summary::{NetworkStats, PodStats},
 };
+use crate::edged::groups::HIERARCHIES;
 
 /// A runtime that has refused is asked again after this.
 const AGAIN: Duration = Duration::from_secs(600);
-/// Where control groups are.
-const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// What a pod uses as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,7 +98,7 @@ fn seen<'a>(
     let groups = machine::text(&of_process("cgroup"));
     let count = |container: &str| {
         // both names of groups, `<id>` and `cri-containerd-<id>.scope`, have nothing else of the sandbox in them
-        let file = pids_file(&groups, Path::new(CGROUPS))?;
+        let file = pids_file(&groups, Path::new(HIERARCHIES))?;
         let file = file.to_str()?.replace(id, container);
         machine::text(&file).trim().parse::<u64>().ok()
     };
