@@ -74,13 +74,16 @@ impl Desired {
     pub(crate) fn of(pod: &Pod, now: Timestamp) -> Self {
         let spec = pod.spec.as_ref();
         let policy = RestartPolicy::of(pod);
-        let wanted = |container: &Spec, role| Wanted {
-            name: container.name.clone(),
-            hash: hash(container),
-            role,
-            restart: RestartPolicy::of_container(container, policy),
-            forgotten: told(pod, &container.name).map_or(0, forgotten),
-            ended: told(pod, &container.name).and_then(ended),
+        let wanted = |container: &Spec, role| {
+            let told = told(pod, &container.name);
+            Wanted {
+                name: container.name.clone(),
+                hash: hash(container),
+                role,
+                restart: RestartPolicy::of_container(container, policy),
+                forgotten: told.map_or(0, forgotten),
+                ended: told.and_then(ended),
+            }
         };
         let inits = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
         let mains = spec.iter().flat_map(|spec| spec.containers.iter());
