@@ -28,6 +28,15 @@ pub(crate) struct Item {
     state: &'static str,
 }
 
+/// What was made for a pod since it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// A sandbox, after so many others.
+    Sandbox { id: String, attempt: u32 },
+    /// A container in a sandbox.
+    Container { id: String, sandbox_id: String },
+}
+
 /// A pod sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sandbox {

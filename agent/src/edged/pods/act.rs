@@ -9,7 +9,7 @@ use wire::cri;
 use super::{Context, Error, Identity, hooks::PostStart, memory::Blocked, refuse, start, stop, tell};
 use crate::edged::{
     moment,
-    observed::Observed,
+    observed::{Made, Observed},
     plan::{Action, Plan},
     runtime::CallError,
     status::Waiting,
@@ -21,24 +21,42 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// What came of the steps.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// The runtime has something else than before, so that another plan may have more steps.
-    pub(super) progress: bool,
+    /// What the pod has got.
+    pub(super) made: Vec<Made>,
+    /// What it had has changed.
+    pub(super) changed: bool,
     /// When something that failed may be tried again.
     pub(super) retry_at: Option<Timestamp>,
 }
 
 impl Done {
-    pub(super) fn progress() -> Self {
-        Self { progress: true, retry_at: None }
+    fn changed() -> Self {
+        Self { changed: true, ..Self::default() }
+    }
+
+    pub(super) fn made(one: Made) -> Self {
+        Self { made: vec![one], ..Self::default() }
     }
 
     pub(super) fn again_at(at: Timestamp) -> Self {
-        Self { progress: false, retry_at: Some(at) }
+        Self { retry_at: Some(at), ..Self::default() }
     }
 
-    fn and(self, other: Self) -> Self {
+    /// The runtime has something else than before, so that another plan may have more steps.
+    pub(super) fn is_progress(&self) -> bool {
+        self.changed || !self.made.is_empty()
+    }
+
+    /// What was made, if that is all that has happened: what failed may have left something, too.
+    pub(super) fn only_made(self) -> Option<Vec<Made>> {
+        (!self.changed && self.retry_at.is_none()).then_some(self.made)
+    }
+
+    fn and(mut self, mut other: Self) -> Self {
+        self.made.append(&mut other.made);
         Self {
-            progress: self.progress || other.progress,
+            made: self.made,
+            changed: self.changed || other.changed,
             retry_at: moment::earlier(self.retry_at, other.retry_at),
         }
     }
@@ -63,7 +81,7 @@ pub(super) async fn all(
             Action::RemoveContainer { id } => removed(context.remove_container(id).await, pod, id),
             Action::StopSandbox { id } => {
                 runtime.stop_sandbox(id).await?;
-                Done::progress()
+                Done::changed()
             }
             Action::RemoveSandbox { id } => removed(runtime.remove_sandbox(id).await, pod, id),
             Action::CreateSandbox { attempt } => create_sandbox(context, pod, identity, *attempt).await,
@@ -81,7 +99,7 @@ pub(super) async fn all(
 
 /// What cannot be removed is tried again, and holds up nothing that can be done without.
 fn removed(done: Result<(), CallError>, pod: &Pod, id: &str) -> Done {
-    let Err(error) = done else { return Done::progress() };
+    let Err(error) = done else { return Done::changed() };
     let (pod, error) = (&pod.metadata.name, &error as &dyn std::error::Error);
     tracing::warn!(pod, id, error, "it is not removed");
     Done::again_at(moment::after(Timestamp::now(), AGAIN))
@@ -100,17 +118,16 @@ pub(super) fn held_up_until(context: &Context, identity: &Identity<'_>, now: Tim
     })
 }
 
-/// Makes a sandbox, or says why not.
-async fn run_sandbox(context: &Context, pod: &Pod, config: cri::PodSandboxConfig) -> Option<String> {
+/// Makes a sandbox, and says its id or why there is none.
+async fn run_sandbox(context: &Context, pod: &Pod, config: cri::PodSandboxConfig) -> Result<String, String> {
     if let Some(why) = refuse::sandbox(context, pod).await {
-        return Some(why);
+        return Err(why);
     }
-    if let Err(error) = tokio::fs::create_dir_all(&config.log_directory).await {
-        return Some(format!("{}: {error}", config.log_directory));
-    }
+    let made = tokio::fs::create_dir_all(&config.log_directory).await;
+    made.map_err(|error| format!("{}: {error}", config.log_directory))?;
     let handler = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone()).unwrap_or_default();
     let made = context.sandbox_turns.take(context.runtime.run_sandbox(config, handler)).await;
-    made.err().map(|error| error.to_string())
+    made.map_err(|error| error.to_string())
 }
 
 async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, attempt: u32) -> Done {
@@ -122,15 +139,15 @@ async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, a
         tell::sandbox_changed(context, pod);
     }
     let config = context.sandbox_config(pod, attempt).await;
-    let failed = run_sandbox(context, pod, config).await;
-    context.book.with(identity.uid, |memory| match failed {
-        None => {
+    let made = run_sandbox(context, pod, config).await;
+    context.book.with(identity.uid, |memory| match made {
+        Ok(id) => {
             memory.held_up = None;
             // Whoever made the group anew knows no limits.
             memory.limited = false;
-            Done::progress()
+            Done::made(Made::Sandbox { id, attempt })
         }
-        Some(error) => {
+        Err(error) => {
             let message = format!("Failed to create pod sandbox: {error}");
             tell::sandbox_failed(context, pod, &message);
             let waiting = Waiting::new("ContainerCreating", message);

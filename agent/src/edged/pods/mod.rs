@@ -62,7 +62,7 @@ use super::{
     metrics::Metrics,
     names::Dirs,
     node::Addresses,
-    observed::Observed,
+    observed::{Made, Observed},
     pressure::Pressure,
     probes::Probes,
     runtime::{CallError, Runtime},
@@ -175,8 +175,19 @@ pub(crate) enum Error {
 impl Context {
     /// All that there is of the pod, and what probes and hooks say of it.
     async fn observe(&self, pod: &Pod) -> Result<Observed, CallError> {
+        let observed = self.runtime.observe(pod.metadata.uid.as_deref().unwrap_or_default()).await?;
+        Ok(self.judge(pod, observed).await)
+    }
+
+    /// The same of a pod that has only got what was `made` since the last look.
+    async fn observe_made(&self, pod: &Pod, last: Observed, made: Vec<Made>) -> Result<Observed, CallError> {
+        let observed = self.runtime.observe_made(last, made).await?;
+        Ok(self.judge(pod, observed).await)
+    }
+
+    /// Adds to what the runtime says what others know.
+    async fn judge(&self, pod: &Pod, mut observed: Observed) -> Observed {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let mut observed = self.runtime.observe(uid).await?;
         self.book.saw(uid, observed.items());
         for id in self.book.with(uid, |memory| memory.unsettled(&observed)) {
             self.end_lost(uid, &id).await;
@@ -188,7 +199,7 @@ impl Context {
             memory.note_ended(&observed);
             hooks::judge(&mut memory.hooks, &mut observed);
         });
-        Ok(observed)
+        observed
     }
 
     /// Ends a container of which the runtime does not say what has become of it.

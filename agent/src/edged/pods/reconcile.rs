@@ -92,7 +92,7 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
                 }
             }
         };
-        if !done.progress {
+        if !done.is_progress() {
             say(context, pod, identity, &observed, &plan).await?;
             if desired.over && observed.containers.iter().all(|container| !container.is_alive()) {
                 clear::volumes(context, identity).await;
@@ -100,7 +100,10 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
             let next = moment::earlier(next, observed.settles_at(Timestamp::now()));
             return Ok(requeue(context, moment::earlier(next, done.retry_at)));
         }
-        observed = context.observe(pod).await?;
+        observed = match done.only_made() {
+            Some(made) => context.observe_made(pod, observed, made).await?,
+            None => context.observe(pod).await?,
+        };
     }
     Ok(Action::requeue(Duration::ZERO))
 }

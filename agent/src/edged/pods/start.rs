@@ -20,7 +20,7 @@ use crate::edged::{
     events::{Severity, reason},
     fields::Ability,
     links,
-    observed::{Observed, Sandbox},
+    observed::{Made, Observed, Sandbox},
     plan, references,
     status::Waiting,
     volumes::{self, Places},
@@ -85,9 +85,13 @@ pub(super) async fn container(
     let last_name = what.name.to_owned();
     context.book.with(identity.uid, |memory| {
         let blocked = match result {
-            Ok(()) | Err(Obstacle::Pending) => {
+            Ok(id) => {
                 memory.blocked.remove(what.name);
-                return Done { progress: result.is_ok(), retry_at: None };
+                return Done::made(Made::Container { id, sandbox_id: sandbox.id.clone() });
+            }
+            Err(Obstacle::Pending) => {
+                memory.blocked.remove(what.name);
+                return Done::default();
             }
             Err(Obstacle::Failed(waiting)) => Blocked::after(memory.blocked.get(what.name), waiting, now),
             Err(Obstacle::Until(waiting, retry_at)) => Blocked { waiting, failures: 0, retry_at },
@@ -98,13 +102,14 @@ pub(super) async fn container(
     })
 }
 
+/// Says the container's id.
 async fn start(
     context: &Arc<Context>,
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
     (spec, container, sandbox): (&PodSpec, &Container, &Sandbox),
     (what, target_id): (What<'_>, Option<String>),
-) -> Result<(), Obstacle> {
+) -> Result<String, Obstacle> {
     if let Some(why) = refuse::container(context, container).await {
         return Err(Obstacle::config(why));
     }
@@ -146,7 +151,7 @@ async fn start(
     tell(reason::STARTED, format!("Started container {}", what.name));
     let ips = pod_ips(context, pod, sandbox).into_iter();
     hooks::post_start(context, pod, container, &id, ips.take(1).collect()).await;
-    Ok(())
+    Ok(id)
 }
 
 /// Links to the log where collectors look. Nothing depends on it.

@@ -2,6 +2,7 @@
 
 mod counted;
 mod finish;
+mod look;
 mod lost;
 mod network;
 mod observe;
@@ -11,7 +12,7 @@ mod upkeep;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 use tokio_util::sync::DropGuard;
 use tonic::{Code, Status, Streaming, transport::Channel};
@@ -21,7 +22,7 @@ use wire::{
 };
 
 use self::{counted::Counted, finish::Calls, profile::Profile};
-use super::{fields::Ability, metrics::Operations, names, observed::Observed};
+use super::{fields::Ability, metrics::Operations};
 use crate::config::CgroupDriver;
 
 /// No call takes longer, but those that say so; the kubelet's limit.
@@ -102,10 +103,6 @@ fn gone_is_fine<T: Default>(result: Result<T>) -> Result<T> {
         Err(error) if error.is_not_found() => Ok(T::default()),
         other => other,
     }
-}
-
-fn pod_selector(uid: &str) -> std::collections::BTreeMap<String, String> {
-    [(names::POD_UID.to_owned(), uid.to_owned())].into()
 }
 
 impl Runtime {
@@ -189,33 +186,6 @@ impl Runtime {
                 default.and_then(|handler| handler.features).is_some_and(|can| can.recursive_read_only_mounts)
             }
         }
-    }
-
-    /// All that there is of the pod with this uid.
-    pub(crate) async fn observe(&self, uid: &str) -> Result<Observed> {
-        let filter = cri::PodSandboxFilter { label_selector: pod_selector(uid), ..Default::default() };
-        let containers = cri::ContainerFilter { label_selector: pod_selector(uid), ..Default::default() };
-        let (sandboxes, containers) =
-            tokio::try_join!(self.sandboxes(Some(filter)), self.containers(Some(containers)))?;
-        if sandboxes.is_empty() && containers.is_empty() {
-            return Ok(Observed::default());
-        }
-        let newest = sandboxes.iter().max_by_key(|s| (s.metadata.as_ref().map(|m| m.attempt), s.created_at));
-        let ready = newest.filter(|s| s.state() == cri::PodSandboxState::SandboxReady);
-        let network = async {
-            match ready {
-                Some(sandbox) => self.sandbox_status(&sandbox.id).await,
-                None => Ok(None),
-            }
-        };
-        let statuses = try_join_all(containers.iter().map(|container| self.container_status(&container.id)));
-        let (network, statuses) = tokio::try_join!(network, statuses)?;
-        Ok(observe::observed(
-            &sandboxes,
-            network.as_ref(),
-            &containers,
-            (statuses.into_iter().flatten().collect(), &self.boot),
-        ))
     }
 
     /// Sandboxes, all or those that a filter passes.

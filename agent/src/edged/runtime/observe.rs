@@ -1,53 +1,36 @@
-//! From CRI's words to [`Observed`]. Pure.
-
-use std::collections::BTreeMap;
+//! From CRI's words to what is [observed](crate::edged::observed). Pure.
 
 use jiff::Timestamp;
 use wire::cri;
 
 use crate::edged::{
     moment, names,
-    observed::{Container, Health, LastWords, Observed, Sandbox, State},
+    observed::{Container, Health, LastWords, Sandbox, State},
 };
 
-/// What the lists and statuses say. A container whose status is missing vanished in between, and is left out.
-pub(super) fn observed(
-    sandboxes: &[cri::PodSandbox],
-    network: Option<&cri::PodSandboxStatus>,
-    containers: &[cri::Container],
-    (statuses, boot): (Vec<cri::ContainerStatus>, &str),
-) -> Observed {
-    let sandbox_of: BTreeMap<&str, &str> =
-        containers.iter().map(|c| (c.id.as_str(), c.pod_sandbox_id.as_str())).collect();
-    let containers = statuses
-        .into_iter()
-        .filter_map(|status| {
-            let sandbox_id = (*sandbox_of.get(status.id.as_str())?).to_owned();
-            container(status, sandbox_id, boot)
-        })
-        .collect();
-    Observed::new(sandboxes.iter().map(|item| sandbox(item, network)).collect(), containers)
-}
-
-fn sandbox(item: &cri::PodSandbox, network: Option<&cri::PodSandboxStatus>) -> Sandbox {
-    let network = network.filter(|status| status.id == item.id);
-    let ips = network.and_then(|status| status.network.as_ref()).map(|network| {
-        let all = std::iter::once(&network.ip).chain(network.additional_ips.iter().map(|more| &more.ip));
-        all.filter(|ip| !ip.is_empty()).cloned().collect()
-    });
-    // The status is newer than the list.
-    let state = network.map_or(item.state(), |status| status.state());
+/// A sandbox as lists tell of it: without addresses.
+pub(super) fn sandbox(item: cri::PodSandbox) -> Sandbox {
     Sandbox {
-        id: item.id.clone(),
-        attempt: item.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
-        ready: state == cri::PodSandboxState::SandboxReady,
+        ready: item.state() == cri::PodSandboxState::SandboxReady,
+        attempt: item.metadata.map_or(0, |metadata| metadata.attempt),
         created_at: moment::from_nanos(item.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
-        ips: ips.unwrap_or_default(),
+        id: item.id,
+        ips: Vec::new(),
     }
 }
 
+/// Adds what its status says, which is newer and more.
+pub(super) fn update(sandbox: &mut Sandbox, status: cri::PodSandboxStatus) {
+    sandbox.ready = status.state() == cri::PodSandboxState::SandboxReady;
+    sandbox.created_at = moment::from_nanos(status.created_at).unwrap_or(sandbox.created_at);
+    let ips = status.network.into_iter().flat_map(|network| {
+        std::iter::once(network.ip).chain(network.additional_ips.into_iter().map(|more| more.ip))
+    });
+    sandbox.ips = ips.filter(|ip| !ip.is_empty()).collect();
+}
+
 /// `None` without a name: not one of ours.
-fn container(status: cri::ContainerStatus, sandbox_id: String, boot: &str) -> Option<Container> {
+pub(super) fn container(status: cri::ContainerStatus, sandbox_id: String, boot: &str) -> Option<Container> {
     let (state, words) = (state(&status), last_words(&status));
     let name = status.labels.get(names::CONTAINER_NAME)?.clone();
     let number = |annotation: &str| status.annotations.get(annotation).and_then(|text| text.parse().ok());
