@@ -15,7 +15,7 @@ use super::{
     admit::{self, Place},
     convert::NodeDns,
     ending::Ending,
-    events::{self, Recorder},
+    events::{self, Occurrence, Recorder},
     groups::Groups,
     housekeeping::{self, Keeper},
     lost,
@@ -65,7 +65,6 @@ impl Task {
         let machine = node::Machine::read(&dirs.root);
         let (recorder, occurrences) = events::recorder();
         let events = if config.report_events { recorder } else { Recorder::none() };
-        let told = events::run(config.client.clone(), config.node_name.clone(), occurrences);
         let (reader, writer) = reflector::store::<Pod>();
         let allocatable = resources::allocatable(&machine, &config.node);
         let root = dirs.root.clone();
@@ -107,6 +106,7 @@ impl Task {
             background: background.clone(),
             resync: config.sync.resync,
         });
+        let told = tell(&config, context.clone(), occurrences);
         let pleg = pleg::run(context.clone(), config.sync.relist);
         let server = serve(&config, &context, &reader);
         let orphans =
@@ -127,6 +127,19 @@ impl Task {
         tokio::join!(background.wait(), runtime.finish());
         Ok(())
     }
+}
+
+/// Events, when the machine does not have its hands full with starting pods.
+fn tell(
+    config: &Config,
+    context: Arc<Context>,
+    occurrences: mpsc::Receiver<Occurrence>,
+) -> impl Future<Output = ()> + use<> {
+    let spare = move || {
+        let context = context.clone();
+        async move { context.sandbox_turns.spare().await }
+    };
+    events::run(config.client.clone(), config.node_name.clone(), occurrences, spare)
 }
 
 /// To do so many things at the same time.

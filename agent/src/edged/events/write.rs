@@ -1,5 +1,7 @@
 //! Tells the API, one event after the other.
 
+use std::pin::pin;
+
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -10,20 +12,56 @@ use kube::{
 use tokio::sync::mpsc;
 
 use super::{
-    Occurrence,
+    Occurrence, Severity,
     series::{Series, Write},
 };
 
-/// Tells until there is nobody left who could record.
-pub(crate) async fn run(client: Client, node_name: String, mut occurrences: mpsc::Receiver<Occurrence>) {
+/// What waits; more is told at once.
+const MAX_HELD: usize = 512;
+
+/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until there is time to `spare`;
+/// a warning never does, nor what was before it.
+pub(crate) async fn run<F: Future<Output = ()>>(
+    client: Client,
+    node_name: String,
+    mut occurrences: mpsc::Receiver<Occurrence>,
+    spare: impl Fn() -> F,
+) {
     let mut series = Series::new(node_name);
     while let Some(occurrence) = occurrences.recv().await {
-        let Some(write) = series.take(occurrence, Timestamp::now()) else { continue };
-        if let Err(error) = tell(&client, write).await {
-            // Offline is no news here, and an event about an event would be one too many.
-            tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
+        for (occurrence, at) in held(occurrence, &mut occurrences, spare()).await {
+            let Some(write) = series.take(occurrence, at) else { continue };
+            if let Err(error) = tell(&client, write).await {
+                // Offline is no news here, and an event about an event would be one too many.
+                tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
+            }
         }
     }
+}
+
+/// This one and what comes after it, until there is time to `spare`.
+async fn held(
+    first: Occurrence,
+    occurrences: &mut mpsc::Receiver<Occurrence>,
+    spare: impl Future<Output = ()>,
+) -> Vec<(Occurrence, Timestamp)> {
+    let mut spare = pin!(spare);
+    let mut next = Some(first);
+    let mut all = Vec::new();
+    while let Some(one) = next {
+        let waits = one.severity == Severity::Normal && all.len() + 1 < MAX_HELD;
+        all.push((one, Timestamp::now()));
+        if !waits {
+            break;
+        }
+        next = tokio::select! {
+            biased;
+            // cancel-safe, both: nothing is taken that is not kept
+            () = &mut spare => None,
+            next = occurrences.recv() => next,
+        };
+    }
+    all
 }
 
 async fn tell(client: &Client, write: Write) -> kube::Result<()> {
@@ -39,4 +77,41 @@ async fn tell(client: &Client, write: Write) -> kube::Result<()> {
         }
     }
     api.create(&PostParams::default(), event).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use futures::FutureExt;
+    use k8s_openapi::api::core::v1::ObjectReference;
+
+    use super::*;
+
+    fn occurrence(severity: Severity, message: &str) -> Occurrence {
+        let object = ObjectReference::default();
+        Occurrence { object, severity, reason: "Started".into(), message: message.into() }
+    }
+
+    /// The messages that are told when the first of them comes and the others wait, if any is told at all.
+    fn told(all: &[(Severity, &str)], spare: impl Future<Output = ()>) -> Option<String> {
+        let (sender, mut receiver) = mpsc::channel(MAX_HELD);
+        for (severity, message) in all {
+            sender.try_send(occurrence(*severity, message)).unwrap();
+        }
+        let first = receiver.try_recv().unwrap();
+        let held = held(first, &mut receiver, spare).now_or_never()?;
+        Some(held.into_iter().map(|(one, _)| one.message).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn only_what_is_as_it_should_be_waits_for_time_to_spare() {
+        use Severity::{Normal, Warning};
+        assert_eq!(told(&[(Normal, "a"), (Normal, "b")], ready(())).as_deref(), Some("a"));
+        assert_eq!(told(&[(Normal, "a"), (Normal, "b")], pending()), None);
+        let warned = [(Normal, "a"), (Normal, "b"), (Warning, "c"), (Normal, "d")];
+        assert_eq!(told(&warned, pending()).as_deref(), Some("a b c"), "in order");
+        let many = told(&[(Normal, "a"); MAX_HELD], pending());
+        assert_eq!(many.map(|all| all.len()), Some(MAX_HELD * 2 - 1), "no more than there is room for");
+    }
 }

@@ -12,7 +12,7 @@ use tokio::{
 const FOR_EACH_PROCESSOR: usize = 4;
 /// What takes longer is waiting, not computing, and others need not wait for it.
 const LONGEST: Duration = Duration::from_secs(3);
-/// What takes longer is reported while it goes on …
+/// What takes longer is reported while it goes on, and what can wait waits so long …
 const PATIENCE: Duration = Duration::from_secs(1);
 /// … or after so many times as long where all turns are taken.
 const MOST_PATIENCE: usize = 10;
@@ -54,14 +54,24 @@ impl Turns {
         self.free.available_permits() == 0
     }
 
+    /// Ends when there is time for what can wait: not all turns are taken, or it has waited long.
+    pub(crate) async fn spare(&self) {
+        self.free_or_after(MOST_PATIENCE).await;
+    }
+
     /// Ends when what has gone on since it was called is worth a report: after a while, or a longer one as long as the machine has
     /// its hands full with starting pods, and each report takes from the time in which they could start.
     pub(super) async fn patience(&self) {
-        for _ in 0..MOST_PATIENCE {
-            sleep(PATIENCE).await;
+        sleep(PATIENCE).await;
+        self.free_or_after(MOST_PATIENCE - 1).await;
+    }
+
+    async fn free_or_after(&self, times: usize) {
+        for _ in 0..times {
             if !self.are_taken() {
                 break;
             }
+            sleep(PATIENCE).await;
         }
     }
 }
@@ -113,6 +123,24 @@ mod tests {
             biased;
             () = turns.take(pending()) => unreachable!("it hangs"),
             seen = patience() => assert_eq!(seen, PATIENCE * 10),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_can_wait_is_done_at_once_by_an_idle_machine_and_not_put_off_for_ever_by_a_busy_one() {
+        let turns = Turns::new(1, LONGEST * 100);
+        let spare = async || {
+            let begun = Instant::now();
+            turns.spare().await;
+            begun.elapsed()
+        };
+        assert_eq!(spare().await, Duration::ZERO);
+        let ((), seen) = tokio::join!(biased; turns.take(sleep(PATIENCE * 3 / 2)), spare());
+        assert_eq!(seen, PATIENCE * 2);
+        tokio::select! {
+            biased;
+            () = turns.take(pending()) => unreachable!("it hangs"),
+            seen = spare() => assert_eq!(seen, PATIENCE * 10),
         }
     }
 }
