@@ -69,7 +69,10 @@ fn event_is_own(node: &str, body: &Upstream, index: &Index) -> bool {
     let text = |field: &str| involved[field].as_str().unwrap_or_default();
     match involved["kind"].as_str() {
         Some("Node") => text("name") == node,
-        Some("Pod") => index.pod_on(node, text("namespace"), text("name")),
+        // Of a pod that is gone, its end is still to be told.
+        Some("Pod") if index.has(text("namespace"), text("name")) => {
+            index.pod_on(node, text("namespace"), text("name"))
+        }
         _ => event["source"]["host"] == node,
     }
 }
@@ -161,6 +164,18 @@ mod tests {
             let foreign_request = Request::of(&foreign).unwrap();
             assert!(authorize("edge-1", &foreign_request, &index).is_err(), "{foreign:?}");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_pod_can_be_told_when_it_is_gone() {
+        let allowed = |host: &str, pod: &str| {
+            let event = json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}, "source": {"host": host}});
+            let body = Upstream::put(Change::Insert, "ns", &ResourceType::Event, "e", event);
+            authorize("edge-1", &Request::of(&body).unwrap(), &index()).is_ok()
+        };
+        assert!(allowed("edge-1", "gone"));
+        assert!(!allowed("edge-2", "gone"), "in another's name");
+        assert!(!allowed("edge-1", "theirs"), "it is there, and another's");
     }
 
     #[test]

@@ -184,6 +184,11 @@ impl Index {
         }
     }
 
+    /// Whether the pod is bound to any node.
+    pub(super) fn has(&self, namespace: &str, name: &str) -> bool {
+        self.pods.contains_key(&(namespace.to_owned(), name.to_owned()))
+    }
+
     /// Whether the pod is bound to `node`.
     pub(super) fn pod_on(&self, node: &str, namespace: &str, name: &str) -> bool {
         self.pods.get(&(namespace.to_owned(), name.to_owned())).is_some_and(|entry| entry.node == node)
