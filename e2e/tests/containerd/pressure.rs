@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     time::{Duration, Instant},
 };
 
@@ -9,7 +10,11 @@ use anyhow::{Context, ensure};
 use e2e::{containerd::RealRig, until};
 use serde_json::{Value, json};
 
-use crate::case::{apply, leaves_nothing, pod};
+use crate::{
+    case::{apply, leaves_nothing, pod},
+    confinement::waits_with,
+    probes::wait_event,
+};
 
 /// More than any machine has.
 const NEVER_ENOUGH: &str = "{memory.available: 1Ei, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
@@ -247,4 +252,28 @@ fn a_soft_threshold_gives_pods_time_and_process_ids_count() -> anyhow::Result<()
     rig.cloud.wait_node("PIDPressure=False")?;
     wait_taint(&rig, "node.kubernetes.io/pid-pressure", false)?;
     leaves_nothing(&rig)
+}
+
+#[test]
+fn a_disk_that_is_full_holds_up_what_needs_it_and_nobody_else() -> anyhow::Result<()> {
+    let mut rig = RealRig::start_on_small_disk("size=256m,nr_inodes=4096")?;
+    rig.restart_with(&[("evictionHard", ENOUGH)])?;
+    apply(&rig, &[pod("steady", &json!({}))])?;
+    rig.wait_ready("steady")?;
+    // files that are open already can still be written: those of the database
+    let much = rig.node.pods.with_file_name("much");
+    fs::create_dir(&much)?;
+    let full = (0..).find_map(|number| fs::write(much.join(number.to_string()), []).err());
+    ensure!(full.as_ref().is_some_and(|error| error.kind() == ErrorKind::StorageFull), "{full:?}");
+    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
+        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
+    apply(&rig, &[pod("late", &volume)])?;
+    let cure = "check that the disk has room";
+    waits_with(&rig, "late", "ContainerCreating", cure)?;
+    wait_event(&rig, "late", "FailedMount", cure)?;
+    let steady = rig.wait_ready("steady")?;
+    ensure!(steady["status"]["containerStatuses"][0]["restartCount"] == 0, "{steady}");
+    fs::remove_dir_all(&much)?;
+    rig.wait_ready("late")?;
+    Ok(())
 }
