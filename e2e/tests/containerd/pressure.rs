@@ -27,6 +27,12 @@ fn shell(words: &str) -> Value {
     json!({"containers": [{"command": ["sh", "-c", words]}]})
 }
 
+/// A volume on the node's disk.
+fn scratch() -> Value {
+    json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
+        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]})
+}
+
 /// The pod has been evicted or refused; its status.
 fn wait_evicted(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
     let seen = rig.wait_phase(name, "Failed")?;
@@ -104,8 +110,7 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
 fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()> {
     let mut rig = RealRig::start_on_small_disk("size=256m")?;
     rig.restart_with(&[("evictionHard", HALF_A_DISK), ("evictionPressureTransitionPeriod", "1s")])?;
-    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
-        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
+    let volume = scratch();
     apply(&rig, &[pod("small", &volume), pod("filler", &volume)])?;
     rig.wait_ready("small")?;
     rig.wait_ready("filler")?;
@@ -128,8 +133,7 @@ fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()
 fn a_disk_without_inodes_is_relieved_of_who_took_them() -> anyhow::Result<()> {
     let mut rig = RealRig::start_on_small_disk("size=256m,nr_inodes=4096")?;
     rig.restart_with(&[("evictionHard", HALF_THE_INODES), ("evictionPressureTransitionPeriod", "1s")])?;
-    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
-        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
+    let volume = scratch();
     apply(&rig, &[pod("modest", &volume), pod("litterer", &volume)])?;
     rig.wait_ready("modest")?;
     rig.wait_ready("litterer")?;
@@ -185,8 +189,7 @@ fn a_full_disk_holds_up_what_needs_it_and_nothing_else() -> anyhow::Result<()> {
     let before = rig.wait_ready("steady")?;
     let full = rig.directory.path().join("node/full");
     fill(&full)?;
-    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
-        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
+    let volume = scratch();
     apply(&rig, &[pod("late", &volume)])?;
     until("the agent's word of the full disk", || {
         let log = rig.node.process.log();
@@ -201,6 +204,29 @@ fn a_full_disk_holds_up_what_needs_it_and_nothing_else() -> anyhow::Result<()> {
     let after = rig.wait_ready("steady")?;
     let id = |pod: &Value| RealRig::container_id(pod, "main");
     ensure!(id(&before)? == id(&after)?, "the other pod was restarted");
+    Ok(())
+}
+
+#[test]
+fn a_pod_that_a_full_disk_holds_up_says_so_with_the_cure() -> anyhow::Result<()> {
+    let mut rig = RealRig::start_on_small_disk("size=256m,nr_inodes=4096")?;
+    rig.restart_with(&[("evictionHard", ENOUGH)])?;
+    apply(&rig, &[pod("steady", &json!({}))])?;
+    rig.wait_ready("steady")?;
+    // no file more: those that are open can still be written, so that the agent stores the pod
+    let much = rig.node.pods.with_file_name("much");
+    fs::create_dir(&much)?;
+    let full = (0..).find_map(|number| fs::write(much.join(number.to_string()), []).err());
+    ensure!(full.as_ref().is_some_and(|error| error.kind() == ErrorKind::StorageFull), "{full:?}");
+    let volume = scratch();
+    apply(&rig, &[pod("late", &volume)])?;
+    let cure = "check that the disk has room";
+    waits_with(&rig, "late", "ContainerCreating", cure)?;
+    wait_event(&rig, "late", "FailedMount", cure)?;
+    let steady = rig.wait_ready("steady")?;
+    ensure!(steady["status"]["containerStatuses"][0]["restartCount"] == 0, "{steady}");
+    fs::remove_dir_all(&much)?;
+    rig.wait_ready("late")?;
     Ok(())
 }
 
@@ -252,28 +278,4 @@ fn a_soft_threshold_gives_pods_time_and_process_ids_count() -> anyhow::Result<()
     rig.cloud.wait_node("PIDPressure=False")?;
     wait_taint(&rig, "node.kubernetes.io/pid-pressure", false)?;
     leaves_nothing(&rig)
-}
-
-#[test]
-fn a_disk_that_is_full_holds_up_what_needs_it_and_nobody_else() -> anyhow::Result<()> {
-    let mut rig = RealRig::start_on_small_disk("size=256m,nr_inodes=4096")?;
-    rig.restart_with(&[("evictionHard", ENOUGH)])?;
-    apply(&rig, &[pod("steady", &json!({}))])?;
-    rig.wait_ready("steady")?;
-    // files that are open already can still be written: those of the database
-    let much = rig.node.pods.with_file_name("much");
-    fs::create_dir(&much)?;
-    let full = (0..).find_map(|number| fs::write(much.join(number.to_string()), []).err());
-    ensure!(full.as_ref().is_some_and(|error| error.kind() == ErrorKind::StorageFull), "{full:?}");
-    let volume = json!({"volumes": [{"name": "scratch", "emptyDir": {}}],
-        "containers": [{"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}]});
-    apply(&rig, &[pod("late", &volume)])?;
-    let cure = "check that the disk has room";
-    waits_with(&rig, "late", "ContainerCreating", cure)?;
-    wait_event(&rig, "late", "FailedMount", cure)?;
-    let steady = rig.wait_ready("steady")?;
-    ensure!(steady["status"]["containerStatuses"][0]["restartCount"] == 0, "{steady}");
-    fs::remove_dir_all(&much)?;
-    rig.wait_ready("late")?;
-    Ok(())
 }

@@ -41,18 +41,18 @@ pub(super) enum Write {
 }
 
 /// Stands for what an event is about: a node that starts and ends pods all day remembers thousands.
-type Hash = u64;
+type Key = u64;
 
 /// Remembers what was told.
 pub(super) struct Series {
     node_name: String,
     hasher: RandomState,
     /// By what makes events equal: object, part, reason, message.
-    told: HashMap<Hash, Told>,
+    told: HashMap<Key, Told>,
     /// By what makes them similar: the same without the message.
-    similar: HashMap<Hash, Similar>,
+    similar: HashMap<Key, Similar>,
     /// By object.
-    budgets: HashMap<Hash, (f64, Timestamp)>,
+    budgets: HashMap<Key, (f64, Timestamp)>,
 }
 
 /// An event that was told: it has its name from when it was told first.
@@ -64,7 +64,7 @@ struct Told {
 /// Messages of similar events.
 struct Similar {
     last: Timestamp,
-    messages: BTreeSet<Hash>,
+    messages: BTreeSet<Key>,
 }
 
 impl Series {
@@ -95,7 +95,7 @@ impl Series {
     }
 
     /// What makes it equal to others. When there were too many similar ones, all further ones are one series, and say so.
-    fn aggregate(&mut self, occurrence: &mut Occurrence, now: Timestamp) -> Hash {
+    fn aggregate(&mut self, occurrence: &mut Occurrence, now: Timestamp) -> Key {
         let Occurrence { object, severity, reason, message } = occurrence;
         let key = self.hasher.hash_one((&object.uid, &object.name, &object.field_path, reason, severity));
         let one = self.hasher.hash_one((key, &*message));
@@ -113,7 +113,7 @@ impl Series {
     }
 
     /// Takes one from the object's budget.
-    fn spend(&mut self, object: Hash, now: Timestamp) -> bool {
+    fn spend(&mut self, object: Key, now: Timestamp) -> bool {
         let (left, since) = self.budgets.entry(object).or_insert((BURST, now));
         let earned = moment::until(now, *since).as_secs_f64() / REFILL.as_secs_f64();
         (*left, *since) = ((*left + earned).min(BURST), now);
@@ -129,12 +129,11 @@ impl Series {
         if self.similar.len() >= MAX_REMEMBERED {
             self.similar.retain(|_, similar| !is_history(similar.last, now));
         }
-        for full in [self.told.len(), self.budgets.len(), self.similar.len()] {
-            if full >= MAX_REMEMBERED {
-                self.told.clear();
-                self.budgets.clear();
-                self.similar.clear();
-            }
+        let sizes = [self.told.len(), self.similar.len(), self.budgets.len()];
+        if sizes.into_iter().any(|size| size >= MAX_REMEMBERED) {
+            self.told.clear();
+            self.similar.clear();
+            self.budgets.clear();
         }
     }
 

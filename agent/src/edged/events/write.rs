@@ -12,12 +12,9 @@ use kube::{
 use tokio::sync::mpsc;
 
 use super::{
-    Occurrence, Severity,
+    MAX_WAITING, Occurrence, Severity,
     series::{Series, Write},
 };
-
-/// What waits; more is told at once.
-const MAX_HELD: usize = 512;
 
 /// Tells until there is nobody left who could record. What is as it should be waits, with its time, until there is time to `spare`;
 /// a warning never does, nor what was before it.
@@ -49,7 +46,7 @@ async fn held(
     let mut next = Some(first);
     let mut all = Vec::new();
     while let Some(one) = next {
-        let waits = one.severity == Severity::Normal && all.len() + 1 < MAX_HELD;
+        let waits = one.severity == Severity::Normal && all.len() + 1 < MAX_WAITING;
         all.push((one, Timestamp::now()));
         if !waits {
             break;
@@ -95,7 +92,7 @@ mod tests {
 
     /// The messages that are told when the first of them comes and the others wait, if any is told at all.
     fn told(all: &[(Severity, &str)], spare: impl Future<Output = ()>) -> Option<String> {
-        let (sender, mut receiver) = mpsc::channel(MAX_HELD);
+        let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
         for (severity, message) in all {
             sender.try_send(occurrence(*severity, message)).unwrap();
         }
@@ -111,7 +108,7 @@ mod tests {
         assert_eq!(told(&[(Normal, "a"), (Normal, "b")], pending()), None);
         let warned = [(Normal, "a"), (Normal, "b"), (Warning, "c"), (Normal, "d")];
         assert_eq!(told(&warned, pending()).as_deref(), Some("a b c"), "in order");
-        let many = told(&[(Normal, "a"); MAX_HELD], pending());
-        assert_eq!(many.map(|all| all.len()), Some(MAX_HELD * 2 - 1), "no more than there is room for");
+        let many = told(&[(Normal, "a"); MAX_WAITING], pending());
+        assert_eq!(many.map(|all| all.len()), Some(MAX_WAITING * 2 - 1), "no more than there is room for");
     }
 }

@@ -22,9 +22,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// What the pod has got.
-    pub(super) made: Vec<Made>,
+    made: Vec<Made>,
     /// What it had has changed.
-    pub(super) changed: bool,
+    changed: bool,
     /// When something that failed may be tried again.
     pub(super) retry_at: Option<Timestamp>,
 }
@@ -52,12 +52,12 @@ impl Done {
         (!self.changed && self.retry_at.is_none()).then_some(self.made)
     }
 
-    fn and(mut self, mut other: Self) -> Self {
-        self.made.append(&mut other.made);
+    fn and(mut self, other: Self) -> Self {
+        self.made.extend(other.made);
         Self {
-            made: self.made,
             changed: self.changed || other.changed,
             retry_at: moment::earlier(self.retry_at, other.retry_at),
+            ..self
         }
     }
 }

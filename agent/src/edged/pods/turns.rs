@@ -108,39 +108,36 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn what_is_reported_at_once_by_an_idle_machine_waits_on_a_busy_one() {
-        let turns = Turns::new(1, LONGEST * 100);
-        let patience = async || {
-            let begun = Instant::now();
-            turns.patience().await;
-            begun.elapsed()
-        };
-        assert_eq!(patience().await, PATIENCE);
-        let (seen, ()) = tokio::join!(patience(), turns.take(sleep(PATIENCE * 3 / 2)));
-        assert_eq!(seen, PATIENCE * 2);
+    async fn took(wait: impl Future<Output = ()>) -> Duration {
+        let begun = Instant::now();
+        wait.await;
+        begun.elapsed()
+    }
+
+    /// The same while the only turn is never given back.
+    async fn took_while_taken(turns: &Turns, wait: impl Future<Output = ()>) -> Duration {
         tokio::select! {
             biased;
             () = turns.take(pending()) => unreachable!("it hangs"),
-            seen = patience() => assert_eq!(seen, PATIENCE * 10),
+            seen = took(wait) => seen,
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_reported_at_once_by_an_idle_machine_waits_on_a_busy_one() {
+        let turns = Turns::new(1, LONGEST * 100);
+        assert_eq!(took(turns.patience()).await, PATIENCE);
+        let (seen, ()) = tokio::join!(took(turns.patience()), turns.take(sleep(PATIENCE * 3 / 2)));
+        assert_eq!(seen, PATIENCE * 2);
+        assert_eq!(took_while_taken(&turns, turns.patience()).await, PATIENCE * 10);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_can_wait_is_done_at_once_by_an_idle_machine_and_not_put_off_for_ever_by_a_busy_one() {
         let turns = Turns::new(1, LONGEST * 100);
-        let spare = async || {
-            let begun = Instant::now();
-            turns.spare().await;
-            begun.elapsed()
-        };
-        assert_eq!(spare().await, Duration::ZERO);
-        let ((), seen) = tokio::join!(biased; turns.take(sleep(PATIENCE * 3 / 2)), spare());
+        assert_eq!(took(turns.spare()).await, Duration::ZERO);
+        let ((), seen) = tokio::join!(biased; turns.take(sleep(PATIENCE * 3 / 2)), took(turns.spare()));
         assert_eq!(seen, PATIENCE * 2);
-        tokio::select! {
-            biased;
-            () = turns.take(pending()) => unreachable!("it hangs"),
-            seen = spare() => assert_eq!(seen, PATIENCE * 10),
-        }
+        assert_eq!(took_while_taken(&turns, turns.spare()).await, PATIENCE * 10);
     }
 }

@@ -46,21 +46,21 @@ impl Runtime {
 
     /// What these do: sandboxes, and containers with the sandbox of each. A container that has no status is gone.
     async fn ask(&self, sandboxes: Vec<Sandbox>, containers: Vec<(String, String)>) -> Result<Observed> {
-        let mut sandboxes = Observed::new(sandboxes, Vec::new()).sandboxes;
-        let newest = async {
-            match sandboxes.first().filter(|sandbox| sandbox.ready) {
+        let mut found = Observed::new(sandboxes, Vec::new());
+        let current = async {
+            match found.current() {
                 Some(sandbox) => self.sandbox_status(&sandbox.id).await,
                 None => Ok(None),
             }
         };
         let statuses = try_join_all(containers.iter().map(|(id, _)| self.container_status(id)));
-        let (newest, statuses) = tokio::try_join!(newest, statuses)?;
-        if let (Some(sandbox), Some(status)) = (sandboxes.first_mut(), newest) {
+        let (current, statuses) = tokio::try_join!(current, statuses)?;
+        if let (Some(sandbox), Some(status)) = (found.sandboxes.first_mut(), current) {
             observe::update(sandbox, status);
         }
         let containers = statuses.into_iter().zip(containers);
         let containers =
             containers.filter_map(|(status, (_, sandbox))| observe::container(status?, sandbox, &self.boot));
-        Ok(Observed::new(sandboxes, containers.collect()))
+        Ok(Observed::new(found.sandboxes, containers.collect()))
     }
 }

@@ -67,14 +67,13 @@ fn event_is_own(node: &str, body: &Upstream, index: &Index) -> bool {
     };
     let involved = &event["involvedObject"];
     let text = |field: &str| involved[field].as_str().unwrap_or_default();
-    match involved["kind"].as_str() {
-        Some("Node") => text("name") == node,
+    let owner = match involved["kind"].as_str() {
+        Some("Node") => Some(text("name")),
         // Of a pod that is gone, its end is still to be told.
-        Some("Pod") if index.has(text("namespace"), text("name")) => {
-            index.pod_on(node, text("namespace"), text("name"))
-        }
-        _ => event["source"]["host"] == node,
-    }
+        Some("Pod") => index.node_of(text("namespace"), text("name")),
+        _ => None,
+    };
+    owner.or_else(|| event["source"]["host"].as_str()) == Some(node)
 }
 
 #[cfg(test)]

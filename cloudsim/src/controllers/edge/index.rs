@@ -184,14 +184,14 @@ impl Index {
         }
     }
 
-    /// Whether the pod is bound to any node.
-    pub(super) fn has(&self, namespace: &str, name: &str) -> bool {
-        self.pods.contains_key(&(namespace.to_owned(), name.to_owned()))
+    /// The node that the pod is bound to.
+    pub(super) fn node_of(&self, namespace: &str, name: &str) -> Option<&str> {
+        self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|entry| entry.node.as_str())
     }
 
     /// Whether the pod is bound to `node`.
     pub(super) fn pod_on(&self, node: &str, namespace: &str, name: &str) -> bool {
-        self.pods.get(&(namespace.to_owned(), name.to_owned())).is_some_and(|entry| entry.node == node)
+        self.node_of(namespace, name) == Some(node)
     }
 
     /// Whether a pod on `node` uses the persistent volume claim.
