@@ -68,6 +68,7 @@ suite![
     concurrent_writers_get_revisions_of_their_own,
     concurrent_updates_of_one_object_do_not_lose_one,
     a_list_and_a_watch_from_it_miss_nothing,
+    who_has_listed_an_object_does_not_get_an_older_one,
 ];
 
 pub(super) fn pods() -> Resource {
@@ -470,4 +471,25 @@ async fn a_list_and_a_watch_from_it_miss_nothing(kind: Kind) {
         }
     });
     futures::future::try_join_all([writer, reader]).await.unwrap();
+}
+
+async fn who_has_listed_an_object_does_not_get_an_older_one(kind: Kind) {
+    const TIMES: u64 = 300;
+    let store = kind.open(LogLimits::EDGE).await;
+    let key = commit(&*store, put(pod("a", "x"), 0)).await.key;
+    let writing = async {
+        for number in 1..TIMES {
+            commit(&*store, put(pod("a", "x"), number)).await;
+        }
+    };
+    let reading = async {
+        let mut last = 0;
+        while last < TIMES {
+            let listed = store.list(&everywhere(), &Page::default()).await.unwrap().items[0].revision;
+            let got = store.get(&key).await.unwrap().unwrap().revision;
+            assert!(last <= listed && listed <= got, "{last}, {listed}, {got}");
+            last = got;
+        }
+    };
+    futures::join!(writing, reading);
 }

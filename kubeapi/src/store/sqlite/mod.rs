@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::{
     fault::{Fault, is_damage},
     readers::Readers,
+    recent::Recent,
     writer::{Job, Writer},
 };
 pub use self::{
@@ -67,6 +68,7 @@ pub struct SqliteStore {
     seal: Option<Seal>,
     jobs: mpsc::Sender<Job>,
     log: Arc<Log>,
+    recent: Arc<Recent>,
 }
 
 /// A store whose file may have been damaged.
@@ -121,16 +123,21 @@ impl SqliteStore {
         let fault = Fault::of(path);
         let log = Arc::new(Log::new(opened.revision, log));
         let (jobs, inbox) = mpsc::channel(QUEUE);
-        let writer = Writer::new(opened.writer, seal.clone(), log.clone(), fault.clone());
+        let recent = Arc::new(Recent::new(log.limits()));
+        let shared = (log.clone(), recent.clone());
+        let writer = Writer::new(opened.writer, seal.clone(), shared, fault.clone());
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
         tokio::spawn(writer.run(inbox));
-        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log })
+        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log, recent })
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
+        if let Some(object) = self.recent.get(key) {
+            return Ok(Some(object));
+        }
         let read = async {
             let mut reader = self.readers.lend().await?;
             let found = read::get(&mut reader.connection, self.seal.as_ref(), key).await?;

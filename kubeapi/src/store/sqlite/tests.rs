@@ -99,6 +99,18 @@ async fn what_another_writer_has_written_over_is_not_what_stands() {
 }
 
 #[tokio::test]
+async fn what_was_written_last_is_read_without_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&dir.path().join("objects.db")).await.unwrap();
+    let written = commit(&*store, put(pod("a", "x"), 1)).await;
+    // nobody else reads while these are lent
+    let _lent = (store.readers.lend().await.unwrap(), store.readers.lend().await.unwrap());
+    assert_eq!(store.get(&written.key).await.unwrap(), Some(written));
+    let rewritten = commit(&*store, put(pod("a", "x"), 2)).await;
+    assert_eq!(store.get(&rewritten.key).await.unwrap(), Some(rewritten));
+}
+
+#[tokio::test]
 async fn a_damaged_object_is_named_and_can_be_deleted() {
     let Kind::Sqlite(dir) = Kind::sqlite() else { unreachable!() };
     let path = dir.path().join("objects.db");

@@ -29,7 +29,7 @@ pub(super) struct Writer {
     connection: SqliteConnection,
     seal: Option<Seal>,
     log: Arc<Log>,
-    recent: Recent,
+    recent: Arc<Recent>,
     fault: Fault,
     trim: Trim,
 }
@@ -38,8 +38,13 @@ pub(super) struct Writer {
 type Outcome = Result<Vec<Event>, StoreError>;
 
 impl Writer {
-    pub(super) fn new(connection: SqliteConnection, seal: Option<Seal>, log: Arc<Log>, fault: Fault) -> Self {
-        let recent = Recent::new(log.limits());
+    /// `recent` is what readers share with it.
+    pub(super) fn new(
+        connection: SqliteConnection,
+        seal: Option<Seal>,
+        (log, recent): (Arc<Log>, Arc<Recent>),
+        fault: Fault,
+    ) -> Self {
         Self { connection, seal, log, recent, fault, trim: Trim::default() }
     }
 
@@ -98,7 +103,7 @@ impl Writer {
             // Where SQLite has ended it already, there is nothing to end.
             let _ = sqlx::query(statements::GIVE_UP).execute(&mut self.connection).await;
             // It may have gone through although the disk said otherwise.
-            self.recent.forget();
+            self.recent.forget_all();
         }
         done
     }
@@ -106,15 +111,21 @@ impl Writer {
     async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
         let touched = touched(group);
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            touched.into_iter().partition(|key| self.recent.get(key).is_some());
+        let (mut known, mut unknown) = (Standing::new(), Vec::new());
+        for key in &touched {
+            match self.recent.get(key) {
+                Some(object) => drop(known.insert((*key).clone(), Some(object))),
+                None => unknown.push(*key),
+            }
+        }
         let (start, mut standing) = statements::begin(connection, seal, &unknown).await?;
         if start == self.log.head() {
-            standing.extend(known.into_iter().map(|key| (key.clone(), self.recent.get(key).cloned())));
+            standing.extend(known);
         } else {
             // Another process wrote here, or a commit went through although the disk said otherwise.
             self.log.reset(start);
-            self.recent.forget();
+            self.recent.forget_all();
+            let known: Vec<_> = touched.into_iter().filter(|key| known.contains_key(*key)).collect();
             standing.extend(statements::standing_at(connection, seal, &known).await?);
         }
         let (end, outcomes) = plan_all(group, start, &mut standing);
@@ -124,6 +135,8 @@ impl Writer {
         }
         let events: Vec<_> = outcomes.iter().flatten().flatten().collect();
         self.log.announce(end);
+        // before a reader can see any of it
+        events.iter().for_each(|event| self.recent.forget(&event.object.key));
         let committed = statements::commit(connection, seal, &events, end).await;
         committed.inspect_err(|_| self.log.announce(start))?;
         events.into_iter().for_each(|event| self.recent.note(event));
