@@ -1,5 +1,6 @@
 //! Who may do what: a node touches its own Node, Lease and pods, what those pods reference, and nothing else. Pure.
 
+use serde_json::Value;
 use wire::{Change, ResourceType, Upstream};
 
 use super::{index::Index, mirror, request::Request};
@@ -60,11 +61,16 @@ fn bound_pod(body: &Upstream) -> Option<&str> {
 }
 
 fn event_is_own(node: &str, body: &Upstream, index: &Index) -> bool {
-    let event = match body {
-        Upstream::Object { object, .. } => object,
-        Upstream::Patch { patch, .. } => &patch["event"],
-        _ => return false,
-    };
+    match body {
+        Upstream::Object { object, .. } => is_told_by(node, object, index),
+        // what the patch says of the event; what is stored under its name is looked at by whoever patches it
+        Upstream::Patch { patch, .. } => is_told_by(node, &patch["event"], index),
+        _ => false,
+    }
+}
+
+/// Whether the event is about the node or one of its pods.
+pub(super) fn is_told_by(node: &str, event: &Value, index: &Index) -> bool {
     let involved = &event["involvedObject"];
     let text = |field: &str| involved[field].as_str().unwrap_or_default();
     let owner = match involved["kind"].as_str() {

@@ -6,6 +6,7 @@
 
 mod authorize;
 mod certificates;
+mod events;
 mod index;
 mod mirror;
 pub(super) mod objects;

@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{Event, Node, Pod, ServiceAccount},
+    core::v1::{Node, Pod, ServiceAccount},
 };
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+    api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
 };
 use serde_json::Value;
 use tracing::{debug, warn};
@@ -70,7 +70,7 @@ impl Edge {
             warn!(node, reason, "refused");
             return refuse(request, status::failure(403, "Forbidden", &reason));
         }
-        match self.carry_out(request).await {
+        match self.carry_out(node, request).await {
             Ok(outcome) => outcome,
             Err(error) => refuse(request, status::of(&error)),
         }
@@ -85,7 +85,7 @@ impl Edge {
         is_pod && !is_new && matches!(objects::get(&self.client, &path).await, Ok(None))
     }
 
-    async fn carry_out(&self, request: &Request<'_>) -> Result<Outcome, kube::Error> {
+    async fn carry_out(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
         let Request { kind, namespace, name, body } = request;
         let post = PostParams::default();
         match (kind, body) {
@@ -124,19 +124,10 @@ impl Edge {
                 Ok(Outcome::Answer(Answer::Found(token), None))
             }
             (ResourceType::Event, Upstream::Object { change: Change::Insert, object, .. }) => {
-                if let Err(error) = self.of::<Event>(namespace).create(&post, &parse(object)?).await {
-                    debug!(error = &error as &dyn std::error::Error, "an event was not taken");
-                }
-                Ok(Outcome::Nothing)
+                self.event(namespace, object).await
             }
             (ResourceType::Event, Upstream::Patch { patch, .. }) => {
-                let patch: Value = serde_json::from_str(patch["patchData"].as_str().unwrap_or_default())
-                    .map_err(kube::Error::SerdeError)?;
-                let (api, parameters) = (self.of::<Event>(namespace), PatchParams::default());
-                if let Err(error) = api.patch(name, &parameters, &Patch::Merge(patch)).await {
-                    debug!(error = &error as &dyn std::error::Error, "an event was not taken");
-                }
-                Ok(Outcome::Nothing)
+                self.event_again(node, (namespace, name), patch).await
             }
             _ => {
                 let reason = format!("this cloud carries out no such request for {kind}");
@@ -145,7 +136,7 @@ impl Edge {
         }
     }
 
-    fn of<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
+    pub(super) fn of<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<K>(&());
         match namespace {
             "" => Api::all_with(self.client.clone(), &resource),
@@ -209,6 +200,6 @@ impl Edge {
     }
 }
 
-fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {
+pub(super) fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {
     serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)
 }

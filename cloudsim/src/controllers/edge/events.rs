@@ -1,0 +1,105 @@
+//! What nodes tell of events. Nobody waits for an answer, so what is not taken is no more than logged.
+
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::Value;
+use tracing::{debug, warn};
+
+use super::{Edge, authorize::is_told_by, outcome::Outcome, upstream::parse};
+
+/// What of an event says whose it is.
+const WHOSE_IT_IS: [&str; 5] =
+    ["metadata", "involvedObject", "source", "reportingComponent", "reportingInstance"];
+
+impl Edge {
+    /// A new one.
+    pub(super) async fn event(&self, namespace: &str, event: &Value) -> Result<Outcome, kube::Error> {
+        let created = self.of::<Event>(namespace).create(&PostParams::default(), &parse(event)?).await;
+        note(created.map(drop));
+        Ok(Outcome::Nothing)
+    }
+
+    /// One that `node` has told before, and that has happened again. Whose it is is looked at where it is stored, and does not change.
+    pub(super) async fn event_again(
+        &self,
+        node: &str,
+        (namespace, name): (&str, &str),
+        told: &Value,
+    ) -> Result<Outcome, kube::Error> {
+        let patch = serde_json::from_str(told["patchData"].as_str().unwrap_or_default());
+        note(self.count(node, (namespace, name), patch.map_err(kube::Error::SerdeError)?).await);
+        Ok(Outcome::Nothing)
+    }
+
+    async fn count(
+        &self,
+        node: &str,
+        (namespace, name): (&str, &str),
+        mut patch: Value,
+    ) -> Result<(), kube::Error> {
+        let api = self.of::<Event>(namespace);
+        let stored = serde_json::to_value(api.get(name).await?).map_err(kube::Error::SerdeError)?;
+        let is_own = is_told_by(node, &stored, &self.index.read());
+        if !is_own {
+            warn!(node, namespace, name, "refused: a patch of an event that is not the node's");
+            return Ok(());
+        }
+        if let Some(fields) = patch.as_object_mut() {
+            WHOSE_IT_IS.iter().for_each(|field| drop(fields.remove(*field)));
+        }
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    }
+}
+
+fn note(taken: Result<(), kube::Error>) {
+    if let Err(error) = taken {
+        debug!(error = &error as &dyn std::error::Error, "an event was not taken");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Api;
+    use kubeapi::store::MemoryStore;
+    use serde_json::json;
+    use wire::{Change, ResourcePath, ResourceType, Upstream};
+
+    use super::*;
+    use crate::mailbox::Mailboxes;
+
+    #[tokio::test]
+    async fn a_node_counts_on_its_own_events_and_no_others() {
+        let client =
+            kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("test");
+        let edge = Edge::new(client.clone(), Mailboxes::default(), "");
+        let event = |node: &str, count: u32| {
+            json!({"metadata": {"name": format!("{node}.1"), "namespace": "default"}, "reason": "Rebooted", "count": count,
+                "involvedObject": {"kind": "Node", "name": node}, "source": {"host": node}})
+        };
+        for node in ["edge-1", "edge-2"] {
+            let told = Upstream::put(
+                Change::Insert,
+                "default",
+                &ResourceType::Event,
+                &format!("{node}.1"),
+                event(node, 1),
+            );
+            assert!(edge.handle(node, told.into_message(0)).await.is_none());
+        }
+        let again = async |node: &str, about: &str, patch: Value| {
+            let path = ResourcePath::object("default", &ResourceType::Event, &format!("{about}.1"));
+            let patch = json!({"event": event(node, 2), "patchData": patch.to_string()});
+            assert!(edge.handle(node, Upstream::Patch { path, patch }.into_message(0)).await.is_none());
+        };
+        again("edge-1", "edge-1", event("edge-1", 2)).await;
+        // what it says of the event is its own; what is stored under this name is another's
+        again("edge-1", "edge-2", json!({"count": 9})).await;
+        // its own, which is to become another's
+        again("edge-2", "edge-2", json!({"count": 3, "involvedObject": {"name": "edge-1"}})).await;
+        for (node, count) in [("edge-1", 2), ("edge-2", 3)] {
+            let stored =
+                Api::<Event>::namespaced(client.clone(), "default").get(&format!("{node}.1")).await.unwrap();
+            assert_eq!((stored.count, stored.involved_object.name.as_deref()), (Some(count), Some(node)));
+        }
+    }
+}
