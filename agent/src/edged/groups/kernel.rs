@@ -131,9 +131,13 @@ impl Kernel {
         drop(still);
     }
 
-    /// Where a group is, in any one of the hierarchies.
-    pub(super) fn place(&self, group: &Path) -> Option<PathBuf> {
-        self.hierarchies().into_iter().map(|hierarchy| hierarchy.join(group)).find(|place| place.is_dir())
+    /// Where one of `groups` is, in any one of the hierarchies.
+    pub(super) fn place(&self, groups: &[PathBuf]) -> Option<PathBuf> {
+        let hierarchies = self.hierarchies();
+        // each is in all of them: the first has it
+        let mut places =
+            hierarchies.iter().flat_map(|hierarchy| groups.iter().map(|group| hierarchy.join(group)));
+        places.find(|place| place.is_dir())
     }
 
     /// In version 1 also those that have nothing to limit: runtimes make groups in all of them.

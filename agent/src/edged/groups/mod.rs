@@ -168,9 +168,15 @@ impl Groups {
 
     /// The ids of containers and sandboxes in whose groups something runs, below the pod's, but for those that `is_known`. Groups
     /// whose names have no id are somebody's own. Blocks, though never for long.
-    pub(crate) fn strangers(&self, uid: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(crate) fn strangers(&self, pod: &Pod, is_known: impl Fn(&str) -> bool) -> Vec<String> {
         let inner = &self.0;
-        let possible = if inner.config.per_pod { inner.possible(uid) } else { Vec::new() };
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        // a pod keeps its class
+        let possible = if inner.config.per_pod {
+            inner.in_class(Class::of(status::qos(pod)), uid).to_vec()
+        } else {
+            Vec::new()
+        };
         let passed = |name: &str| name::id(name).is_none_or(&is_known);
         let names = inner.kernel.inhabited(&possible, passed).into_iter();
         names.filter_map(|name| name::id(&name).map(str::to_owned)).collect()
@@ -185,7 +191,7 @@ impl Groups {
     fn place(&self, uid: &str) -> Option<PathBuf> {
         let inner = &self.0;
         let possible = if inner.config.per_pod { inner.possible(uid) } else { Vec::new() };
-        possible.iter().find_map(|group| inner.kernel.place(group))
+        inner.kernel.place(&possible)
     }
 
     async fn naming(&self) -> Naming {
@@ -206,10 +212,14 @@ impl Inner {
         Naming { root: self.config.root.clone(), driver }
     }
 
-    /// The pod's group in each class, with either driver: the runtime may have had the other one when it made it.
+    /// The pod's group in each class.
     fn possible(&self, uid: &str) -> Vec<PathBuf> {
-        let drivers = [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].map(|driver| self.naming(driver));
-        drivers.iter().flat_map(|naming| Class::ALL.map(|class| naming.pod(class, uid))).collect()
+        Class::ALL.into_iter().flat_map(|class| self.in_class(class, uid)).collect()
+    }
+
+    /// The pod's group in a class, with either driver: the runtime may have had the other one when it made it.
+    fn in_class(&self, class: Class, uid: &str) -> [PathBuf; 2] {
+        [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].map(|driver| self.naming(driver).pod(class, uid))
     }
 
     /// Once is enough: it is the same for all pods.

@@ -174,25 +174,30 @@ pub(crate) enum Error {
 
 impl Context {
     /// All that there is of the pod, and what probes and hooks say of it.
-    async fn observe(&self, pod: &Pod) -> Result<Observed, CallError> {
+    async fn observe(&self, pod: &Arc<Pod>) -> Result<Observed, CallError> {
         let observed = self.runtime.observe(pod.metadata.uid.as_deref().unwrap_or_default()).await?;
         Ok(self.judge(pod, observed).await)
     }
 
     /// The same of a pod that has only got what was `made` since the last look.
-    async fn observe_made(&self, pod: &Pod, last: Observed, made: Vec<Made>) -> Result<Observed, CallError> {
+    async fn observe_made(
+        &self,
+        pod: &Arc<Pod>,
+        last: Observed,
+        made: Vec<Made>,
+    ) -> Result<Observed, CallError> {
         let observed = self.runtime.observe_made(last, made).await?;
         Ok(self.judge(pod, observed).await)
     }
 
     /// Adds to what the runtime says what others know.
-    async fn judge(&self, pod: &Pod, mut observed: Observed) -> Observed {
+    async fn judge(&self, pod: &Arc<Pod>, mut observed: Observed) -> Observed {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         self.book.saw(uid, observed.items());
         for id in self.book.with(uid, |memory| memory.unsettled(&observed)) {
             self.end_lost(uid, &id).await;
         }
-        strays::end(self, uid, &observed).await;
+        strays::end(self, pod, &observed).await;
         last_words::add(self, pod, &mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
         self.book.with(uid, |memory| {

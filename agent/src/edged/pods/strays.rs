@@ -15,18 +15,19 @@ use crate::edged::{
 };
 
 /// Ends what the runtime has lost of this pod. Nobody starts anything of it meanwhile: whoever looks at a pod is alone with it.
-pub(super) async fn end(context: &Context, uid: &str, observed: &Observed) {
+pub(super) async fn end(context: &Context, pod: &Arc<Pod>, observed: &Observed) {
     // before the first, a sandbox may be on its way that an agent before this one has asked for
     if observed.sandboxes.is_empty() {
         return;
     }
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     // that nothing has ended and nobody has told of any is what most looks find
     let told = context.book.with(uid, |memory| !std::mem::replace(&mut memory.no_strays, true));
     if !told && observed.containers.iter().all(|one| one.exit_code().is_none()) {
         return;
     }
     let alive = alive(observed);
-    let (groups, pod) = (context.groups.clone(), uid.to_owned());
+    let (groups, pod) = (context.groups.clone(), pod.clone());
     let found = tokio::task::spawn_blocking(move || groups.strangers(&pod, |id| alive.contains(id))).await;
     // A task that cannot be waited for is one of a program that ends.
     for id in found.unwrap_or_default() {
@@ -52,10 +53,7 @@ pub(crate) async fn tell(context: &Arc<Context>, pods: &Store<Pod>) -> Result<()
     let alive: BTreeSet<String> = ready.map(|one| one.id).chain(alive.map(|one| one.id)).collect();
     let (groups, all) = (context.groups.clone(), pods.state());
     let found = tokio::task::spawn_blocking(move || {
-        let strays = |pod: &Arc<Pod>| {
-            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-            !groups.strangers(uid, |id| alive.contains(id)).is_empty()
-        };
+        let strays = |pod: &Arc<Pod>| !groups.strangers(pod, |id| alive.contains(id)).is_empty();
         all.into_iter().filter(strays).collect::<Vec<_>>()
     });
     for pod in found.await.unwrap_or_default() {
