@@ -9,6 +9,7 @@ mod fleet;
 mod herd;
 mod memory;
 mod processes;
+mod quiet;
 mod twins;
 mod wait;
 

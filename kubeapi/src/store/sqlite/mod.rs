@@ -1,7 +1,8 @@
 //! The store in a SQLite file: what [`Store::commit`] returned from survives a power cut.
 //!
 //! One task owns the only writing connection ([`writer`]); reads have a few connections of their own and, in WAL mode, never
-//! wait for it. The file may hold Secrets, so it is created for its owner's eyes only.
+//! wait for it. What was written last is read from memory ([`recent`]); what another process wrote over it is noticed with the next
+//! commit. The file may hold Secrets, so it is created for its owner's eyes only.
 
 mod aside;
 mod fault;
