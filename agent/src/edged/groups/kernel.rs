@@ -98,18 +98,14 @@ impl Kernel {
 
     /// The groups right below `groups`, in each hierarchy: their names, and where they are.
     fn below(&self, groups: &[PathBuf]) -> Vec<(String, PathBuf)> {
-        let hierarchies = self.hierarchies();
-        let parents =
-            hierarchies.iter().flat_map(|hierarchy| groups.iter().map(|group| hierarchy.join(group)));
-        let places = parents.flat_map(|parent| directories(&parent));
+        let places = self.places(groups).flat_map(|parent| directories(&parent));
         places.filter_map(|place| Some((place.file_name()?.to_str()?.to_owned(), place))).collect()
     }
 
     /// Kills all that is in a group and below it. Nothing in it can end by itself meanwhile, where the kernel allows that, so that no
     /// number of a process has become another's.
     fn end(&self, group: &Path) {
-        let places = self.hierarchies().into_iter().map(|hierarchy| hierarchy.join(group));
-        let places: Vec<_> = places.filter(|place| place.is_dir()).collect();
+        let places: Vec<_> = self.places(&[group.to_owned()]).filter(|place| place.is_dir()).collect();
         let own = Pid::this();
         // neither held nor killed with all others: then this would not come to its end
         let with_own = places.iter().any(|place| inside(place, DEPTH).contains(&own));
@@ -133,11 +129,13 @@ impl Kernel {
 
     /// Where one of `groups` is, in any one of the hierarchies.
     pub(super) fn place(&self, groups: &[PathBuf]) -> Option<PathBuf> {
-        let hierarchies = self.hierarchies();
-        // each is in all of them: the first has it
-        let mut places =
-            hierarchies.iter().flat_map(|hierarchy| groups.iter().map(|group| hierarchy.join(group)));
-        places.find(|place| place.is_dir())
+        self.places(groups).find(|place| place.is_dir())
+    }
+
+    /// Where `groups` are, if they are: all of them in one hierarchy, then in the next.
+    fn places(&self, groups: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+        let hierarchies = self.hierarchies().into_iter();
+        hierarchies.flat_map(|hierarchy| groups.iter().map(move |group| hierarchy.join(group)))
     }
 
     /// In version 1 also those that have nothing to limit: runtimes make groups in all of them.

@@ -137,9 +137,6 @@ impl Groups {
     /// Processes are in one. That this program may not remove them is no error: then the machine does not want it.
     pub(crate) fn remove(&self, uid: &str) -> Result<(), Stays> {
         let inner = &self.0;
-        if !inner.config.per_pod {
-            return Ok(());
-        }
         for group in inner.possible(uid) {
             match inner.kernel.remove(&group) {
                 Err(error) if refused(&error) => inner.say(&error),
@@ -153,7 +150,7 @@ impl Groups {
     /// Ends what runs in the group of a container of the pod that never ran, as far as the runtime knows.
     pub(crate) async fn end_container(&self, uid: &str, id: &str) {
         // what is shorter could be a part of another's name
-        if !self.0.config.per_pod || id.len() < ID {
+        if id.len() < ID {
             return;
         }
         let (inner, uid, id) = (self.0.clone(), uid.to_owned(), id.to_owned());
@@ -172,11 +169,7 @@ impl Groups {
         let inner = &self.0;
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         // a pod keeps its class
-        let possible = if inner.config.per_pod {
-            inner.in_class(Class::of(status::qos(pod)), uid).to_vec()
-        } else {
-            Vec::new()
-        };
+        let possible = inner.in_class(Class::of(status::qos(pod)), uid);
         let passed = |name: &str| name::id(name).is_none_or(&is_known);
         let names = inner.kernel.inhabited(&possible, passed).into_iter();
         names.filter_map(|name| name::id(&name).map(str::to_owned)).collect()
@@ -189,9 +182,7 @@ impl Groups {
 
     /// Where the kernel shows the pod's group, in one of its hierarchies; `None` where the pod has none.
     fn place(&self, uid: &str) -> Option<PathBuf> {
-        let inner = &self.0;
-        let possible = if inner.config.per_pod { inner.possible(uid) } else { Vec::new() };
-        inner.kernel.place(&possible)
+        self.0.kernel.place(&self.0.possible(uid))
     }
 
     async fn naming(&self) -> Naming {
@@ -212,14 +203,16 @@ impl Inner {
         Naming { root: self.config.root.clone(), driver }
     }
 
-    /// The pod's group in each class.
+    /// The pod's group in each class; none where pods have none.
     fn possible(&self, uid: &str) -> Vec<PathBuf> {
         Class::ALL.into_iter().flat_map(|class| self.in_class(class, uid)).collect()
     }
 
     /// The pod's group in a class, with either driver: the runtime may have had the other one when it made it.
-    fn in_class(&self, class: Class, uid: &str) -> [PathBuf; 2] {
-        [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].map(|driver| self.naming(driver).pod(class, uid))
+    fn in_class(&self, class: Class, uid: &str) -> Vec<PathBuf> {
+        let drivers = [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].into_iter();
+        let drivers = drivers.filter(|_| self.config.per_pod);
+        drivers.map(|driver| self.naming(driver).pod(class, uid)).collect()
     }
 
     /// Once is enough: it is the same for all pods.

@@ -111,13 +111,9 @@ impl Writer {
     async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
         let touched = touched(group);
-        let (mut known, mut unknown) = (Standing::new(), Vec::new());
-        for key in &touched {
-            match self.recent.get(key) {
-                Some(object) => drop(known.insert((*key).clone(), Some(object))),
-                None => unknown.push(*key),
-            }
-        }
+        let known = touched.iter().filter_map(|key| Some(((*key).clone(), Some(self.recent.get(key)?))));
+        let known: Standing = known.collect();
+        let unknown: Vec<_> = touched.iter().copied().filter(|key| !known.contains_key(*key)).collect();
         let (start, mut standing) = statements::begin(connection, seal, &unknown).await?;
         if start == self.log.head() {
             standing.extend(known);
@@ -125,8 +121,7 @@ impl Writer {
             // Another process wrote here, or a commit went through although the disk said otherwise.
             self.log.reset(start);
             self.recent.forget_all();
-            let known: Vec<_> = touched.into_iter().filter(|key| known.contains_key(*key)).collect();
-            standing.extend(statements::standing_at(connection, seal, &known).await?);
+            standing.extend(statements::standing_at(connection, seal, &touched).await?);
         }
         let (end, outcomes) = plan_all(group, start, &mut standing);
         if end == start {
