@@ -147,14 +147,15 @@ impl Lists<'_> {
         loop {
             let begun = Instant::now();
             let wait = match snapshot(&self.context.runtime).await {
-                Ok((now, held)) => {
+                Ok((mut now, held)) => {
                     self.context.metrics.relisted(begun.elapsed());
+                    self.context.book.listed(now.keys().map(|owner| owner.uid.clone()).collect());
                     let found = Found {
                         changed: now != self.last,
                         ended: has_ended(&self.last, &now),
                         watched: self.watched,
                     };
-                    for pod in changed(&self.last, &now, &self.context.book) {
+                    for pod in changed(&self.last, &mut now, &self.context.book) {
                         if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
@@ -218,12 +219,22 @@ fn has_ended(last: &Snapshot, now: &Snapshot) -> bool {
 }
 
 /// The pods of which something came, went or changed, but for those that were seen as they are now: above all what the agent
-/// itself has started.
-fn changed(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<ObjectRef<Pod>> {
-    let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
+/// itself has started. One that somebody looks at now stays as it was `last`, and is compared again next time.
+fn changed(last: &Snapshot, now: &mut Snapshot, book: &Book) -> Vec<ObjectRef<Pod>> {
+    let owners: BTreeSet<_> = last.keys().chain(now.keys()).cloned().collect();
     let changed = owners.into_iter().filter(|owner| {
-        let items = now.get(*owner);
-        last.get(*owner) != items && !items.is_some_and(|items| book.has_seen(&owner.uid, items))
+        let (before, items) = (last.get(owner), now.get(owner));
+        if before == items || items.is_some_and(|items| book.has_seen(&owner.uid, items)) {
+            return false;
+        }
+        let in_hand = book.is_in_hand(&owner.uid);
+        if in_hand {
+            match before {
+                Some(before) => now.insert(owner.clone(), before.clone()),
+                None => now.remove(owner),
+            };
+        }
+        !in_hand
     });
     changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
 }
@@ -249,7 +260,7 @@ mod tests {
     }
 
     fn names(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<String> {
-        changed(last, now, book).into_iter().map(|pod| pod.name).collect()
+        changed(last, &mut now.clone(), book).into_iter().map(|pod| pod.name).collect()
     }
 
     #[test]
@@ -270,6 +281,25 @@ mod tests {
             ("new", "6", ContainerCreated),
         ]);
         assert_eq!(names(&last, &now, &Book::default()), ["ended", "gone", "more", "new"]);
+    }
+
+    #[test]
+    fn a_pod_that_is_looked_at_is_compared_again_next_time() {
+        let running = |name, id| (name, id, cri::ContainerState::ContainerRunning);
+        let last = snapshot(&[running("old", "1"), running("same", "3")]);
+        let listed = snapshot(&[running("old", "2"), running("new", "4"), running("same", "3")]);
+        let book = Book::default();
+        let hold = |in_hand| {
+            ["new", "old", "same"].map(|name| book.take_in_hand(&format!("uid of {name}"), in_hand))
+        };
+        hold(true);
+        let mut now = listed.clone();
+        assert_eq!((changed(&last, &mut now, &book), &now), (vec![], &last));
+        hold(false);
+        // what its own look has seen meanwhile is no news
+        let seen = listed.iter().filter(|(owner, _)| owner.name == "new");
+        seen.for_each(|(owner, items)| book.saw(&owner.uid, items.clone()));
+        assert_eq!(names(&now, &listed, &book), ["old"]);
     }
 
     #[test]

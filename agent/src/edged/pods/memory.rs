@@ -2,7 +2,7 @@
 //! restart of the agent it is empty, and everything is tried at once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,17 +24,27 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// … up to this.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 
+/// So many pods that are gone are kept in mind while nobody lists what there is.
+const MAX_GONE: usize = 4096;
+
 /// All pods' memories, by uid; cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Book(Arc<Mutex<HashMap<String, Memory>>>);
+pub(crate) struct Book {
+    memories: Arc<Mutex<HashMap<String, Memory>>>,
+    /// The pods that had something when the runtime was last asked for all of its lists, and those that went since. `None`: it
+    /// has not been asked yet, or too many went.
+    listed: Arc<Mutex<Option<HashSet<String>>>>,
+}
 
 /// One pod's.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// When it was looked at first.
     pub(super) seen: Option<Instant>,
-    /// What there was of it at the last look.
-    items: BTreeSet<Item>,
+    /// Somebody looks at it now.
+    in_hand: bool,
+    /// What there was of it at the last look, if there was one.
+    items: Option<BTreeSet<Item>>,
     /// Looks in a row that failed.
     pub(super) failures: u32,
     /// Whether it was let in.
@@ -128,7 +138,7 @@ pub(super) enum Pull {
 impl Book {
     /// Uses the memory of a pod, which is made when it is missing. The lock is held: `act` must be short.
     pub(super) fn with<T>(&self, uid: &str, act: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut book = self.0.lock();
+        let mut book = self.memories.lock();
         if let Some(memory) = book.get_mut(uid) {
             return act(memory);
         }
@@ -137,19 +147,43 @@ impl Book {
 
     /// What there is of the pod, at this look.
     pub(crate) fn saw(&self, uid: &str, items: BTreeSet<Item>) {
-        self.with(uid, |memory| memory.items = items);
+        self.with(uid, |memory| memory.items = Some(items));
+    }
+
+    /// The pods of which there was something in the runtime's lists.
+    pub(crate) fn listed(&self, uids: HashSet<String>) {
+        *self.listed.lock() = Some(uids);
+    }
+
+    /// Whether nobody has looked at the pod, and the runtime had nothing of it when it was last asked for all that it has. Then
+    /// it has nothing now, but for what an agent before this one asked for as it was killed: the name of that is taken, which
+    /// whoever makes it again is told.
+    pub(super) fn is_new(&self, uid: &str) -> bool {
+        let unlisted = || self.listed.lock().as_ref().is_some_and(|listed| !listed.contains(uid));
+        self.with(uid, |memory| memory.items.is_none()) && unlisted()
+    }
+
+    /// Somebody looks at the pod from now on, or nobody any more.
+    pub(crate) fn take_in_hand(&self, uid: &str, in_hand: bool) {
+        self.with(uid, |memory| memory.in_hand = in_hand);
+    }
+
+    /// Whether somebody looks at the pod now.
+    pub(crate) fn is_in_hand(&self, uid: &str) -> bool {
+        self.memories.lock().get(uid).is_some_and(|memory| memory.in_hand)
     }
 
     /// The uid of the pod that had the sandbox or container of this id at the last look.
     pub(crate) fn owner(&self, id: &str) -> Option<String> {
-        let book = self.0.lock();
+        let book = self.memories.lock();
         let mut all = book.iter();
-        all.find(|(_, memory)| memory.items.iter().any(|item| item.is(id))).map(|(uid, _)| uid.clone())
+        all.find(|(_, memory)| memory.items.iter().flatten().any(|item| item.is(id)))
+            .map(|(uid, _)| uid.clone())
     }
 
     /// Whether the last look found just that.
     pub(crate) fn has_seen(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
-        self.0.lock().get(uid).is_some_and(|memory| memory.items == *items)
+        self.memories.lock().get(uid).is_some_and(|memory| memory.items.as_ref() == Some(items))
     }
 
     /// The pod has to end. The first reason counts; whether this is it.
@@ -163,22 +197,40 @@ impl Book {
 
     /// Whether the pod has to end.
     pub(crate) fn is_condemned(&self, uid: &str) -> bool {
-        self.0.lock().get(uid).is_some_and(|memory| memory.condemned.is_some())
+        self.memories.lock().get(uid).is_some_and(|memory| memory.condemned.is_some())
     }
 
     /// Whether the pod has been ended in order, so that nothing of it is left.
     pub(super) fn has_ended(&self, uid: &str) -> bool {
-        self.0.lock().get(uid).is_some_and(|memory| memory.ended)
+        self.memories.lock().get(uid).is_some_and(|memory| memory.ended)
     }
 
     /// The pod is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        self.0.lock().remove(uid);
+        self.leave(uid);
+        self.memories.lock().remove(uid);
     }
 
     /// Forgets all pods but these.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
-        self.0.lock().retain(|uid, _| keep(uid));
+        self.memories.lock().retain(|uid, _| {
+            let keeps = keep(uid);
+            if !keeps {
+                self.leave(uid);
+            }
+            keeps
+        });
+    }
+
+    /// Something of a pod that is forgotten may still be there when one of its uid comes, as static pods do.
+    fn leave(&self, uid: &str) {
+        let mut listed = self.listed.lock();
+        if listed.as_ref().is_some_and(|listed| listed.len() >= MAX_GONE) {
+            *listed = None;
+        }
+        if let Some(listed) = listed.as_mut() {
+            listed.insert(uid.to_owned());
+        }
     }
 }
 
@@ -253,6 +305,28 @@ mod tests {
             message: String::new(),
         };
         Container { id: id.into(), state, ..Container::test("web") }
+    }
+
+    #[test]
+    fn a_pod_is_new_that_nobody_has_looked_at_and_no_list_has() {
+        let book = Book::default();
+        assert!(!book.is_new("a"), "nothing was listed");
+        book.listed(["old".to_owned()].into());
+        assert_eq!(["a", "old"].map(|uid| book.is_new(uid)), [true, false]);
+        book.saw("a", BTreeSet::new());
+        assert!(!book.is_new("a"), "it was looked at");
+        book.forget("a");
+        book.retain(|uid| uid != "b");
+        assert!(!book.is_new("a"), "what it had may still be there");
+        book.saw("c", BTreeSet::new());
+        book.retain(|_| false);
+        assert!(!book.is_new("c"), "the same");
+        book.listed(HashSet::new());
+        assert_eq!(["a", "c"].map(|uid| book.is_new(uid)), [true; 2], "it is gone");
+        for number in 0..=MAX_GONE {
+            book.forget(&number.to_string());
+        }
+        assert!(!book.is_new("d"), "not all that went are kept in mind");
     }
 
     #[test]

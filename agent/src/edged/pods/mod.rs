@@ -179,6 +179,15 @@ impl Context {
         Ok(self.judge(pod, observed).await)
     }
 
+    /// The same at the beginning of a look. A runtime is not asked for what a new pod has: lists cost it the more the more pods
+    /// it has, and this one has nothing.
+    async fn observe_first(&self, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Observed, CallError> {
+        if self.book.is_new(identity.uid) {
+            return Ok(self.judge(pod, Observed::default()).await);
+        }
+        self.observe(pod).await
+    }
+
     /// The same of a pod that has only got what was `made` since the last look.
     async fn observe_made(
         &self,

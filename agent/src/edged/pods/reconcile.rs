@@ -39,12 +39,14 @@ const GOING: &str = "what this pod had when it was here before is being removed"
 pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let identity = Identity::of(&pod)?;
     let begun = Instant::now();
+    context.book.take_in_hand(identity.uid, true);
     context.book.with(identity.uid, |memory| *memory.seen.get_or_insert(begun));
     let (operation, action) = if pod.metadata.deletion_timestamp.is_some() {
         ("kill", terminate::terminate(&context, &pod, &identity).await)
     } else {
         ("sync", run(&context, &pod, &identity).await)
     };
+    context.book.take_in_hand(identity.uid, false);
     context.metrics.pod_worked(operation, begun.elapsed());
     let action = action?;
     context.book.with(identity.uid, |memory| memory.failures = 0);
@@ -54,7 +56,7 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
 async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
     let mut desired = Desired::of(pod, Timestamp::now());
     desired.over |= context.book.is_condemned(identity.uid);
-    let mut observed = context.observe(pod).await?;
+    let mut observed = context.observe_first(pod, identity).await?;
     if !desired.is_finished(&observed) {
         match admission::decide(context, pod, &observed).await {
             Some(Decision::Admitted) => {}

@@ -24,14 +24,16 @@ impl Runtime {
         let (sandboxes, containers) =
             tokio::try_join!(self.sandboxes(Some(filter)), self.containers(Some(containers)))?;
         let containers = containers.into_iter().map(|one| (one.id, one.pod_sandbox_id));
-        self.ask(sandboxes.into_iter().map(observe::sandbox).collect(), containers.collect()).await
+        let sandboxes = sandboxes.into_iter().map(observe::sandbox).collect();
+        self.ask(Observed::new(sandboxes, Vec::new()), true, containers.collect()).await
     }
 
     /// The same of a pod that had what `last` says, and has got nothing since but what was `made`. Without lists, of which each
-    /// costs a runtime the more the more pods it has.
+    /// costs a runtime the more the more pods it has, and without asking again for a sandbox whose addresses are known.
     pub(crate) async fn observe_made(&self, last: Observed, made: Vec<Made>) -> Result<Observed> {
         let containers = last.containers.into_iter().map(|one| (one.id, one.sandbox_id));
         let (mut sandboxes, mut containers) = (last.sandboxes, containers.collect::<Vec<_>>());
+        let is_anew = made.iter().any(|one| matches!(one, Made::Sandbox { .. }));
         for one in made {
             match one {
                 Made::Sandbox { id, attempt } => {
@@ -41,14 +43,19 @@ impl Runtime {
                 Made::Container { id, sandbox_id } => containers.push((id, sandbox_id)),
             }
         }
-        self.ask(sandboxes, containers).await
+        self.ask(Observed::new(sandboxes, Vec::new()), is_anew, containers).await
     }
 
-    /// What these do: sandboxes, and containers with the sandbox of each. A container that has no status is gone.
-    async fn ask(&self, sandboxes: Vec<Sandbox>, containers: Vec<(String, String)>) -> Result<Observed> {
-        let mut found = Observed::new(sandboxes, Vec::new());
+    /// What these do: the current sandbox, where its addresses are not known, and containers with the sandbox of each. A container
+    /// that has no status is gone.
+    async fn ask(
+        &self,
+        mut found: Observed,
+        is_anew: bool,
+        containers: Vec<(String, String)>,
+    ) -> Result<Observed> {
         let current = async {
-            match found.current() {
+            match found.current().filter(|_| is_anew) {
                 Some(sandbox) => self.sandbox_status(&sandbox.id).await,
                 None => Ok(None),
             }
