@@ -31,7 +31,7 @@ mod turns;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use futures::{StreamExt, future::BoxFuture};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -42,7 +42,10 @@ use kube::{
     },
 };
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 use wire::cri;
 
 pub(crate) use self::{
@@ -278,14 +281,7 @@ pub(crate) async fn run(
 ) {
     let queue = triggers::all(&context, &reader, writer, received, progress.clone());
     let config = controller::Config::default().concurrency(concurrency);
-    let reconciled = kube::runtime::applier(
-        |pod, context| Box::pin(reconcile::reconcile(pod, context)),
-        again,
-        context,
-        reader,
-        queue,
-        config,
-    );
+    let reconciled = kube::runtime::applier(apart, again, context, reader, queue, config);
     reconciled
         .for_each(async |result| match result {
             Ok(_) => {}
@@ -300,6 +296,23 @@ pub(crate) async fn run(
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "pods are not reconciled"),
         })
         .await;
+}
+
+/// A look as a task of its own: the controller wakes for each step of each look, and then asks all of them.
+fn apart(pod: Arc<Pod>, context: Arc<Context>) -> BoxFuture<'static, Result<Action, Error>> {
+    let background = context.background.clone();
+    let look = background.spawn(reconcile::reconcile(pod, context));
+    let look = AbortOnDropHandle::new(look);
+    Box::pin(async {
+        match look.await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // with the whole program
+                Err(_cancelled) => std::future::pending().await,
+            },
+        }
+    })
 }
 
 /// When a pod that failed is looked at again.
