@@ -155,7 +155,8 @@ impl Lists<'_> {
                         ended: has_ended(&self.last, &now),
                         watched: self.watched,
                     };
-                    for pod in changed(&self.last, &mut now, &self.context.book) {
+                    put_off(&self.last, &mut now, &self.context.book);
+                    for pod in changed(&self.last, &now, &self.context.book) {
                         if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
@@ -219,24 +220,26 @@ fn has_ended(last: &Snapshot, now: &Snapshot) -> bool {
 }
 
 /// The pods of which something came, went or changed, but for those that were seen as they are now: above all what the agent
-/// itself has started. One that somebody looks at now stays as it was `last`, and is compared again next time.
-fn changed(last: &Snapshot, now: &mut Snapshot, book: &Book) -> Vec<ObjectRef<Pod>> {
-    let owners: BTreeSet<_> = last.keys().chain(now.keys()).cloned().collect();
+/// itself has started.
+fn changed(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<ObjectRef<Pod>> {
+    let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
     let changed = owners.into_iter().filter(|owner| {
-        let (before, items) = (last.get(owner), now.get(owner));
-        if before == items || items.is_some_and(|items| book.has_seen(&owner.uid, items)) {
-            return false;
-        }
-        let in_hand = book.is_in_hand(&owner.uid);
-        if in_hand {
-            match before {
-                Some(before) => now.insert(owner.clone(), before.clone()),
-                None => now.remove(owner),
-            };
-        }
-        !in_hand
+        let items = now.get(*owner);
+        last.get(*owner) != items && !items.is_some_and(|items| book.has_seen(&owner.uid, items))
     });
     changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
+}
+
+/// A pod that somebody looks at now stays as it was `last`, and is compared again next time.
+fn put_off(last: &Snapshot, now: &mut Snapshot, book: &Book) {
+    let owners = last.keys().chain(now.keys());
+    let in_hand = owners.filter(|owner| last.get(*owner) != now.get(*owner) && book.is_in_hand(&owner.uid));
+    for owner in in_hand.cloned().collect::<BTreeSet<_>>() {
+        match last.get(&owner) {
+            Some(before) => now.insert(owner, before.clone()),
+            None => now.remove(&owner),
+        };
+    }
 }
 
 #[cfg(test)]
@@ -260,7 +263,7 @@ mod tests {
     }
 
     fn names(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<String> {
-        changed(last, &mut now.clone(), book).into_iter().map(|pod| pod.name).collect()
+        changed(last, now, book).into_iter().map(|pod| pod.name).collect()
     }
 
     #[test]
@@ -294,7 +297,8 @@ mod tests {
         };
         hold(true);
         let mut now = listed.clone();
-        assert_eq!((changed(&last, &mut now, &book), &now), (vec![], &last));
+        put_off(&last, &mut now, &book);
+        assert_eq!((changed(&last, &now, &book), &now), (vec![], &last));
         hold(false);
         // what its own look has seen meanwhile is no news
         let seen = listed.iter().filter(|(owner, _)| owner.name == "new");

@@ -29,11 +29,14 @@ const MAX_GONE: usize = 4096;
 
 /// All pods' memories, by uid; cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Book {
-    memories: Arc<Mutex<HashMap<String, Memory>>>,
+pub(crate) struct Book(Arc<Mutex<Notes>>);
+
+#[derive(Default)]
+struct Notes {
+    memories: HashMap<String, Memory>,
     /// The pods that had something when the runtime was last asked for all of its lists, and those that went since. `None`: it
     /// has not been asked yet, or too many went.
-    listed: Arc<Mutex<Option<HashSet<String>>>>,
+    listed: Option<HashSet<String>>,
 }
 
 /// One pod's.
@@ -138,11 +141,11 @@ pub(super) enum Pull {
 impl Book {
     /// Uses the memory of a pod, which is made when it is missing. The lock is held: `act` must be short.
     pub(super) fn with<T>(&self, uid: &str, act: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut book = self.memories.lock();
-        if let Some(memory) = book.get_mut(uid) {
+        let memories = &mut self.0.lock().memories;
+        if let Some(memory) = memories.get_mut(uid) {
             return act(memory);
         }
-        act(book.entry(uid.to_owned()).or_default())
+        act(memories.entry(uid.to_owned()).or_default())
     }
 
     /// What there is of the pod, at this look.
@@ -152,15 +155,16 @@ impl Book {
 
     /// The pods of which there was something in the runtime's lists.
     pub(crate) fn listed(&self, uids: HashSet<String>) {
-        *self.listed.lock() = Some(uids);
+        self.0.lock().listed = Some(uids);
     }
 
     /// Whether nobody has looked at the pod, and the runtime had nothing of it when it was last asked for all that it has. Then
     /// it has nothing now, but for what an agent before this one asked for as it was killed: the name of that is taken, which
     /// whoever makes it again is told.
     pub(super) fn is_new(&self, uid: &str) -> bool {
-        let unlisted = || self.listed.lock().as_ref().is_some_and(|listed| !listed.contains(uid));
-        self.with(uid, |memory| memory.items.is_none()) && unlisted()
+        let notes = self.0.lock();
+        notes.listed.as_ref().is_some_and(|listed| !listed.contains(uid))
+            && notes.memories.get(uid).is_none_or(|memory| memory.items.is_none())
     }
 
     /// Somebody looks at the pod from now on, or nobody any more.
@@ -170,20 +174,20 @@ impl Book {
 
     /// Whether somebody looks at the pod now.
     pub(crate) fn is_in_hand(&self, uid: &str) -> bool {
-        self.memories.lock().get(uid).is_some_and(|memory| memory.in_hand)
+        self.0.lock().memories.get(uid).is_some_and(|memory| memory.in_hand)
     }
 
     /// The uid of the pod that had the sandbox or container of this id at the last look.
     pub(crate) fn owner(&self, id: &str) -> Option<String> {
-        let book = self.memories.lock();
-        let mut all = book.iter();
+        let notes = self.0.lock();
+        let mut all = notes.memories.iter();
         all.find(|(_, memory)| memory.items.iter().flatten().any(|item| item.is(id)))
             .map(|(uid, _)| uid.clone())
     }
 
     /// Whether the last look found just that.
     pub(crate) fn has_seen(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
-        self.memories.lock().get(uid).is_some_and(|memory| memory.items.as_ref() == Some(items))
+        self.0.lock().memories.get(uid).is_some_and(|memory| memory.items.as_ref() == Some(items))
     }
 
     /// The pod has to end. The first reason counts; whether this is it.
@@ -197,38 +201,34 @@ impl Book {
 
     /// Whether the pod has to end.
     pub(crate) fn is_condemned(&self, uid: &str) -> bool {
-        self.memories.lock().get(uid).is_some_and(|memory| memory.condemned.is_some())
+        self.0.lock().memories.get(uid).is_some_and(|memory| memory.condemned.is_some())
     }
 
     /// Whether the pod has been ended in order, so that nothing of it is left.
     pub(super) fn has_ended(&self, uid: &str) -> bool {
-        self.memories.lock().get(uid).is_some_and(|memory| memory.ended)
+        self.0.lock().memories.get(uid).is_some_and(|memory| memory.ended)
     }
 
     /// The pod is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        self.leave(uid);
-        self.memories.lock().remove(uid);
+        let mut notes = self.0.lock();
+        notes.leave(uid);
+        notes.memories.remove(uid);
     }
 
     /// Forgets all pods but these.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
-        self.memories.lock().retain(|uid, _| {
-            let keeps = keep(uid);
-            if !keeps {
-                self.leave(uid);
-            }
-            keeps
-        });
+        let mut notes = self.0.lock();
+        let gone: Vec<String> = notes.memories.extract_if(|uid, _| !keep(uid)).map(|(uid, _)| uid).collect();
+        gone.iter().for_each(|uid| notes.leave(uid));
     }
+}
 
+impl Notes {
     /// Something of a pod that is forgotten may still be there when one of its uid comes, as static pods do.
-    fn leave(&self, uid: &str) {
-        let mut listed = self.listed.lock();
-        if listed.as_ref().is_some_and(|listed| listed.len() >= MAX_GONE) {
-            *listed = None;
-        }
-        if let Some(listed) = listed.as_mut() {
+    fn leave(&mut self, uid: &str) {
+        self.listed = self.listed.take().filter(|listed| listed.len() < MAX_GONE);
+        if let Some(listed) = &mut self.listed {
             listed.insert(uid.to_owned());
         }
     }

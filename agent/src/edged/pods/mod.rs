@@ -31,7 +31,7 @@ mod turns;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use futures::{StreamExt, future::BoxFuture};
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -41,7 +41,10 @@ use kube::{
         reflector::{ObjectRef, Store, store::Writer},
     },
 };
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::{
+    sync::{Notify, Semaphore, mpsc, watch},
+    task::JoinError,
+};
 use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
@@ -182,8 +185,8 @@ impl Context {
         Ok(self.judge(pod, observed).await)
     }
 
-    /// The same at the beginning of a look. A runtime is not asked for what a new pod has: lists cost it the more the more pods
-    /// it has, and this one has nothing.
+    /// The same of a pod that is to run. A runtime is not asked for what a new one has: lists cost it the more the more pods it
+    /// has, and this one has nothing. One that is to end is always looked for, so that nothing of it stays.
     async fn observe_first(&self, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Observed, CallError> {
         if self.book.is_new(identity.uid) {
             return Ok(self.judge(pod, Observed::default()).await);
@@ -281,7 +284,14 @@ pub(crate) async fn run(
 ) {
     let queue = triggers::all(&context, &reader, writer, received, progress.clone());
     let config = controller::Config::default().concurrency(concurrency);
-    let reconciled = kube::runtime::applier(apart, again, context, reader, queue, config);
+    let reconciled = kube::runtime::applier(
+        |pod, context| Box::pin(apart(pod, context)),
+        again,
+        context,
+        reader,
+        queue,
+        config,
+    );
     reconciled
         .for_each(async |result| match result {
             Ok(_) => {}
@@ -299,20 +309,15 @@ pub(crate) async fn run(
 }
 
 /// A look as a task of its own: the controller wakes for each step of each look, and then asks all of them.
-fn apart(pod: Arc<Pod>, context: Arc<Context>) -> BoxFuture<'static, Result<Action, Error>> {
+async fn apart(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let background = context.background.clone();
-    let look = background.spawn(reconcile::reconcile(pod, context));
-    let look = AbortOnDropHandle::new(look);
-    Box::pin(async {
-        match look.await {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // with the whole program
-                Err(_cancelled) => std::future::pending().await,
-            },
-        }
-    })
+    let look = AbortOnDropHandle::new(background.spawn(reconcile::reconcile(pod, context)));
+    match look.await.map_err(JoinError::try_into_panic) {
+        Ok(done) => done,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // with the whole program
+        Err(Err(_cancelled)) => std::future::pending().await,
+    }
 }
 
 /// When a pod that failed is looked at again.

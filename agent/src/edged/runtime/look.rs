@@ -24,8 +24,7 @@ impl Runtime {
         let (sandboxes, containers) =
             tokio::try_join!(self.sandboxes(Some(filter)), self.containers(Some(containers)))?;
         let containers = containers.into_iter().map(|one| (one.id, one.pod_sandbox_id));
-        let sandboxes = sandboxes.into_iter().map(observe::sandbox).collect();
-        self.ask(Observed::new(sandboxes, Vec::new()), true, containers.collect()).await
+        self.ask(sandboxes.into_iter().map(observe::sandbox).collect(), true, containers.collect()).await
     }
 
     /// The same of a pod that had what `last` says, and has got nothing since but what was `made`. Without lists, of which each
@@ -33,7 +32,7 @@ impl Runtime {
     pub(crate) async fn observe_made(&self, last: Observed, made: Vec<Made>) -> Result<Observed> {
         let containers = last.containers.into_iter().map(|one| (one.id, one.sandbox_id));
         let (mut sandboxes, mut containers) = (last.sandboxes, containers.collect::<Vec<_>>());
-        let is_anew = made.iter().any(|one| matches!(one, Made::Sandbox { .. }));
+        let anew = made.iter().any(|one| matches!(one, Made::Sandbox { .. }));
         for one in made {
             match one {
                 Made::Sandbox { id, attempt } => {
@@ -43,19 +42,20 @@ impl Runtime {
                 Made::Container { id, sandbox_id } => containers.push((id, sandbox_id)),
             }
         }
-        self.ask(Observed::new(sandboxes, Vec::new()), is_anew, containers).await
+        self.ask(sandboxes, anew, containers).await
     }
 
-    /// What these do: the current sandbox, where its addresses are not known, and containers with the sandbox of each. A container
-    /// that has no status is gone.
+    /// What these do: the current sandbox, if it may be `anew`, and containers with the sandbox of each. A container that has no
+    /// status is gone.
     async fn ask(
         &self,
-        mut found: Observed,
-        is_anew: bool,
+        sandboxes: Vec<Sandbox>,
+        anew: bool,
         containers: Vec<(String, String)>,
     ) -> Result<Observed> {
+        let mut found = Observed::new(sandboxes, Vec::new());
         let current = async {
-            match found.current().filter(|_| is_anew) {
+            match found.current().filter(|_| anew) {
                 Some(sandbox) => self.sandbox_status(&sandbox.id).await,
                 None => Ok(None),
             }
