@@ -230,14 +230,18 @@ impl Runtime {
         let Some(profile) = self.profile.as_ref().filter(|_| handler.is_empty()) else {
             return self.try_run_sandbox(config, handler).await;
         };
+        let mut refusal = None;
         if let Some(config) = profile.on(&config) {
             match self.try_run_sandbox(config, handler.clone()).await {
-                Err(error) if profile.is_refused(&error) => {}
+                Err(error) if Profile::may_be_why(&error) => refusal = Some(error),
                 answer => return answer,
             }
         }
         let id = self.try_run_sandbox(config.clone(), handler).await?;
-        Box::pin(profile.learn(&config, self.verbose_status(&id))).await;
+        match refusal {
+            Some(error) => profile.give_up(&error),
+            None => Box::pin(profile.learn(&config, self.verbose_status(&id))).await,
+        }
         Ok(id)
     }
 

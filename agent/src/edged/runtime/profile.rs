@@ -1,11 +1,13 @@
-//! The seccomp profile of sandboxes: the runtime's own default, for programs of this machine's kind only.
+//! The seccomp profile of sandboxes: of the runtime's own default, what a program that waits can use.
 //!
-//! A default profile names all kinds of programs that a processor can run (three on amd64) and is compiled for each, which takes a good
-//! third of the processor time that runc takes for a sandbox. Nothing in a sandbox is of another kind. So the runtime is asked once
-//! how it has confined a sandbox, and what it allowed there is the profile of those that follow. A program of another kind, which
-//! the default would let run, is killed by the kernel.
+//! A default profile is made for any program: it allows hundreds of system calls, for all kinds of programs that a processor can run (three
+//! on amd64), and is compiled anew for each sandbox, which takes a good third of the processor time that runc takes for one. So the
+//! runtime is asked once how it has confined a sandbox, and what it allowed there of [`CALLS`] is the profile of those that follow.
+//! It never allows what the default does not. Where no sandbox starts with it, they get the default again.
 //!
 //! Source: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>.
+
+mod calls;
 
 use std::{
     fs, io,
@@ -21,14 +23,15 @@ use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 use wire::cri::{self, security_profile::ProfileType};
 
+use self::calls::CALLS;
 use super::CallError;
 
 /// In the agent's own directory.
 const FILE: &str = "sandbox-seccomp.json";
 /// What of a verbose answer tells how the sandbox was made: containerd's.
 const INFO: &str = "info";
-/// In what a runtime says that cannot take a profile.
-const REFUSAL: &str = "seccomp";
+/// In what a runtime says that cannot take a profile, or cannot start a program under it.
+const REFUSALS: [&str; 2] = ["seccomp", "operation not permitted"];
 
 /// The profile, once it is known.
 #[derive(Clone, Debug)]
@@ -65,15 +68,16 @@ impl Profile {
         Some(config)
     }
 
-    /// Whether the runtime could not take the profile: then no other sandbox gets it.
-    pub(super) fn is_refused(&self, error: &CallError) -> bool {
-        let refused = error.message().contains(REFUSAL);
-        if refused {
-            let error = error as &dyn std::error::Error;
-            tracing::warn!(error, "sandboxes have the runtime's seccomp profile as it is");
-            self.0.refused.store(true, Ordering::Relaxed);
-        }
-        refused
+    /// Whether the profile may be why no sandbox was made: then it has to be tried without.
+    pub(super) fn may_be_why(error: &CallError) -> bool {
+        REFUSALS.iter().any(|text| error.message().contains(text))
+    }
+
+    /// What fails with the profile succeeds without: no other sandbox gets it.
+    pub(super) fn give_up(&self, error: &CallError) {
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(error, "sandboxes have the runtime's seccomp profile as it is");
+        self.0.refused.store(true, Ordering::Relaxed);
     }
 
     /// Takes note of how a sandbox with the default was made. `told`: the runtime's verbose answer about it.
@@ -87,7 +91,7 @@ impl Profile {
         }
         let known = async || {
             let answer = told.await.ok()?;
-            let profile = native(answer.info.get(INFO)?)?;
+            let profile = restricted(answer.info.get(INFO)?)?;
             let file = self.0.file.clone();
             let written = tokio::task::spawn_blocking(move || write(&file, &profile)).await.ok()?;
             written.inspect_err(|error| tracing::debug!(%error, "no profile of sandboxes")).ok()
@@ -122,14 +126,21 @@ struct Linux {
     seccomp: Map<String, Value>,
 }
 
-/// The profile in this text without other kinds of programs; `None` where it names none, or is none that allows single calls only.
-fn native(info: &str) -> Option<String> {
+/// What the profile in this text allows of [`CALLS`]; `None` where it is none that allows single calls only.
+fn restricted(info: &str) -> Option<String> {
     let mut profile = serde_json::from_str::<Info>(info).ok()?.runtime_spec.linux.seccomp;
-    let kinds = profile.remove("architectures")?;
-    let allows = profile.get("syscalls")?.as_array().is_some_and(|calls| !calls.is_empty());
-    let strict = profile.get("defaultAction")? == "SCMP_ACT_ERRNO";
-    (kinds.as_array().is_some_and(|kinds| kinds.len() > 1) && allows && strict)
-        .then(|| Value::Object(profile).to_string())
+    if profile.get("defaultAction")? != "SCMP_ACT_ERRNO" {
+        return None;
+    }
+    // a program of this machine's own kind is all that is started
+    profile.remove("architectures");
+    let rules = profile.get_mut("syscalls")?.as_array_mut()?;
+    for rule in &mut *rules {
+        let needed = |name: &Value| name.as_str().is_some_and(|name| CALLS.contains(&name));
+        rule.get_mut("names")?.as_array_mut()?.retain(needed);
+    }
+    rules.retain(|rule| rule["names"].as_array().is_some_and(|names| !names.is_empty()));
+    (!rules.is_empty()).then(|| Value::Object(profile).to_string())
 }
 
 /// Whole or not at all, wherever it is cut off.
@@ -155,26 +166,43 @@ mod tests {
         cri::PodSandboxConfig { linux: Some(linux), ..Default::default() }
     }
 
-    fn info(kinds: &Value) -> String {
-        let seccomp = json!({"defaultAction": "SCMP_ACT_ERRNO", "architectures": kinds,
-            "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]});
+    fn info() -> String {
+        let seccomp = json!({
+            "defaultAction": "SCMP_ACT_ERRNO",
+            "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"],
+            "syscalls": [
+                {"names": ["mount", "pause", "read", "keyctl"], "action": "SCMP_ACT_ALLOW"},
+                {"names": ["personality"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 8, "op": "SCMP_CMP_EQ"}]},
+                {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
+            ],
+        });
         json!({"pid": 1, "runtimeSpec": {"ociVersion": "1.0.2", "linux": {"seccomp": seccomp}}}).to_string()
     }
 
     #[test]
-    fn the_default_is_taken_without_other_kinds_of_programs() {
-        let taken = native(&info(&json!(["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"]))).unwrap();
-        let taken: Value = serde_json::from_str(&taken).unwrap();
-        let calls = json!([{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]);
-        assert_eq!(taken, json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": calls}));
-        let loose = info(&json!(["a", "b"])).replace("SCMP_ACT_ERRNO", "SCMP_ACT_ALLOW");
-        for other in [&info(&json!(["one"])), &info(&json!(null)), &loose, "{}", "no JSON"] {
-            assert_eq!(native(other), None, "{other}");
+    fn of_the_default_it_has_what_a_waiting_program_calls() {
+        let taken: Value = serde_json::from_str(&restricted(&info()).unwrap()).unwrap();
+        let rules = json!([
+            {"names": ["pause", "read"], "action": "SCMP_ACT_ALLOW"},
+            {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
+        ]);
+        assert_eq!(taken, json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules}));
+        let loose =
+            info().replace(r#""defaultAction":"SCMP_ACT_ERRNO""#, r#""defaultAction":"SCMP_ACT_ALLOW""#);
+        let odd = info().replace(r#""names":"#, r#""name":"#);
+        let other = info().replace("pause", "bpf").replace("read", "bpf").replace("clone3", "bpf");
+        for text in [&loose, &odd, &other, "{}", "no JSON"] {
+            assert_eq!(restricted(text), None, "{text}");
         }
     }
 
+    #[test]
+    fn calls_are_named_once_and_in_order() {
+        assert!(CALLS.is_sorted_by(|one, next| one < next));
+    }
+
     #[tokio::test]
-    async fn it_is_asked_for_once_and_given_up_when_it_is_refused() {
+    async fn it_is_asked_for_once_and_can_be_given_up() {
         let place = tempfile::tempdir().unwrap();
         let profile = Profile::new(place.path());
         let default = config(ProfileType::RuntimeDefault, false);
@@ -185,7 +213,7 @@ mod tests {
         assert_eq!(profile.on(&default), None, "not known");
         // a privileged one has none
         profile.learn(&config(ProfileType::RuntimeDefault, true), told(String::new())).await;
-        profile.learn(&default, told(info(&json!(["a", "b"])))).await;
+        profile.learn(&default, told(info())).await;
         profile.learn(&default, async { unreachable!("it is known") }).await;
         let with = profile.on(&default).unwrap().linux.unwrap().security_context.unwrap().seccomp.unwrap();
         assert_eq!(with.profile_type(), ProfileType::Localhost);
@@ -193,7 +221,11 @@ mod tests {
         assert_eq!(profile.on(&config(ProfileType::RuntimeDefault, true)), None);
         assert_eq!(profile.on(&config(ProfileType::Localhost, false)), None);
         let error = |text: &str| CallError { call: "RunPodSandbox", status: Status::unknown(text) };
-        assert!(!profile.is_refused(&error("no network")) && profile.on(&default).is_some());
-        assert!(profile.is_refused(&error("cannot load seccomp profile")) && profile.on(&default).is_none());
+        assert!(!Profile::may_be_why(&error("no network")));
+        assert!(Profile::may_be_why(&error("exec: operation not permitted")));
+        let error = error("cannot load seccomp profile");
+        assert!(Profile::may_be_why(&error) && profile.on(&default).is_some());
+        profile.give_up(&error);
+        assert_eq!(profile.on(&default), None);
     }
 }
