@@ -31,6 +31,11 @@ pub(crate) struct Machine {
     pub(super) agent_anonymous: Option<u64>,
 }
 
+/// What all processors did since the start, in nanoseconds.
+pub(crate) fn busy_nanos() -> Option<u64> {
+    procfs::cpu_nanos(&text("/proc/stat"))
+}
+
 impl Machine {
     /// Reads it.
     pub(crate) fn read() -> Self {

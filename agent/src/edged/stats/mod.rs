@@ -30,7 +30,10 @@ use self::{
     sandboxes::Sandboxes,
     summary::{CpuStats, NodeStats, PodStats, Summary},
 };
-pub(crate) use self::{machine::Machine, sandboxes::pid_in};
+pub(crate) use self::{
+    machine::{Machine, busy_nanos},
+    sandboxes::pid_in,
+};
 use super::{
     names::Dirs,
     runtime::{CallError, Runtime},
