@@ -71,6 +71,7 @@ pub use self::{
     node::AddressSource,
     pressure::{Observation, Reading, Signals},
     static_pods::StaticPods,
+    stats::{busy_nanos, idle},
     task::Task,
 };
 use crate::{

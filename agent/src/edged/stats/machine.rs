@@ -32,7 +32,7 @@ pub(crate) struct Machine {
 }
 
 /// What all processors did since the start, in nanoseconds.
-pub(crate) fn busy_nanos() -> Option<u64> {
+pub fn busy_nanos() -> Option<u64> {
     procfs::cpu_nanos(&text("/proc/stat"))
 }
 

@@ -30,10 +30,8 @@ use self::{
     sandboxes::Sandboxes,
     summary::{CpuStats, NodeStats, PodStats, Summary},
 };
-pub(crate) use self::{
-    machine::{Machine, busy_nanos},
-    sandboxes::pid_in,
-};
+pub(crate) use self::{machine::Machine, sandboxes::pid_in};
+pub use self::{machine::busy_nanos, procfs::idle};
 use super::{
     names::Dirs,
     runtime::{CallError, Runtime},

@@ -2,6 +2,8 @@
 //!
 //! They are the same for both versions of control groups. Source: proc(5).
 
+use std::time::Duration;
+
 use super::summary::InterfaceStats;
 
 /// The kernel tells times to programs in hundredths of a second on every architecture that Linux runs pods on.
@@ -16,6 +18,13 @@ pub(super) fn cpu_nanos(stat: &str) -> Option<u64> {
     // user nice system idle iowait irq softirq steal; what guests use is in user already
     let ticks = [0, 1, 2, 5, 6, 7].into_iter().filter_map(|field| fields.get(field)).sum::<u64>();
     ticks.checked_mul(TICK).filter(|_| fields.len() > 3)
+}
+
+/// The part of the processors' time, 0 to 1, in which they had nothing to do while this grew from `before` to `now`.
+pub fn idle(before: u64, now: u64, during: Duration, processors: usize) -> f64 {
+    let busy = Duration::from_nanos(now.saturating_sub(before)).as_secs_f64();
+    let all = during.as_secs_f64() * processors as f64;
+    if all > 0.0 { 1.0 - busy / all } else { 0.0 }
 }
 
 /// When the machine was started, in Unix seconds, from `/proc/stat`.
@@ -110,6 +119,14 @@ mod tests {
         assert_eq!(bytes(meminfo, "Inactive(file)"), Some(12 * 1024));
         assert_eq!(figure("pgfault 12\npgfault_x 13\n", "pgfault"), Some(12));
         assert_eq!(threads("0.1 0.2 0.3 2/345 6789\n"), Some(345));
+    }
+
+    #[test]
+    fn idle_is_what_all_processors_have_left() {
+        let second = Duration::from_secs(1);
+        assert_eq!(idle(5, 1_500_000_005, second, 2), 0.25);
+        assert_eq!(idle(5, 5, second, 2), 1.0);
+        assert_eq!(idle(5, 5, Duration::ZERO, 2), 0.0);
     }
 
     #[test]
