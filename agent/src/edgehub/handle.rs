@@ -23,9 +23,6 @@ pub enum Unreachable {
     /// Not connected.
     #[error("the cloud is not connected")]
     Offline,
-    /// Too much is on its way already.
-    #[error("too many messages wait for the connection to the cloud")]
-    Busy,
     /// A newer report on the same object took its place before it was sent.
     #[error("a newer report on the same object was sent instead")]
     Superseded,
@@ -80,11 +77,6 @@ impl EdgeHub {
             }
             room.await;
         }
-    }
-
-    /// Sends when nothing else waits to be sent. With many of these under way, this one is lost, and said to be.
-    pub fn send_in_background(&self, message: Message) -> Result<(), Unreachable> {
-        self.offer(message)?.map_or(Ok(()), |_| Err(Unreachable::Busy))
     }
 
     /// Sends and waits for the message that answers it.

@@ -9,7 +9,7 @@ use wire::{Message, Operation};
 
 use super::kind::Kind;
 
-/// Messages that wait in one lane. A full lane makes senders wait; only the last lane drops.
+/// Messages that wait in one lane. A full lane makes senders wait.
 const ROOM: usize = 64;
 
 /// The lanes; the first goes first.

@@ -1,5 +1,5 @@
-//! Events: what people are told beside the status. Never waited for and never kept: when they come too fast, or the cloud is
-//! away, they are lost.
+//! Events: what people are told beside the status. Nobody waits for them, and they are not kept: while the cloud is away, and where
+//! more than [`MAX_WAITING`] wait, they are lost.
 
 pub(crate) mod reason;
 mod series;
@@ -7,6 +7,7 @@ mod write;
 
 use std::{borrow::Cow, fmt};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use tokio::sync::mpsc;
 
@@ -40,6 +41,7 @@ pub(crate) struct Occurrence {
     severity: Severity,
     reason: Cow<'static, str>,
     message: String,
+    at: Timestamp,
 }
 
 /// Takes events; cheap to clone.
@@ -90,7 +92,7 @@ impl Recorder {
             uid: Some(name.to_owned()),
             ..ObjectReference::default()
         };
-        self.send(Occurrence { object, severity, reason: reason.into(), message });
+        self.send(Occurrence { object, severity, reason: reason.into(), message, at: Timestamp::now() });
     }
 
     fn record(
@@ -111,7 +113,7 @@ impl Recorder {
             resource_version: meta.resource_version.clone(),
             field_path,
         };
-        self.send(Occurrence { object, severity, reason, message });
+        self.send(Occurrence { object, severity, reason, message, at: Timestamp::now() });
     }
 
     fn send(&self, occurrence: Occurrence) {

@@ -80,7 +80,8 @@ impl Series {
     }
 
     /// What to tell of this, if anything.
-    pub(super) fn take(&mut self, mut occurrence: Occurrence, now: Timestamp) -> Option<Write> {
+    pub(super) fn take(&mut self, mut occurrence: Occurrence) -> Option<Write> {
+        let now = occurrence.at;
         self.tidy(now);
         occurrence.message = cut(occurrence.message);
         let key = self.aggregate(&mut occurrence, now);
@@ -96,7 +97,7 @@ impl Series {
 
     /// What makes it equal to others. When there were too many similar ones, all further ones are one series, and say so.
     fn aggregate(&mut self, occurrence: &mut Occurrence, now: Timestamp) -> Key {
-        let Occurrence { object, severity, reason, message } = occurrence;
+        let Occurrence { object, severity, reason, message, .. } = occurrence;
         let key = self.hasher.hash_one((&object.uid, &object.name, &object.field_path, reason, severity));
         let one = self.hasher.hash_one((key, &*message));
         let similar = self.similar.entry(key).or_insert(Similar { last: now, messages: BTreeSet::new() });
@@ -138,7 +139,7 @@ impl Series {
     }
 
     fn event(&self, occurrence: Occurrence, (first, last): (Timestamp, Timestamp), count: i32) -> Event {
-        let Occurrence { object, severity, reason, message } = occurrence;
+        let Occurrence { object, severity, reason, message, .. } = occurrence;
         let name = object.name.clone().unwrap_or_default();
         Event {
             metadata: ObjectMeta {
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
     use crate::edged::events::Severity;
 
-    fn occurrence(uid: &str, message: &str) -> Occurrence {
+    fn occurrence(uid: &str, message: &str, second: i64) -> Occurrence {
         let object = ObjectReference {
             name: Some("web".into()),
             namespace: Some("shop".into()),
@@ -198,6 +199,7 @@ mod tests {
             severity: Severity::Warning,
             reason: "Unhealthy".into(),
             message: message.into(),
+            at: Timestamp::from_second(second).unwrap(),
         }
     }
 
@@ -215,8 +217,7 @@ mod tests {
     #[test]
     fn equal_events_are_one_that_counts() {
         let mut series = Series::new("edge-1".into());
-        let mut take =
-            |uid: &str, message: &str| line(series.take(occurrence(uid, message), Timestamp::UNIX_EPOCH));
+        let mut take = |uid: &str, message: &str| line(series.take(occurrence(uid, message, 0)));
         assert_eq!(take("a", "no"), "create no x1");
         assert_eq!(take("a", "no"), "patch no x2");
         assert_eq!(take("b", "no"), "create no x1", "another pod");
@@ -226,10 +227,7 @@ mod tests {
     #[test]
     fn too_many_different_ones_are_combined_until_it_is_quiet() {
         let mut series = Series::new("edge-1".into());
-        let mut take = |message: &str, second| {
-            let at = Timestamp::from_second(second).unwrap();
-            line(series.take(occurrence("a", message), at))
-        };
+        let mut take = |message: &str, second| line(series.take(occurrence("a", message, second)));
         for number in 0..10 {
             assert_eq!(take(&format!("m{number}"), 0), format!("create m{number} x1"));
         }
@@ -242,10 +240,7 @@ mod tests {
     #[test]
     fn an_object_that_says_too_much_is_not_listened_to_for_a_while() {
         let mut series = Series::new("edge-1".into());
-        let mut take = |second| {
-            let at = Timestamp::from_second(second).unwrap();
-            series.take(occurrence("a", "no"), at).is_some()
-        };
+        let mut take = |second| series.take(occurrence("a", "no", second)).is_some();
         assert_eq!((0..30).filter(|_| take(0)).count(), 25);
         assert!(!take(299));
         assert!(take(300) && !take(301));
@@ -255,7 +250,7 @@ mod tests {
     fn an_event_is_as_the_kubelets() {
         let mut series = Series::new("edge-1".into());
         let long = "é".repeat(1000);
-        let write = series.take(occurrence("a", &long), Timestamp::UNIX_EPOCH);
+        let write = series.take(occurrence("a", &long, 0));
         let Some(Write::Create(event)) = write else { panic!("{write:?}") };
         assert!(
             event.message.as_ref().is_some_and(|message| message.len() <= 1024 && message.ends_with("é..."))

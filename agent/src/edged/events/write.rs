@@ -3,7 +3,6 @@
 use std::pin::pin;
 
 use http::StatusCode;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::{
     Api, Client,
@@ -26,8 +25,8 @@ pub(crate) async fn run<F: Future<Output = ()>>(
 ) {
     let mut series = Series::new(node_name);
     while let Some(occurrence) = occurrences.recv().await {
-        for (occurrence, at) in held(occurrence, &mut occurrences, spare()).await {
-            let Some(write) = series.take(occurrence, at) else { continue };
+        for occurrence in held(occurrence, &mut occurrences, spare()).await {
+            let Some(write) = series.take(occurrence) else { continue };
             if let Err(error) = tell(&client, write).await {
                 // Offline is no news here, and an event about an event would be one too many.
                 tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
@@ -41,13 +40,13 @@ async fn held(
     first: Occurrence,
     occurrences: &mut mpsc::Receiver<Occurrence>,
     spare: impl Future<Output = ()>,
-) -> Vec<(Occurrence, Timestamp)> {
+) -> Vec<Occurrence> {
     let mut spare = pin!(spare);
     let mut next = Some(first);
     let mut all = Vec::new();
     while let Some(one) = next {
         let waits = one.severity == Severity::Normal && all.len() + 1 < MAX_WAITING;
-        all.push((one, Timestamp::now()));
+        all.push(one);
         if !waits {
             break;
         }
@@ -81,13 +80,20 @@ mod tests {
     use std::future::{pending, ready};
 
     use futures::FutureExt;
+    use jiff::Timestamp;
     use k8s_openapi::api::core::v1::ObjectReference;
 
     use super::*;
 
     fn occurrence(severity: Severity, message: &str) -> Occurrence {
         let object = ObjectReference::default();
-        Occurrence { object, severity, reason: "Started".into(), message: message.into() }
+        Occurrence {
+            object,
+            severity,
+            reason: "Started".into(),
+            message: message.into(),
+            at: Timestamp::UNIX_EPOCH,
+        }
     }
 
     /// The messages that are told when the first of them comes and the others wait, if any is told at all.
@@ -98,7 +104,7 @@ mod tests {
         }
         let first = receiver.try_recv().unwrap();
         let held = held(first, &mut receiver, spare).now_or_never()?;
-        Some(held.into_iter().map(|(one, _)| one.message).collect::<Vec<_>>().join(" "))
+        Some(held.into_iter().map(|one| one.message).collect::<Vec<_>>().join(" "))
     }
 
     #[test]

@@ -77,8 +77,10 @@ impl Remote {
                 self.lease(&method, &name, body(request).await?).await
             }
             Place::Token(namespace, account) => self.token(&namespace, &account, body(request).await?).await,
-            Place::Event(namespace) => self.event(&namespace, body(request).await?),
-            Place::EventAgain(namespace, name) => self.event_again(&namespace, &name, body(request).await?),
+            Place::Event(namespace) => self.event(&namespace, body(request).await?).await,
+            Place::EventAgain(namespace, name) => {
+                self.event_again(&namespace, &name, body(request).await?).await
+            }
             Place::Pod(namespace, name) => self.pod(&namespace, &name, request).await,
             Place::PodEnd(namespace, name) => self.end_pod(&namespace, &name, request).await,
         }

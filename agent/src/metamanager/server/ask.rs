@@ -148,9 +148,7 @@ impl Cloud {
                 *self.silent.lock() = Some((link, Instant::now()));
                 Err(Failure::Away(Away::Silent))
             }
-            Err(Unreachable::Offline | Unreachable::Busy | Unreachable::Superseded) => {
-                Err(Failure::Away(Away::Offline))
-            }
+            Err(Unreachable::Offline | Unreachable::Superseded) => Err(Failure::Away(Away::Offline)),
         }
     }
 }
