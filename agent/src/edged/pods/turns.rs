@@ -22,10 +22,8 @@ const IDLE: f64 = 0.25;
 const LONGEST: Duration = Duration::from_secs(3);
 /// What takes longer is reported while it goes on …
 const PATIENCE: Duration = Duration::from_secs(1);
-/// … or after so many times as long where all turns are taken.
-const MOST_PATIENCE: usize = 10;
-/// What can wait waits so many times as long there: each of hundreds takes from the time in which pods could start.
-const MOST_SPARE: usize = 30;
+/// … or after so many times as long where all turns are taken: each report of hundreds takes from the time in which pods could start.
+const MOST_PATIENCE: usize = 30;
 
 /// Whose turn it is; first come, first served.
 #[derive(Debug)]
@@ -76,9 +74,14 @@ impl Turns {
         self.free.available_permits() == 0
     }
 
-    /// Ends when there is time for what can wait: not all turns are taken, or it has waited long.
+    /// Ends when there is time for what can wait: not all turns are taken, and where they were, it is a while since; or it has
+    /// waited long.
     pub(crate) async fn spare(&self) {
-        self.free_or_after(MOST_SPARE).await;
+        if self.are_taken() {
+            self.free_or_after(MOST_PATIENCE - 1).await;
+            // whoever had the last turns has still to start containers
+            sleep(PATIENCE).await;
+        }
     }
 
     /// Ends when what has gone on since it was called is worth a report: after a while, or a longer one as long as the machine has
@@ -157,7 +160,7 @@ mod tests {
         assert_eq!(took(turns.patience()).await, PATIENCE);
         let (seen, ()) = tokio::join!(took(turns.patience()), turns.take(sleep(PATIENCE * 3 / 2)));
         assert_eq!(seen, PATIENCE * 2);
-        assert_eq!(took_while_taken(&turns, turns.patience()).await, PATIENCE * 10);
+        assert_eq!(took_while_taken(&turns, turns.patience()).await, PATIENCE * 30);
     }
 
     #[tokio::test(start_paused = true)]
@@ -165,7 +168,7 @@ mod tests {
         let turns = turns(1, LONGEST * 100);
         assert_eq!(took(turns.spare()).await, Duration::ZERO);
         let ((), seen) = tokio::join!(biased; turns.take(sleep(PATIENCE * 3 / 2)), took(turns.spare()));
-        assert_eq!(seen, PATIENCE * 2);
+        assert_eq!(seen, PATIENCE * 3);
         assert_eq!(took_while_taken(&turns, turns.spare()).await, PATIENCE * 30);
     }
 }
