@@ -53,72 +53,62 @@ pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
     through_the_cloud(&rig, &client, 1).await?;
     let one = rounds(&rig, &client, 1, ROUNDS).await?;
     let many = rounds(&rig, &client, MANY, ROUNDS_OF_MANY).await?;
+    let figures = |of: fn(&Ours) -> f64| median(many.ours.iter().map(of).collect());
     let change = config_change(&rig, &client).await?;
     tokio::task::spawn_blocking(move || drop(rig)).await?;
     let figure = |name, value, unit| Figure { name, value, unit };
     Ok(vec![
-        figure("containerd.1-pod-bare", one.median(|round| round.bare), "s"),
-        figure("containerd.1-pod-bare-as-kubelets", one.median(|round| round.as_kubelets), "s"),
-        figure("containerd.1-pod", one.median(|round| round.ours.seconds), "s"),
-        figure("containerd.1-pod-ratio", one.ratio(|round| round.bare), "x"),
-        figure("containerd.1-pod-ratio-as-kubelets", one.ratio(|round| round.as_kubelets), "x"),
-        figure("containerd.100-pods-bare", many.median(|round| round.bare), "s"),
-        figure("containerd.100-pods-bare-as-kubelets", many.median(|round| round.as_kubelets), "s"),
-        figure("containerd.100-pods", many.median(|round| round.ours.seconds), "s"),
-        figure("containerd.100-pods-ratio", many.ratio(|round| round.bare), "x"),
-        figure("containerd.100-pods-ratio-as-kubelets", many.ratio(|round| round.as_kubelets), "x"),
+        figure("containerd.1-pod-bare", one.bare, "s"),
+        figure("containerd.1-pod-bare-as-kubelets", one.bare_as_kubelets, "s"),
+        figure("containerd.1-pod", one.seconds(), "s"),
+        figure("containerd.1-pod-ratio", one.seconds() / one.bare, "x"),
+        figure("containerd.1-pod-ratio-as-kubelets", one.seconds() / one.bare_as_kubelets, "x"),
+        figure("containerd.100-pods-bare", many.bare, "s"),
+        figure("containerd.100-pods-bare-as-kubelets", many.bare_as_kubelets, "s"),
+        figure("containerd.100-pods", many.seconds(), "s"),
+        figure("containerd.100-pods-ratio", many.seconds() / many.bare, "x"),
+        figure("containerd.100-pods-ratio-as-kubelets", many.seconds() / many.bare_as_kubelets, "x"),
         // what others leave of the machine does not change these two
-        figure("containerd.100-pods-agent-processor", many.median(|round| round.ours.agent_processor), "s"),
-        figure("containerd.100-pods-cloud-processor", many.median(|round| round.ours.cloud_processor), "s"),
-        figure("containerd.agent-resident-100-pods", many.median(|round| round.ours.memory.resident), "MB"),
-        figure("containerd.agent-anonymous-100-pods", many.median(|round| round.ours.memory.anonymous), "MB"),
+        figure("containerd.100-pods-agent-processor", figures(|ours| ours.agent_processor), "s"),
+        figure("containerd.100-pods-cloud-processor", figures(|ours| ours.cloud_processor), "s"),
+        figure("containerd.agent-resident-100-pods", figures(|ours| ours.memory.resident), "MB"),
+        figure("containerd.agent-anonymous-100-pods", figures(|ours| ours.memory.anonymous), "MB"),
         figure("containerd.config-change", change, "s"),
     ])
 }
 
-/// The same number of pods by each, one right after another.
-struct Round {
-    /// Seconds.
+/// The same number of pods by each, in turns: what else the machine does meets all of them.
+struct Rounds {
+    /// Medians, seconds.
     bare: f64,
-    as_kubelets: f64,
-    ours: Ours,
+    bare_as_kubelets: f64,
+    ours: Vec<Ours>,
 }
 
-struct Rounds(Vec<Round>);
-
 impl Rounds {
-    fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
-        median(self.0.iter().map(of).collect())
-    }
-
-    /// How much longer ours takes.
-    fn ratio(&self, than: impl Fn(&Round) -> f64) -> f64 {
-        self.median(|round| round.ours.seconds) / self.median(than)
+    fn seconds(&self) -> f64 {
+        median(self.ours.iter().map(|ours| ours.seconds).collect())
     }
 }
 
 async fn rounds(rig: &Arc<RealRig>, client: &Client, count: usize, rounds: usize) -> anyhow::Result<Rounds> {
-    let mut all = Vec::new();
+    let (mut least, mut as_kubelets, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
-        let (mut least, mut as_kubelets, mut ours) = (None, None, None);
         // each comes first, second and third: what one leaves behind meets all of them
         for turn in 0..3 {
             quiet().await?;
             match (round + turn) % 3 {
-                0 => least = Some(bare(rig, count, Asked::Nothing).await?),
-                1 => as_kubelets = Some(bare(rig, count, Asked::AsKubelets).await?),
-                _ => ours = Some(through_the_cloud(rig, client, count).await?),
+                0 => least.push(bare(rig, count, Asked::Nothing).await?),
+                1 => as_kubelets.push(bare(rig, count, Asked::AsKubelets).await?),
+                _ => ours.push(through_the_cloud(rig, client, count).await?),
             }
         }
-        let round = least.zip(as_kubelets).zip(ours).context("a round without one of the three")?;
-        let ((bare, as_kubelets), ours) = round;
-        report(&format!(
-            "{count} pods: bare {bare:.3} s, as kubelets {as_kubelets:.3} s, ours {:.3} s",
-            ours.seconds
-        ));
-        all.push(Round { bare, as_kubelets, ours });
     }
-    Ok(Rounds(all))
+    for ((bare, as_kubelets), ours) in least.iter().zip(&as_kubelets).zip(&ours) {
+        let ours = ours.seconds;
+        report(&format!("{count} pods: bare {bare:.3} s, as kubelets {as_kubelets:.3} s, ours {ours:.3} s"));
+    }
+    Ok(Rounds { bare: median(least), bare_as_kubelets: median(as_kubelets), ours })
 }
 
 /// Makes so many pods, and waits until all are Ready.

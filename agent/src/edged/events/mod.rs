@@ -92,7 +92,7 @@ impl Recorder {
             uid: Some(name.to_owned()),
             ..ObjectReference::default()
         };
-        self.send(Occurrence { object, severity, reason: reason.into(), message, at: Timestamp::now() });
+        self.send(object, severity, reason.into(), message);
     }
 
     fn record(
@@ -113,13 +113,13 @@ impl Recorder {
             resource_version: meta.resource_version.clone(),
             field_path,
         };
-        self.send(Occurrence { object, severity, reason, message, at: Timestamp::now() });
+        self.send(object, severity, reason, message);
     }
 
-    fn send(&self, occurrence: Occurrence) {
+    fn send(&self, object: ObjectReference, severity: Severity, reason: Cow<'static, str>, message: String) {
         if let Some(sender) = &self.0 {
             // Full or closed: see the head of this file.
-            let _ = sender.try_send(occurrence);
+            let _ = sender.try_send(Occurrence { object, severity, reason, message, at: Timestamp::now() });
         }
     }
 }

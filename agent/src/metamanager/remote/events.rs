@@ -33,7 +33,7 @@ impl Remote {
         Ok(found(&Method::PATCH, &patch))
     }
 
-    /// Waits until few enough others wait: whoever tells of a hundred pods at once is to wait, not to lose most of them.
+    /// Waits for its turn.
     async fn tell(&self, told: Upstream) -> Result<(), Refusal> {
         let sent = self.hub.send(told.into_message(now_ms())).await;
         sent.map_err(|error| Refusal::unavailable(&error.to_string()))
