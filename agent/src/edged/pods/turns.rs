@@ -2,7 +2,7 @@
 //! would be ready no sooner than the last.
 //!
 //! As many have a turn as there are processors. More would only take them from each other: on two processors a hundred pods took 16.4 s
-//! with eight turns, 15.3 s with four, 14.4 s with three, and with two less than with three. What waits for something else, such
+//! with eight turns, 15.3 s with four, 14.4 s with three, and with two no more than with three. What waits for something else, such
 //! as its network, leaves processors idle, and then it needs no turn.
 
 use std::{num::NonZero, time::Duration};
