@@ -6,6 +6,7 @@
 //!
 //! The binaries are built beforehand: `cargo build -p cloudsim -p agent`, and for mappers `cargo build -p mapper --examples`.
 
+mod api;
 mod binaries;
 mod cgroups;
 pub mod containerd;
@@ -24,6 +25,7 @@ pub mod scrape;
 mod until;
 
 pub use self::{
+    api::Api,
     binaries::{AGENT, CLOUDSIM, binary, examples, mapper_example},
     cgroups::{Allowed, ControlGroup, cpu_share, pod_group},
     cri::{Cri, RunningContainer},

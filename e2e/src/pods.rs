@@ -1,16 +1,30 @@
-//! Pods, as kubectl shows them.
+//! Pods, as the API has them.
 
-use anyhow::Context;
 use serde_json::Value;
 
 use crate::{Cloud, until};
 
+/// Where the pods of the tests are.
+const PODS: &str = "/api/v1/namespaces/default/pods";
+/// Where the events about them are.
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
 impl Cloud {
     /// A pod, or `None`.
     pub fn pod(&self, name: &str) -> anyhow::Result<Option<Value>> {
-        let selector = format!("metadata.name={name}");
-        let listed = self.kubectl.json(&["get", "pods", "--field-selector", &selector])?;
-        Ok(listed["items"].as_array().context("kubectl lists nothing")?.first().cloned())
+        self.api.get(&format!("{PODS}/{name}"))
+    }
+
+    /// All pods.
+    pub fn pods(&self) -> anyhow::Result<Vec<Value>> {
+        self.api.list(PODS)
+    }
+
+    /// The messages of the events about this pod with this reason.
+    pub fn events(&self, pod: &str, reason: &str) -> anyhow::Result<Vec<String>> {
+        let selector = format!("involvedObject.name%3D{pod},reason%3D{reason}");
+        let listed = self.api.list(&format!("{EVENTS}?fieldSelector={selector}"))?;
+        Ok(listed.iter().filter_map(|event| event["message"].as_str().map(str::to_owned)).collect())
     }
 
     /// Waits until the pod is as `wanted` says; what it answers otherwise stands in the error.

@@ -8,9 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{AGENT, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, cgroups::driver, run, until};
+use crate::{AGENT, Api, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, cgroups::driver, run, until};
 
 /// The node's name.
 pub const NODE: &str = "edge-1";
@@ -54,6 +55,8 @@ pub struct Cloud {
     pub kubeconfig: PathBuf,
     /// kubectl for it.
     pub kubectl: Kubectl,
+    /// Reads of its API.
+    pub api: Api,
 }
 
 impl Cloud {
@@ -75,8 +78,8 @@ impl Cloud {
         }
         let mut process = Process::start(CLOUDSIM, command, directory)?;
         process.wait_for("is ready")?;
-        let kubectl = Kubectl::new(&kubeconfig, directory);
-        Ok(Self { process, ports, kubeconfig, kubectl })
+        let (kubectl, api) = (Kubectl::new(&kubeconfig, directory), Api::new(&kubeconfig)?);
+        Ok(Self { process, ports, kubeconfig, kubectl, api })
     }
 
     /// The join token.
@@ -93,10 +96,15 @@ impl Cloud {
         run(&mut command)?.success().map(drop)
     }
 
+    /// The node, or `None`.
+    pub fn node(&self) -> anyhow::Result<Option<Value>> {
+        self.api.get(&format!("/api/v1/nodes/{NODE}"))
+    }
+
     /// Waits until the node is there and its condition of this name is true (`Ready`), or as it says (`Ready=False`).
     pub fn wait_node(&self, condition: &str) -> anyhow::Result<()> {
         let node = format!("node/{NODE}");
-        until("the node", || self.kubectl.run(&["get", &node]))?;
+        until("the node", || self.node()?.context("it is not there"))?;
         self.kubectl.run(&["wait", &format!("--for=condition={condition}"), &node, "--timeout=60s"]).map(drop)
     }
 }

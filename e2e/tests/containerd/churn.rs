@@ -1,6 +1,7 @@
 //! `kill -9` of the agent, of the runtime, and of both, at random moments while pods come and go.
 //!
-//! `OUTRIGGER_CHURN_SECONDS` makes it longer, `OUTRIGGER_CHURN_SEED` repeats a run; both stand in what it prints.
+//! `OUTRIGGER_CHURN_SECONDS` makes it longer, `OUTRIGGER_CHURN_PODS` has more pods in it, `OUTRIGGER_CHURN_SEED` repeats a run; they
+//! stand in what it prints.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +21,10 @@ use wire::cri::{ContainerState, PodSandboxState};
 
 use crate::case::{apply, leaves_nothing_of, pod};
 
-/// How many pods there are at any time.
-const PODS: usize = 50;
+/// How many pods there are at any time where nobody says otherwise.
+const PODS: u64 = 20;
 /// How many of them stay from the beginning to the end.
-const STEADY: usize = 10;
+const STEADY: usize = 5;
 /// How many go and come in one step, at most.
 const STEP: u64 = 4;
 /// Milliseconds between two steps, at most.
@@ -31,10 +32,10 @@ const PAUSE: u64 = 500;
 /// One step in so many comes with a kill.
 const KILLS: u64 = 2;
 /// How long the churn lasts where nobody says otherwise.
-const SECONDS: u64 = 20;
+const SECONDS: u64 = 10;
 /// Where the random moments begin where nobody says otherwise.
 const SEED: u64 = 1;
-/// How long all pods may take to come to rest: fifty starts and ends on a machine that does other things too.
+/// How long all pods may take to come to rest: many starts and ends on a machine that does other things too.
 const REST: Duration = Duration::from_secs(300);
 
 /// What is killed.
@@ -56,8 +57,9 @@ fn pods_that_come_and_go_survive_kills_of_agent_and_runtime() -> anyhow::Result<
 
 fn churn(victims: Victims) -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
-    let mut churn = Churn::new(setting("OUTRIGGER_CHURN_SEED", SEED)?, victims);
-    churn.come(&rig, PODS)?;
+    let pods = usize::try_from(setting("OUTRIGGER_CHURN_PODS", PODS)?)?;
+    let mut churn = Churn::new(setting("OUTRIGGER_CHURN_SEED", SEED)?, pods, victims);
+    churn.come(&rig, churn.pods)?;
     churn.rest(&rig)?;
     churn.note_running(&rig)?;
     let end = Instant::now() + Duration::from_secs(setting("OUTRIGGER_CHURN_SECONDS", SECONDS)?);
@@ -74,6 +76,8 @@ fn churn(victims: Victims) -> anyhow::Result<()> {
 struct Churn {
     random: Random,
     seed: u64,
+    /// How many pods there are at any time.
+    pods: usize,
     victims: Victims,
     /// The names of the pods that should be there, the steady ones first.
     wanted: Vec<String>,
@@ -85,10 +89,11 @@ struct Churn {
 }
 
 impl Churn {
-    fn new(seed: u64, victims: Victims) -> Self {
+    fn new(seed: u64, pods: usize, victims: Victims) -> Self {
         Self {
             random: Random::new(seed),
             seed,
+            pods,
             victims,
             wanted: Vec::new(),
             made: 0,
@@ -186,7 +191,7 @@ impl Churn {
     fn compare(&self, rig: &RealRig) -> anyhow::Result<()> {
         // the cheap question first: this is asked often
         let running = rig.containerd.cri.running()?;
-        ensure!(running.len() == PODS, "{} containers run", running.len());
+        ensure!(running.len() == self.pods, "{} containers run", running.len());
         let pods = listed(rig)?;
         let wanted: BTreeSet<_> = self.wanted.iter().collect();
         let names: BTreeSet<_> = pods.keys().collect();
@@ -225,10 +230,11 @@ impl Churn {
 
     /// One sandbox and one container for each pod, and what belongs to them.
     fn whole(&self, traces: Traces) -> anyhow::Result<()> {
+        let pods = self.pods;
         let mut right: BTreeMap<_, _> =
-            [("bundles", 2 * PODS), ("control groups", 2 * PODS), ("shims", PODS)].into();
+            [("bundles", 2 * pods), ("control groups", 2 * pods), ("shims", pods)].into();
         if self.victims == Victims::Agent {
-            right.extend([("interfaces", PODS), ("network namespaces", PODS), ("addresses", PODS)]);
+            right.extend([("interfaces", pods), ("network namespaces", pods), ("addresses", pods)]);
         }
         let counts = self.part()(traces).counts();
         let wrong: Vec<_> = right.iter().filter(|(what, right)| counts[*what] != **right).collect();
@@ -269,22 +275,21 @@ impl Churn {
             .filter_map(|pod| pod["status"]["containerStatuses"][0]["restartCount"].as_i64())
             .sum();
         eprintln!(
-            "--- churn: seed {}, {} pods, kills {:?}, {} containers seen running; of the {PODS} at the end, \
+            "--- churn: seed {}, {} pods, kills {:?}, {} containers seen running; of the {} at the end, \
              {restarts} starts were made again, {cut_off} dead are kept",
             self.seed,
             self.made,
             self.kills,
-            self.ran.len()
+            self.ran.len(),
+            self.pods
         );
         Ok(())
     }
 }
 
 fn listed(rig: &RealRig) -> anyhow::Result<BTreeMap<String, Value>> {
-    let listed = rig.cloud.kubectl.json(&["get", "pods"])?;
-    let items = listed["items"].as_array().context("kubectl lists nothing")?;
-    let text = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    Ok(items.iter().map(|pod| (text(pod), pod.clone())).collect())
+    let named = |pod: Value| (pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), pod);
+    Ok(rig.cloud.pods()?.into_iter().map(named).collect())
 }
 
 fn uid(pod: &Value) -> String {

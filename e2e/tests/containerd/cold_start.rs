@@ -21,8 +21,10 @@ use serde_json::json;
 
 use crate::case::{apply, leaves_nothing_of, pod};
 
-/// How many pods the node has.
+/// How many pods the node has …
 const PODS: usize = 20;
+/// … and how many where the agent is killed before they run.
+const PODS_WITH_KILLS: usize = 8;
 /// How often the agent is killed before, where nobody says otherwise.
 const KILLS: u64 = 4;
 /// How long one start lives at most before it is killed, milliseconds.
@@ -32,22 +34,22 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn twenty_pods_start_without_the_cloud() -> anyhow::Result<()> {
-    let (mut rig, host) = ready()?;
+    let (mut rig, host) = ready(PODS)?;
     let before = rig.containerd.cri.running()?;
     power_off(&mut rig)?;
     let (begun, exec) = (Instant::now(), SystemTime::now());
     rig.node.process.start_again()?;
-    let after = all_run(&rig)?;
+    let after = all_run(&rig, PODS)?;
     tell(&rig, exec, begun.elapsed())?;
     ensure!(pods(&after) == pods(&before), "other pods: {before:?}, {after:?}");
     ensure!(after.is_disjoint(&before), "containers that were removed run: {after:?}");
     whole(&rig, &after)?;
-    finish(rig, host, |traces| traces)
+    finish(rig, host, PODS, |traces| traces)
 }
 
 #[test]
-fn twenty_pods_start_without_the_cloud_after_kills_at_random_moments() -> anyhow::Result<()> {
-    let (mut rig, host) = ready()?;
+fn pods_start_without_the_cloud_after_kills_at_random_moments() -> anyhow::Result<()> {
+    let (mut rig, host) = ready(PODS_WITH_KILLS)?;
     let before = rig.containerd.cri.running()?;
     power_off(&mut rig)?;
     let mut chance = setting("OUTRIGGER_COLD_SEED", 1)?;
@@ -58,15 +60,15 @@ fn twenty_pods_start_without_the_cloud_after_kills_at_random_moments() -> anyhow
         rig.node.process.kill()?;
     }
     rig.node.process.start_again()?;
-    let after = all_run(&rig)?;
+    let after = all_run(&rig, PODS_WITH_KILLS)?;
     ensure!(pods(&after) == pods(&before), "other pods: {before:?}, {after:?}");
     whole(&rig, &after)?;
     // calls that the kills cut off leave shims behind of which only containerd could know
-    finish(rig, host, Traces::of_tasks)
+    finish(rig, host, PODS_WITH_KILLS, Traces::of_tasks)
 }
 
 /// A node on which all pods run, and the directory that they mount.
-fn ready() -> anyhow::Result<(RealRig, tempfile::TempDir)> {
+fn ready(count: usize) -> anyhow::Result<(RealRig, tempfile::TempDir)> {
     let (rig, host) = (RealRig::start()?, tempfile::tempdir()?);
     fs::write(host.path().join("file"), "of the host")?;
     let mut objects = vec![
@@ -87,7 +89,7 @@ fn ready() -> anyhow::Result<(RealRig, tempfile::TempDir)> {
             {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         ],
     });
-    let names: Vec<String> = (0..PODS).map(|number| format!("cold-{number}")).collect();
+    let names: Vec<String> = (0..count).map(|number| format!("cold-{number}")).collect();
     objects.extend(names.iter().map(|name| pod(name, &spec)));
     apply(&rig, &objects)?;
     for name in &names {
@@ -111,11 +113,11 @@ fn power_off(rig: &mut RealRig) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn all_run(rig: &RealRig) -> anyhow::Result<BTreeSet<RunningContainer>> {
+fn all_run(rig: &RealRig, count: usize) -> anyhow::Result<BTreeSet<RunningContainer>> {
     until_within(PATIENCE, "all pods run", || {
         let running = rig.containerd.cri.running()?;
-        ensure!(running.len() == PODS, "{} containers run", running.len());
-        ensure!(pods(&running).len() == PODS, "a pod runs twice: {running:?}");
+        ensure!(running.len() == count, "{} containers run", running.len());
+        ensure!(pods(&running).len() == count, "a pod runs twice: {running:?}");
         Ok(running)
     })
 }
@@ -158,11 +160,16 @@ fn tell(rig: &RealRig, exec: SystemTime, all: Duration) -> anyhow::Result<()> {
 }
 
 /// The cloud comes back: it has the same pods, and they go when it says so, with that `part` of what they take of the machine.
-fn finish(mut rig: RealRig, host: tempfile::TempDir, part: fn(Traces) -> Traces) -> anyhow::Result<()> {
+fn finish(
+    mut rig: RealRig,
+    host: tempfile::TempDir,
+    count: usize,
+    part: fn(Traces) -> Traces,
+) -> anyhow::Result<()> {
     let before = rig.containerd.cri.running()?;
     rig.cloud.process.start_again()?;
     rig.cloud.process.wait_for("is ready")?;
-    for number in 0..PODS {
+    for number in 0..count {
         let name = format!("cold-{number}");
         rig.wait_pod(&name, |pod| {
             let id = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::{apply, leaves_nothing, pod},
-    probes::{events, https, wait_event},
+    probes::{https, wait_event},
     server::HttpServer,
     subject::{Subject, for_both},
 };
@@ -143,7 +143,7 @@ fn hooks_at_the_end_may_fail_or_be_cut_short() -> anyhow::Result<()> {
     knocked.accept().context("preStop did not connect")?;
     wait_event(&rig, "broken", "FailedPreStopHook", "PreStopHook failed")?;
     for name in ["https", "tcp"] {
-        let failed = events(&rig, name, "FailedPreStopHook")?;
+        let failed = rig.cloud.events(name, "FailedPreStopHook")?;
         ensure!(failed.is_empty(), "{name}: {failed:?}");
     }
     leaves_nothing(&rig)

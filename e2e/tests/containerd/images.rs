@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::{apply, leaves_nothing, pod},
-    probes::{events, wait_event},
+    probes::wait_event,
     registry::{Registry, USER},
 };
 
@@ -97,7 +97,7 @@ fn pull_policies() -> anyhow::Result<()> {
     apply(&rig, &[with("second", "IfNotPresent")])?;
     rig.wait_ready("second")?;
     ensure!(asked() == before, "an image that was there was asked for");
-    let told = events(&rig, "second", "Pulled")?;
+    let told = rig.cloud.events("second", "Pulled")?;
     ensure!(told.iter().any(|text| text.contains("already present on machine")), "{told:?}");
     apply(&rig, &[with("always", "Always")])?;
     rig.wait_ready("always")?;

@@ -15,7 +15,7 @@ const WELL: [(&str, &str, &str, &str); 4] = [
 ];
 
 fn node(rig: &RealRig) -> anyhow::Result<Value> {
-    rig.cloud.kubectl.json(&["get", "node", NODE])
+    rig.cloud.node()?.context("the node is not there")
 }
 
 /// The first line of a file below `/proc` or the like.

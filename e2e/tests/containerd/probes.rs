@@ -25,14 +25,6 @@ fn unready(pod: &Value) -> Result<(), String> {
     if runs && status["ready"] == false { Ok(()) } else { Err("it is not running and unready".into()) }
 }
 
-/// The messages of the events about this pod with this reason.
-pub(crate) fn events(cloud: &impl AsRef<Cloud>, pod: &str, reason: &str) -> anyhow::Result<Vec<String>> {
-    let selector = format!("involvedObject.name={pod},reason={reason}");
-    let listed = cloud.as_ref().kubectl.json(&["get", "events", "--field-selector", &selector])?;
-    let items = listed["items"].as_array().cloned().unwrap_or_default();
-    Ok(items.iter().filter_map(|event| event["message"].as_str().map(str::to_owned)).collect())
-}
-
 /// Waits for an event with this text.
 pub(crate) fn wait_event(
     cloud: &impl AsRef<Cloud>,
@@ -41,7 +33,7 @@ pub(crate) fn wait_event(
     text: &str,
 ) -> anyhow::Result<()> {
     until(&format!("event {reason} of {pod}"), || {
-        let all = events(cloud, pod, reason)?;
+        let all = cloud.as_ref().events(pod, reason)?;
         ensure!(all.iter().any(|message| message.contains(text)), "{all:?}");
         Ok(())
     })

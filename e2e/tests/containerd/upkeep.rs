@@ -107,8 +107,8 @@ fn end(rig: &RealRig, name: &str, restarts: u32) -> anyhow::Result<()> {
     })
 }
 
-/// Longer than the agent takes to start and to look.
-const YOUNG: Duration = Duration::from_secs(60);
+/// The `minimumGCAge` of the test: longer than the agent takes to start and to collect garbage for the first time.
+const YOUNG: Duration = Duration::from_secs(20);
 
 #[test]
 fn of_all_that_ended_the_newest_and_the_young_are_kept() -> anyhow::Result<()> {

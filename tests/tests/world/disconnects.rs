@@ -21,7 +21,7 @@ use tests::{
 use tokio::{runtime::Handle, task::JoinSet, time::interval};
 
 /// Disconnects in the suite.
-const DISCONNECTS: u64 = 50;
+const DISCONNECTS: u64 = 30;
 /// So many pods come and go meanwhile.
 const PODS: u64 = 10;
 

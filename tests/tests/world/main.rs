@@ -24,6 +24,7 @@ mod exits;
 mod faults;
 mod images;
 mod kills;
+mod lifecycle;
 mod links;
 mod mappers;
 mod memory;

@@ -1,7 +1,5 @@
 //! Probes, hooks, deadlines, last words, events: what becomes of containers beside starting and ending by themselves.
 
-#![cfg(test)]
-
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Event;

@@ -1,0 +1,65 @@
+//! Reads of the cloud's API over one connection. kubectl is what people use and what tests drive the cloud with; to look at a
+//! condition again and again with it would take half of a processor for its starts alone.
+
+use std::{fmt, path::Path, time::Duration};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::Value;
+use tokio::runtime;
+
+/// An answer that takes longer is none.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Blocking reads with the rights of a kubeconfig. The connection is made when it is used, and again when it is lost.
+pub struct Api {
+    // before the runtime that drives it
+    client: Client,
+    runtime: runtime::Runtime,
+}
+
+impl Api {
+    /// A client of the cluster that this kubeconfig names.
+    pub fn new(kubeconfig: &Path) -> anyhow::Result<Self> {
+        // fails where another one of this process was first
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let client = runtime.block_on(async {
+            let read = Kubeconfig::read_from(kubeconfig)?;
+            let mut config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+            (config.connect_timeout, config.read_timeout) = (Some(READ_TIMEOUT), Some(READ_TIMEOUT));
+            anyhow::Ok(Client::try_from(config)?)
+        })?;
+        Ok(Self { client, runtime })
+    }
+
+    /// What stands at this path and query of the API, or `None` where it answers 404.
+    pub fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        let request = http::Request::get(path).body(Vec::new())?;
+        match self.runtime.block_on(self.client.request(request)) {
+            Ok(object) => Ok(Some(object)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The items of the list at this path and query of the API.
+    pub fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        let listed = self.get(path)?.unwrap_or_default();
+        match listed {
+            Value::Object(mut list) => match list.remove("items") {
+                Some(Value::Array(items)) => Ok(items),
+                other => anyhow::bail!("{path} has no items: {other:?}"),
+            },
+            other => anyhow::bail!("{path} is no list: {other}"),
+        }
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Api").finish_non_exhaustive()
+    }
+}

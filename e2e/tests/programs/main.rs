@@ -1,0 +1,12 @@
+//! The built programs as processes of their own, driven with kubectl, signals, MQTT clients and the official Python client.
+
+mod bad_input;
+mod by_hand;
+mod cri_suite;
+mod demo;
+mod devices;
+mod half_open;
+mod kill;
+mod mosquitto;
+mod proxy;
+mod python;
