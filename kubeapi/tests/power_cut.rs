@@ -30,7 +30,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Row, sqlite::SqliteConnectOptions};
 
-const IMAGES: u64 = 10_000;
+const IMAGES: u64 = 5_000;
 const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 const LOG_HEADER: usize = 32;

@@ -13,9 +13,9 @@ use simulated::{Life, World, run};
 use crate::{Again, number};
 
 /// Worlds in the suite in which something happens all the time …
-const BUSY: (u64, Life) = (120, Life { steps: 30, time: Duration::ZERO });
+const BUSY: (u64, Life) = (40, Life { steps: 30, time: Duration::ZERO });
 /// … and those of a working day.
-const DAYS: (u64, Life) = (20, Life { steps: 30, time: Duration::from_secs(8 * 3600) });
+const DAYS: (u64, Life) = (6, Life { steps: 30, time: Duration::from_secs(8 * 3600) });
 
 /// So many steps as asked for, or as in the suite.
 fn steps(suite: Life) -> Life {
