@@ -1,13 +1,17 @@
 # The recipes of this repository; CI runs the same ones.
 
-# cargo-nextest runs each test in a process of its own, and shows which one hangs.
+# cargo-nextest runs each test in a process of its own, and shows which one hangs (.config/nextest.toml).
 NEXTEST := cargo nextest run --locked --no-fail-fast
+
+# What has changed since the branch left main, with what is not committed, as crates.
+FILES = $(shell git diff --name-only $$(git merge-base HEAD main)) $(shell git ls-files --others --exclude-standard)
+CRATES = $(foreach folder,$(sort $(foreach file,$(FILES),$(firstword $(subst /, ,$(file))))),$(if $(wildcard $(folder)/Cargo.toml),--package $(folder)))
 
 # Where everything is built; the official Python client stands beside it.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 
-.PHONY: help demo test needs lint doc unit bench worlds fuzz crds schemas order
+.PHONY: help demo test check needs build lint doc unit proofs bench worlds fuzz crds schemas order
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -16,11 +20,20 @@ demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and 
 	cargo build --locked --package cloudsim
 	$(BUILT)/debug/cloudsim demo $(if $(ONCE),--once)
 
-test: needs lint doc ## Everything that CI runs
-# of the whole workspace, as the tests: with other features of its dependencies most of them would be built twice
-	cargo build --locked --workspace
-	$(NEXTEST) --workspace
+test: needs build lint doc ## Everything that CI runs
+	$(NEXTEST) --profile ci --workspace
 	cargo test --locked --workspace --doc
+
+check: ## Format, lints and unit tests of the crates that changed since main
+	cargo fmt --all --check
+	$(if $(CRATES),cargo clippy --locked --all-targets $(CRATES) -- -D warnings,@echo no crate has changed since main)
+	$(if $(CRATES),$(NEXTEST) --no-tests pass --lib $(CRATES))
+
+# Of the whole workspace: with other features of their dependencies most crates would be built twice. Before the lints, which would
+# wait a minute for jemalloc alone.
+build: ## The programs and all tests
+	cargo build --locked --workspace
+	cargo test --locked --workspace --no-run
 
 needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	@command -v kubectl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends kubernetes-client; }
@@ -47,6 +60,15 @@ doc: ## The documentation, without a broken link
 
 unit: ## The tests of one crate: make unit CRATE=wire
 	$(NEXTEST) --package $(CRATE)
+
+proofs: needs build ## The long form of what CI proves in short: kills, power cuts, disconnects, seeds; an hour and more
+	OUTRIGGER_CHURN_PODS=50 OUTRIGGER_CHURN_SECONDS=300 OUTRIGGER_COLD_KILLS=200 OUTRIGGER_EVERY_POINT=1 \
+	  $(NEXTEST) --package e2e churn:: cold_start:: kill::
+	OUTRIGGER_REAL_DISCONNECTS=1000 $(NEXTEST) --package tests disconnects::
+	POWER_CUT_IMAGES=1000000 cargo test --locked --release --package kubeapi --test power_cut whenever -- --nocapture
+	OUTRIGGER_DISCONNECTS=1000000 cargo test --locked --release --package simulated disconnects -- --nocapture
+	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --release --package simulated no_seed -- --nocapture
+	$(MAKE) worlds
 
 bench: ## One JSON object a line; BENCH=name runs one alone
 	cargo build --release --locked --package cloudsim --package agent --package bench
