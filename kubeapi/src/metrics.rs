@@ -1,4 +1,6 @@
 //! What the API counts about itself, in the text format of Prometheus and under the real server's names.
+//!
+//! By hand, as prometheus-client writes OpenMetrics, in which a counter's family is named without `_total`.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,7 @@
 //! Outcomes as JUnit XML, which CI systems show. Pure.
+//!
+//! By hand, since messages must come out as they went in: quick-junit writes a line end in an attribute as it is, of which a reader
+//! makes a space, loses text behind an escape character, and lets U+FFFE through, which is no XML.
 
 use std::fmt::Write;
 

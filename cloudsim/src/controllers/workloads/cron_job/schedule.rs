@@ -1,23 +1,20 @@
-//! Schedules as in crontab(5): five fields, or `@daily` and the like. Pure.
+//! When a CronJob is due: schedules as `github.com/robfig/cron` v3 reads them for Kubernetes, which is not quite crontab(5): no 7 for
+//! Sunday, `*/2` restricts a day, and in a changing clock every minute that really comes counts once. Pure.
 
-use jiff::{
-    Timestamp, ToSpan, Zoned,
-    civil::{DateTime, Weekday},
-    tz::TimeZone,
-};
+use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil::Weekday, tz::TimeZone};
 
-/// How far ahead a time is looked for: February 29 comes within eight years.
+/// How many years a time is looked for: February 29 comes within eight.
 const HORIZON_YEARS: i16 = 9;
 
 /// Why a schedule cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ScheduleError {
-    /// Not five fields.
+    /// Not five fields, and no descriptor.
     #[error(
         "the schedule {0:?} has not five fields (minute, hour, day of month, month, day of week), nor is it @daily or the like"
     )]
     Fields(String),
-    /// A field that says nothing.
+    /// A field that cannot be read.
     #[error(
         "{field:?} is no {name} in a schedule; give numbers from {least} to {most}, ranges, lists, steps or *"
     )]
@@ -35,16 +32,31 @@ pub(super) enum ScheduleError {
 
 /// When something is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Schedule {
-    /// Sets of numbers, as bits.
-    minutes: u64,
-    hours: u64,
-    days: u64,
-    months: u64,
-    weekdays: u64,
-    /// With both days given, either is enough.
-    either_day: bool,
+pub(super) enum Schedule {
+    /// At these readings of a clock.
+    Clock(Box<Clock>),
+    /// So long after the last time: `@every 90m`.
+    Every(SignedDuration),
+}
+
+/// The readings of a clock, down to the minute, at which something is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Clock {
+    minutes: Set,
+    hours: Set,
+    days: Set,
+    months: Set,
+    weekdays: Set,
     zone: TimeZone,
+}
+
+/// The numbers that a field allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Set {
+    /// Each number as a bit.
+    bits: u64,
+    /// Whether a `*` without a step is among them.
+    is_any: bool,
 }
 
 const MONTHS: [&str; 12] =
@@ -54,7 +66,7 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 impl Schedule {
     /// Reads a schedule, for the clock of a time zone.
     pub(super) fn parse(text: &str, zone: TimeZone) -> Result<Self, ScheduleError> {
-        let spelled = match text.trim() {
+        let spelled = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
             "@weekly" => "0 0 * * 0",
@@ -62,75 +74,89 @@ impl Schedule {
             "@hourly" => "0 * * * *",
             other => other,
         };
+        if let Some(period) = text.strip_prefix("@every ").and_then(period) {
+            return Ok(Self::Every(period));
+        }
         let fields: Vec<_> = spelled.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields.as_slice() else {
             return Err(ScheduleError::Fields(text.to_owned()));
         };
-        let weekdays = Field { name: "day of week", least: 0, most: 7, words: &WEEKDAYS }.parse(weekday)?;
-        let is_any = |field: &str| field.starts_with('*') || field == "?";
-        Ok(Self {
+        Ok(Self::Clock(Box::new(Clock {
             minutes: Field { name: "minute", least: 0, most: 59, words: &[] }.parse(minute)?,
             hours: Field { name: "hour", least: 0, most: 23, words: &[] }.parse(hour)?,
             days: Field { name: "day of month", least: 1, most: 31, words: &[] }.parse(day)?,
             months: Field { name: "month", least: 1, most: 12, words: &MONTHS }.parse(month)?,
-            // 7 is Sunday as well
-            weekdays: (weekdays | (weekdays >> 7)) & 0x7f,
-            either_day: !is_any(day) && !is_any(weekday),
+            weekdays: Field { name: "day of week", least: 0, most: 6, words: &WEEKDAYS }.parse(weekday)?,
             zone,
-        })
+        })))
     }
 
     /// The first time after `after`; `None` where it never comes.
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        let start = after.to_zoned(self.zone.clone()).datetime();
-        let mut time =
-            start.with().second(0).subsec_nanosecond(0).build().ok()?.checked_add(1.minute()).ok()?;
-        let end = start.year().checked_add(HORIZON_YEARS)?;
-        while time.year() < end {
-            if !has(self.months, time.month()) {
-                time = time
-                    .first_of_month()
-                    .with()
-                    .hour(0)
-                    .minute(0)
-                    .build()
-                    .ok()?
-                    .checked_add(1.month())
-                    .ok()?;
-            } else if !self.is_day(time) {
-                time = time.with().hour(0).minute(0).build().ok()?.checked_add(1.day()).ok()?;
-            } else if !has(self.hours, time.hour()) {
-                time = time.with().minute(0).build().ok()?.checked_add(1.hour()).ok()?;
-            } else if !has(self.minutes, time.minute()) {
-                time = time.checked_add(1.minute()).ok()?;
-            } else {
-                match self.moment(time).filter(|moment| *moment > after) {
-                    Some(moment) => return Some(moment),
-                    // the clock skips this time, or shows it a second time
-                    None => time = time.checked_add(1.minute()).ok()?,
-                }
+        match self {
+            Self::Clock(clock) => clock.next(after),
+            Self::Every(period) => {
+                let whole = Timestamp::from_second(after.as_second()).ok()?;
+                whole.checked_add(*period).ok()
             }
+        }
+    }
+}
+
+/// A duration in Go's notation, in whole seconds, at least one.
+fn period(text: &str) -> Option<SignedDuration> {
+    let is_go = text.bytes().all(|byte| b"0123456789.hmsnu+-".contains(&byte));
+    let period = is_go.then(|| text.parse::<SignedDuration>().ok())??;
+    Some(SignedDuration::from_secs(period.as_secs().max(1)))
+}
+
+impl Clock {
+    fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        if self.minutes.bits == 0 || self.hours.bits == 0 {
+            return None;
+        }
+        let minute = after.as_second().div_euclid(60).checked_add(1)?.checked_mul(60)?;
+        let mut time = Timestamp::from_second(minute).ok()?.to_zoned(self.zone.clone());
+        let end = time.year().checked_add(HORIZON_YEARS)?;
+        while time.year() < end {
+            let later = if !self.months.has(time.month()) {
+                time.first_of_month().ok()?.checked_add(1.month()).ok()?.start_of_day().ok()?
+            } else if !self.is_day(&time) {
+                time.tomorrow().ok()?.start_of_day().ok()?
+            } else if !self.hours.has(time.hour()) {
+                next_hour(&time)?
+            } else if !self.minutes.has(time.minute()) {
+                time.checked_add(1.minute()).ok()?
+            } else {
+                return Some(time.timestamp());
+            };
+            // a day that begins twice: the clock was set back just after midnight
+            time = if later > time { later } else { time.checked_add(1.minute()).ok()? };
         }
         None
     }
 
-    fn moment(&self, time: DateTime) -> Option<Timestamp> {
-        let zoned: Zoned = time.to_zoned(self.zone.clone()).ok()?;
-        (zoned.datetime() == time).then(|| zoned.timestamp())
-    }
-
-    fn is_day(&self, time: DateTime) -> bool {
+    /// Whether the day is one of them: with both days restricted, either is enough.
+    fn is_day(&self, time: &Zoned) -> bool {
         let weekday = match time.weekday() {
             Weekday::Sunday => 0,
             other => other.to_monday_one_offset(),
         };
-        let (day, weekday) = (has(self.days, time.day()), has(self.weekdays, weekday));
-        if self.either_day { day || weekday } else { day && weekday }
+        let (day, weekday_fits) = (self.days.has(time.day()), self.weekdays.has(weekday));
+        if self.days.is_any || self.weekdays.is_any { day && weekday_fits } else { day || weekday_fits }
     }
 }
 
-fn has(set: u64, number: i8) -> bool {
-    u32::try_from(number).is_ok_and(|number| set >> number & 1 == 1)
+/// The full hour that comes next, or the next minute where the clock is changed before.
+fn next_hour(time: &Zoned) -> Option<Zoned> {
+    let hour = time.checked_add((60 - i64::from(time.minute())).minutes()).ok()?;
+    if hour.offset() == time.offset() { Some(hour) } else { time.checked_add(1.minute()).ok() }
+}
+
+impl Set {
+    fn has(self, number: i8) -> bool {
+        u32::try_from(number).is_ok_and(|number| self.bits >> number & 1 == 1)
+    }
 }
 
 struct Field {
@@ -141,31 +167,36 @@ struct Field {
 }
 
 impl Field {
-    fn parse(&self, text: &str) -> Result<u64, ScheduleError> {
+    fn parse(&self, text: &str) -> Result<Set, ScheduleError> {
         let error = || ScheduleError::Field {
             field: text.to_owned(),
             name: self.name,
             least: self.least,
             most: self.most,
         };
-        text.split(',').try_fold(0, |set, part| self.part(part).map(|part| set | part).ok_or_else(error))
+        // as in Kubernetes, nothing between commas is nothing
+        text.split(',').filter(|part| !part.is_empty()).try_fold(Set::default(), |set, part| {
+            let part = self.part(part).ok_or_else(error)?;
+            Ok(Set { bits: set.bits | part.bits, is_any: set.is_any || part.is_any })
+        })
     }
 
-    /// `*`, `5`, `1-5`, each perhaps with `/2`.
-    fn part(&self, text: &str) -> Option<u64> {
+    /// `*`, `5`, `1-5`, each perhaps with `/2`; a step without an end goes to the end.
+    fn part(&self, text: &str) -> Option<Set> {
         let (range, step) = match text.split_once('/') {
-            Some((range, step)) => (range, Some(step.parse::<u8>().ok().filter(|step| *step > 0)?)),
+            Some((range, step)) => (range, Some(step.parse().ok().filter(|step: &usize| *step > 0)?)),
             None => (text, None),
         };
         let (first, last) = match range.split_once('-') {
-            _ if matches!(range, "*" | "?") => (self.least, self.most),
+            _ if range.split('-').next().is_some_and(is_any) => (self.least, self.most),
             Some((first, last)) => (self.number(first)?, self.number(last)?),
-            // a step without an end goes to the end
             None if step.is_some() => (self.number(range)?, self.most),
             None => (self.number(range)?, self.number(range)?),
         };
-        let numbers = (first..=last).step_by(usize::from(step.unwrap_or(1)));
-        (first <= last).then(|| numbers.fold(0, |set, number| set | 1 << number))
+        let numbers = (first..=last).step_by(step.unwrap_or(1));
+        let bits = numbers.fold(0, |bits, number| bits | 1 << number);
+        let is_any = range.split('-').next().is_some_and(is_any) && step.is_none_or(|step| step == 1);
+        (first <= last).then_some(Set { bits, is_any })
     }
 
     fn number(&self, text: &str) -> Option<u8> {
@@ -178,61 +209,9 @@ impl Field {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn next(text: &str, after: &str) -> String {
-        let schedule = Schedule::parse(text, TimeZone::UTC).unwrap();
-        schedule.next(after.parse().unwrap()).map_or_else(|| "never".into(), |time| time.to_string())
-    }
-
-    #[test]
-    fn the_next_time_is_the_one_that_cron_would_take() {
-        for (text, after, expected) in [
-            ("* * * * *", "2025-06-01T12:00:30Z", "2025-06-01T12:01:00Z"),
-            ("* * * * *", "2025-06-01T12:01:00Z", "2025-06-01T12:02:00Z"),
-            ("*/15 * * * *", "2025-06-01T12:46:00Z", "2025-06-01T13:00:00Z"),
-            ("5/20 * * * *", "2025-06-01T12:26:00Z", "2025-06-01T12:45:00Z"),
-            ("0 9-17/4 * * *", "2025-06-01T13:00:00Z", "2025-06-01T17:00:00Z"),
-            ("30 2 * * mon-fri", "2025-06-06T03:00:00Z", "2025-06-09T02:30:00Z"),
-            ("0 0 * * 7", "2025-06-02T00:00:00Z", "2025-06-08T00:00:00Z"),
-            ("0 0 1,15 * *", "2025-12-20T00:00:00Z", "2026-01-01T00:00:00Z"),
-            // either day is enough
-            ("0 0 13 * FRI", "2025-06-01T00:00:00Z", "2025-06-06T00:00:00Z"),
-            ("0 0 29 2 *", "2025-06-01T00:00:00Z", "2028-02-29T00:00:00Z"),
-            ("0 0 31 feb *", "2025-06-01T00:00:00Z", "never"),
-            ("@hourly", "2025-06-01T12:00:00Z", "2025-06-01T13:00:00Z"),
-            ("@weekly", "2025-06-02T12:00:00Z", "2025-06-08T00:00:00Z"),
-        ] {
-            assert_eq!(next(text, after), expected, "{text} after {after}");
-        }
-    }
-
-    #[test]
-    fn a_time_that_the_clock_skips_waits_for_the_next_day() {
-        // Central European rules in POSIX form, so that no time zone files are needed
-        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        let schedule = Schedule::parse("30 2 * * *", zone).unwrap();
-        let next = schedule.next("2025-03-29T12:00:00Z".parse().unwrap()).unwrap();
-        assert_eq!(next.to_string(), "2025-03-31T00:30:00Z");
-    }
-
-    #[test]
-    fn what_is_no_schedule_is_refused_by_name() {
-        for text in [
-            "",
-            "* * * *",
-            "60 * * * *",
-            "* * * * mon-sun-1",
-            "5-1 * * * *",
-            "*/0 * * * *",
-            "@reboot",
-            "x * * * *",
-        ] {
-            assert!(Schedule::parse(text, TimeZone::UTC).is_err(), "{text}");
-        }
-        let error = Schedule::parse("0 24 * * *", TimeZone::UTC).unwrap_err();
-        insta::assert_snapshot!(error, @r#""24" is no hour in a schedule; give numbers from 0 to 23, ranges, lists, steps or *"#);
-    }
+fn is_any(text: &str) -> bool {
+    matches!(text, "*" | "?")
 }
+
+#[cfg(test)]
+mod tests;
