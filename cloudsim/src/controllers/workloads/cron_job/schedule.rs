@@ -55,7 +55,7 @@ pub(super) struct Clock {
 struct Set {
     /// Each number as a bit.
     bits: u64,
-    /// Whether a `*` without a step is among them.
+    /// Whether one of its parts is `*` or `?` with no step, or with step 1: such a field does not restrict the days.
     is_any: bool,
 }
 
