@@ -3,6 +3,7 @@
 
 use std::{fmt, path::Path, time::Duration};
 
+use anyhow::{Context, bail};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -10,8 +11,8 @@ use kube::{
 use serde_json::Value;
 use tokio::runtime;
 
-/// An answer that takes longer is none.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection, and each answer, may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Blocking reads with the rights of a kubeconfig. The connection is made when it is used, and again when it is lost.
 pub struct Api {
@@ -29,7 +30,7 @@ impl Api {
         let client = runtime.block_on(async {
             let read = Kubeconfig::read_from(kubeconfig)?;
             let mut config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
-            (config.connect_timeout, config.read_timeout) = (Some(READ_TIMEOUT), Some(READ_TIMEOUT));
+            (config.connect_timeout, config.read_timeout) = (Some(TIMEOUT), Some(TIMEOUT));
             anyhow::Ok(Client::try_from(config)?)
         })?;
         Ok(Self { client, runtime })
@@ -47,13 +48,10 @@ impl Api {
 
     /// The items of the list at this path and query of the API.
     pub fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
-        let listed = self.get(path)?.unwrap_or_default();
-        match listed {
-            Value::Object(mut list) => match list.remove("items") {
-                Some(Value::Array(items)) => Ok(items),
-                other => anyhow::bail!("{path} has no items: {other:?}"),
-            },
-            other => anyhow::bail!("{path} is no list: {other}"),
+        let mut listed = self.get(path)?.with_context(|| format!("{path} is not there"))?;
+        match listed.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => Ok(items),
+            _ => bail!("{path} is no list: {listed}"),
         }
     }
 }

@@ -51,7 +51,7 @@ impl DesiredPods<'_> {
             let found = rig.runtime.cri.exec(&container.id, &["cat", path])?;
             ensure!(found == content, "{path} in {container:?} is {found:?}, not {content:?}");
         }
-        let pods = pods(&rig.cloud.pods()?)?;
+        let pods = pods(rig.cloud.pods()?)?;
         let names: BTreeSet<_> = pods.keys().cloned().collect();
         ensure!(names == self.names, "the API has {names:?}, not {:?}", self.names);
         let told: BTreeSet<_> = pods.values().flat_map(|pod| &pod.containers).collect();
@@ -66,8 +66,8 @@ impl DesiredPods<'_> {
 }
 
 /// The pods of a list, all of which must be Running and ready, and never restarted.
-fn pods(items: &[Value]) -> anyhow::Result<BTreeMap<String, SeenPod>> {
-    items.iter().map(|pod| seen(pod).map(|seen| (text(&pod["metadata"]["name"]), seen))).collect()
+fn pods(pods: BTreeMap<String, Value>) -> anyhow::Result<BTreeMap<String, SeenPod>> {
+    pods.into_iter().map(|(name, pod)| Ok((name, seen(&pod)?))).collect()
 }
 
 fn seen(pod: &Value) -> anyhow::Result<SeenPod> {

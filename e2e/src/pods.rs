@@ -1,12 +1,14 @@
 //! Pods, as the API has them.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::{Cloud, until};
 
-/// Where the pods of the tests are.
+/// The path of the pods of namespace `default`, in which the tests make theirs.
 const PODS: &str = "/api/v1/namespaces/default/pods";
-/// Where the events about them are.
+/// The path of the events about them.
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 impl Cloud {
@@ -15,9 +17,10 @@ impl Cloud {
         self.api.get(&format!("{PODS}/{name}"))
     }
 
-    /// All pods.
-    pub fn pods(&self) -> anyhow::Result<Vec<Value>> {
-        self.api.list(PODS)
+    /// All pods, by their names.
+    pub fn pods(&self) -> anyhow::Result<BTreeMap<String, Value>> {
+        let named = |pod: Value| (pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), pod);
+        Ok(self.api.list(PODS)?.into_iter().map(named).collect())
     }
 
     /// The messages of the events about this pod with this reason.

@@ -192,7 +192,7 @@ impl Churn {
         // the cheap question first: this is asked often
         let running = rig.containerd.cri.running()?;
         ensure!(running.len() == self.pods, "{} containers run", running.len());
-        let pods = listed(rig)?;
+        let pods = rig.cloud.pods()?;
         let wanted: BTreeSet<_> = self.wanted.iter().collect();
         let names: BTreeSet<_> = pods.keys().collect();
         ensure!(names == wanted, "too many: {:?}, too few: {:?}", &names - &wanted, &wanted - &names);
@@ -269,7 +269,7 @@ impl Churn {
                 cut_off += 1;
             }
         }
-        let pods = listed(rig)?;
+        let pods = rig.cloud.pods()?;
         let restarts: i64 = pods
             .values()
             .filter_map(|pod| pod["status"]["containerStatuses"][0]["restartCount"].as_i64())
@@ -285,11 +285,6 @@ impl Churn {
         );
         Ok(())
     }
-}
-
-fn listed(rig: &RealRig) -> anyhow::Result<BTreeMap<String, Value>> {
-    let named = |pod: Value| (pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), pod);
-    Ok(rig.cloud.pods()?.into_iter().map(named).collect())
 }
 
 fn uid(pod: &Value) -> String {
