@@ -1,7 +1,6 @@
 //! A cloud, a runtime and a node, each a process, below one temporary directory.
 
 use std::{
-    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -157,13 +156,10 @@ impl Node {
         Ok(Self { process, config, pods: directory.join("node/kubelet/pods"), port: cloud.ports.node })
     }
 
-    /// The agent with this configuration; under the program and its arguments, divided by blanks, that `OUTRIGGER_AGENT_UNDER` has.
+    /// The agent with this configuration.
     pub fn command(config: &Path) -> anyhow::Result<Command> {
-        let agent = binary(AGENT)?;
-        let under = std::env::var("OUTRIGGER_AGENT_UNDER").unwrap_or_default();
-        let mut words = under.split_whitespace().map(OsStr::new).chain([agent.as_os_str()]);
-        let mut command = Command::new(words.next().context("no program")?);
-        command.args(words).arg("--config").arg(config).args(["-v", "4"]);
+        let mut command = Command::new(binary(AGENT)?);
+        command.arg("--config").arg(config).args(["-v", "4"]);
         Ok(command)
     }
 

@@ -23,7 +23,7 @@ use super::{
     names::Dirs,
     node::{self, Description, Machine, resources},
     orphans, pleg,
-    pods::{self, Context, Door, MAX_TRIGGERS, Turns},
+    pods::{self, Context, Door, MAX_TRIGGERS, SandboxLimit},
     pressure::{self, Evictor, Pressure, Signals},
     probes::{self, Probes},
     runtime::Runtime,
@@ -57,7 +57,7 @@ impl Task {
 
     async fn drive(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { config, dirs, progress } = self;
-        let runtime = Runtime::new(config.runtime.clone(), config.images.clone()).with_profile(&dirs.root);
+        let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
         // Dropped at the end, or where this program is given up.
         let _cut = runtime.cut_when_dropped();
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
@@ -80,7 +80,7 @@ impl Task {
             dns: dns(&config),
             resolv_conf: config.resolv_conf.clone(),
             pulls: config.sync.pulls.map(permits),
-            sandbox_turns: Turns::of_machine(),
+            sandbox_limit: SandboxLimit::of_machine(),
             addresses: node::Addresses::new(config.node.address.clone()),
             allocatable: limits,
             means: machine.means(),
@@ -129,17 +129,17 @@ impl Task {
     }
 }
 
-/// Events, when the machine does not have its hands full with starting pods.
+/// Events, behind the sandboxes that are to be made.
 fn tell(
     config: &Config,
     context: Arc<Context>,
     occurrences: mpsc::Receiver<Occurrence>,
 ) -> impl Future<Output = ()> + use<> {
-    let spare = move || {
+    let has_room = move || {
         let context = context.clone();
-        async move { context.sandbox_turns.spare().await }
+        async move { context.sandbox_limit.has_room().await }
     };
-    events::run(config.client.clone(), config.node_name.clone(), occurrences, spare)
+    events::run(config.client.clone(), config.node_name.clone(), occurrences, has_room)
 }
 
 /// To do so many things at the same time.

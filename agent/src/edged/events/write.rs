@@ -15,17 +15,17 @@ use super::{
     series::{Series, Write},
 };
 
-/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until there is time to `spare`;
+/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until there is room, which `has_room` says;
 /// a warning never does, nor what was before it.
 pub(crate) async fn run<F: Future<Output = ()>>(
     client: Client,
     node_name: String,
     mut occurrences: mpsc::Receiver<Occurrence>,
-    spare: impl Fn() -> F,
+    has_room: impl Fn() -> F,
 ) {
     let mut series = Series::new(node_name);
     while let Some(occurrence) = occurrences.recv().await {
-        for occurrence in held(occurrence, &mut occurrences, spare()).await {
+        for occurrence in held(occurrence, &mut occurrences, has_room()).await {
             let Some(write) = series.take(occurrence) else { continue };
             if let Err(error) = tell(&client, write).await {
                 // Offline is no news here, and an event about an event would be one too many.
@@ -35,13 +35,13 @@ pub(crate) async fn run<F: Future<Output = ()>>(
     }
 }
 
-/// This one and what comes after it, until there is time to `spare`.
+/// This one and what comes after it, until there is room.
 async fn held(
     first: Occurrence,
     occurrences: &mut mpsc::Receiver<Occurrence>,
-    spare: impl Future<Output = ()>,
+    has_room: impl Future<Output = ()>,
 ) -> Vec<Occurrence> {
-    let mut spare = pin!(spare);
+    let mut has_room = pin!(has_room);
     let mut next = Some(first);
     let mut all = Vec::new();
     while let Some(one) = next {
@@ -53,7 +53,7 @@ async fn held(
         next = tokio::select! {
             biased;
             // cancel-safe, both: nothing is taken that is not kept
-            () = &mut spare => None,
+            () = &mut has_room => None,
             next = occurrences.recv() => next,
         };
     }
@@ -97,18 +97,18 @@ mod tests {
     }
 
     /// The messages that are told when the first of them comes and the others wait, if any is told at all.
-    fn told(all: &[(Severity, &str)], spare: impl Future<Output = ()>) -> Option<String> {
+    fn told(all: &[(Severity, &str)], has_room: impl Future<Output = ()>) -> Option<String> {
         let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
         for (severity, message) in all {
             sender.try_send(occurrence(*severity, message)).unwrap();
         }
         let first = receiver.try_recv().unwrap();
-        let held = held(first, &mut receiver, spare).now_or_never()?;
+        let held = held(first, &mut receiver, has_room).now_or_never()?;
         Some(held.into_iter().map(|one| one.message).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
-    fn only_what_is_as_it_should_be_waits_for_time_to_spare() {
+    fn only_what_is_as_it_should_be_waits_until_there_is_room() {
         use Severity::{Normal, Warning};
         assert_eq!(told(&[(Normal, "a"), (Normal, "b")], ready(())).as_deref(), Some("a"));
         assert_eq!(told(&[(Normal, "a"), (Normal, "b")], pending()), None);

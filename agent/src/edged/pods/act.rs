@@ -126,7 +126,7 @@ async fn run_sandbox(context: &Context, pod: &Pod, config: cri::PodSandboxConfig
     let made = tokio::fs::create_dir_all(&config.log_directory).await;
     made.map_err(|error| format!("{}: {error}", config.log_directory))?;
     let handler = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone()).unwrap_or_default();
-    let made = context.sandbox_turns.take(context.runtime.run_sandbox(config, handler)).await;
+    let made = context.sandbox_limit.run(context.runtime.run_sandbox(config, handler)).await;
     made.map_err(|error| error.to_string())
 }
 

@@ -20,6 +20,7 @@ mod reconcile;
 mod refuse;
 mod registry;
 mod report;
+mod sandbox_limit;
 mod start;
 mod stop;
 mod strays;
@@ -27,7 +28,6 @@ mod tell;
 mod terminate;
 mod tokens;
 mod triggers;
-mod turns;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -54,8 +54,8 @@ use wire::cri;
 pub(crate) use self::{
     admission::Door,
     memory::{Book, Condemned},
+    sandbox_limit::SandboxLimit,
     strays::tell as tell_strays,
-    turns::Turns,
 };
 use super::{
     Progress,
@@ -101,8 +101,8 @@ pub(crate) struct Context {
     pub(crate) resolv_conf: PathBuf,
     /// Permits to pull images, where only so many are pulled at the same time.
     pub(crate) pulls: Option<Arc<Semaphore>>,
-    /// In which sandboxes are made.
-    pub(crate) sandbox_turns: Turns,
+    /// Permits to make sandboxes.
+    pub(crate) sandbox_limit: SandboxLimit,
     /// This node's addresses.
     pub(crate) addresses: Addresses,
     /// What a container may use that sets no limit.

@@ -6,11 +6,10 @@ mod look;
 mod lost;
 mod network;
 mod observe;
-mod profile;
 mod stats;
 mod upkeep;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
@@ -21,7 +20,7 @@ use wire::{
     cri::{self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient},
 };
 
-use self::{counted::Counted, finish::Calls, profile::Profile};
+use self::{counted::Counted, finish::Calls};
 use super::{fields::Ability, metrics::Operations};
 use crate::config::CgroupDriver;
 
@@ -74,8 +73,6 @@ pub(crate) struct Runtime {
     boot: Arc<str>,
     /// What it calls itself, once it has said so.
     name: Arc<OnceCell<String>>,
-    /// That of sandboxes, where it may be another than the runtime's.
-    profile: Option<Profile>,
 }
 
 /// The answer, if it comes in time. Boxed: requests are large, and the futures that wait for them many.
@@ -118,15 +115,9 @@ impl Runtime {
             calls: Calls::default(),
             boot: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
             name: Arc::default(),
-            profile: None,
             runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
             images: ImageServiceClient::new(images).max_decoding_message_size(MAX_ANSWER),
         }
-    }
-
-    /// The same, with a seccomp profile for sandboxes that is kept below `root`.
-    pub(crate) fn with_profile(self, root: &Path) -> Self {
-        Self { profile: Some(Profile::new(root)), ..self }
     }
 
     /// What has been counted of all calls.
@@ -213,12 +204,6 @@ impl Runtime {
         Ok(gone_is_fine(answer)?.status)
     }
 
-    /// Also how it was made, in the runtime's own words.
-    async fn verbose_status(&self, id: &str) -> Result<cri::PodSandboxStatusResponse> {
-        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
-        limited("PodSandboxStatus", CALL, self.runtime.clone().pod_sandbox_status(request)).await
-    }
-
     async fn container_status(&self, id: &str) -> Result<Option<cri::ContainerStatus>> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
         let answer = limited("ContainerStatus", CALL, self.runtime.clone().container_status(request)).await;
@@ -227,40 +212,16 @@ impl Runtime {
 
     /// Makes a sandbox, and says its id.
     pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: String) -> Result<String> {
-        let Some(profile) = self.profile.as_ref().filter(|_| handler.is_empty()) else {
-            return self.try_run_sandbox(config, handler).await;
-        };
-        let mut refusal = None;
-        if let Some(config) = profile.on(&config) {
-            match self.try_run_sandbox(config, handler.clone()).await {
-                Err(error) if Profile::may_be_why(&error) => refusal = Some(error),
-                answer => return answer,
-            }
-        }
-        let id = self.try_run_sandbox(config.clone(), handler).await?;
-        match refusal {
-            Some(error) => profile.give_up(&error),
-            None => Box::pin(profile.learn(&config, self.verbose_status(&id))).await,
-        }
-        Ok(id)
-    }
-
-    /// Boxed, as `limited`'s are.
-    fn try_run_sandbox(
-        &self,
-        config: cri::PodSandboxConfig,
-        handler: String,
-    ) -> BoxFuture<'_, Result<String>> {
         let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler };
         let (name, mut client) = ("RunPodSandbox", self.runtime.clone());
         let call = async move { limited(name, CALL, client.run_pod_sandbox(request)).await };
-        Box::pin(async { Ok(self.calls.run(name, call).await?.pod_sandbox_id) })
+        Ok(self.calls.run(name, call).await?.pod_sandbox_id)
     }
 
     /// Frees the sandbox's network and kills what still runs in it.
     pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {
         match self.try_stop_sandbox(id).await {
-            Err(error) if network::healed(&error, id).await => self.try_stop_sandbox(id).await,
+            Err(_) if network::healed(id).await => self.try_stop_sandbox(id).await,
             answer => answer,
         }
     }

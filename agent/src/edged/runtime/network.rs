@@ -12,20 +12,14 @@ use std::{
 
 use serde::de::IgnoredAny;
 
-use super::CallError;
-
 /// Where libcni keeps its results; no runtime configures another place.
 const RESULTS: &str = "/var/lib/cni/results";
-/// In what libcni before 1.2 says of a result that it cannot read.
-const REFUSAL: &str = "cached result";
 /// Largest result that is read; one is a few kilobytes.
 const MAX_RESULT: u64 = 1024 * 1024;
 
-/// Whether a call failed since libcni could not read its own result, and the result is gone now: the call may be made again.
-pub(super) async fn healed(error: &CallError, sandbox: &str) -> bool {
-    if !error.message().contains(REFUSAL) {
-        return false;
-    }
+/// Whether the sandbox had a result that cannot be read, and it is gone now: a call that failed to take its network down may be made
+/// again.
+pub(super) async fn healed(sandbox: &str) -> bool {
     let id = sandbox.to_owned();
     let removed = tokio::task::spawn_blocking(move || remove_broken(Path::new(RESULTS), &id)).await;
     match removed {
@@ -37,6 +31,8 @@ pub(super) async fn healed(error: &CallError, sandbox: &str) -> bool {
             );
             true
         }
+        // most machines' runtimes keep their results elsewhere, or none at all
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => false,
         Ok(Err(error)) => {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(sandbox, error, "the network's result in {RESULTS} is not removed");
