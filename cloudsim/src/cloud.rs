@@ -13,7 +13,7 @@ use kubeapi::{
     serve::{BindError, Server},
     store::{MemoryStore, SqliteStore, Store, StoreError},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use self::replicas::{bind_hub, replicas, run_hub};
 use crate::{
@@ -30,6 +30,7 @@ use crate::{
     hub::{self, Limits, NodeSession, Sessions},
     kubeconfig,
     pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
+    tasks::{TaskPanicked, Tasks},
 };
 
 mod replicas;
@@ -171,7 +172,7 @@ pub struct Cloud {
     sessions: Sessions,
     trust: Trust,
     shutdown: CancellationToken,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Cloud {
@@ -193,7 +194,7 @@ impl Cloud {
 
         let faults = Faults::new(options.seed);
         let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults)?;
-        let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
         let replicas = replicas(&options, &client, &events, &pki);
@@ -229,11 +230,12 @@ impl Cloud {
             kubeconfig::write(path, &kubeconfig)?;
         }
 
-        tasks.spawn(api_server.run(stop()));
-        tasks.spawn(https.run(stop()));
+        tasks.spawn("API server", api_server.run(stop()));
+        tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
         spawn_controllers(&options, &client, &events, &pki, &tasks, &shutdown);
-        tasks.spawn(JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
+        tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
+        tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();
         Ok(Self { client, store, addresses, kubeconfig, token, faults, sessions, trust, shutdown, tasks })
     }
@@ -278,6 +280,11 @@ impl Cloud {
         self.trust.token()
     }
 
+    /// Waits for a panic of a controller or server: the cloud does not do all that it should any more, and is to be stopped.
+    pub async fn panicked(&self) -> TaskPanicked {
+        self.tasks.panicked().await
+    }
+
     /// Ends sessions, servers and controllers.
     pub async fn stop(self) {
         self.shutdown.cancel();
@@ -303,7 +310,7 @@ fn spawn_controllers(
     client: &Client,
     events: &Recorder,
     pki: &Pki,
-    tasks: &TaskTracker,
+    tasks: &Tasks,
     shutdown: &CancellationToken,
 ) {
     let is_on = |name| options.controllers.is_on(name);
@@ -312,18 +319,15 @@ fn spawn_controllers(
         root_ca: is_on("root-ca-certificate-publisher").then(|| pki.ca_pem()),
     };
     if is_on("scheduler") {
-        tasks.spawn(binder::run(client.clone(), events.clone(), shutdown.child_token()));
+        tasks.spawn("scheduler", binder::run(client.clone(), events.clone(), shutdown.child_token()));
     }
     if given.account || given.root_ca.is_some() {
-        tasks.spawn(namespaces::run(client.clone(), given, shutdown.child_token()));
+        tasks.spawn("serviceaccount", namespaces::run(client.clone(), given, shutdown.child_token()));
     }
     if is_on("node-lifecycle") {
-        tasks.spawn(node_lifecycle::run(
-            client.clone(),
-            events.clone(),
-            options.lease_grace,
-            shutdown.child_token(),
-        ));
+        let lifecycle =
+            node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, shutdown.child_token());
+        tasks.spawn("node-lifecycle", lifecycle);
     }
     let office = Office {
         approves: is_on("csrapproving"),
@@ -332,12 +336,19 @@ fn spawn_controllers(
         cloud: options.names.clone(),
     };
     if office.approves || office.signs {
-        tasks.spawn(certificates::run(client.clone(), office, shutdown.child_token()));
+        tasks.spawn("csrsigning", certificates::run(client.clone(), office, shutdown.child_token()));
     }
     if is_on("csrcleaner") {
-        tasks.spawn(certificates::clean(client.clone(), shutdown.child_token()));
+        tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
     }
     manager::spawn(tasks, client, events, &options.controllers, shutdown);
+}
+
+/// Tells when nothing can be written any more, since what writes has panicked.
+async fn watch_store(store: Arc<dyn Store>, tasks: Tasks, stop: CancellationToken) {
+    if stop.run_until_cancelled(store.closed()).await.is_some() {
+        tasks.fail("store", "its writer has ended".into());
+    }
 }
 
 async fn open_store(options: &Options) -> Result<Arc<dyn Store>, StartError> {

@@ -20,6 +20,7 @@ pub mod mailbox;
 pub mod pki;
 pub mod runtime;
 pub mod scenario;
+pub mod tasks;
 
 pub use cloud::{Addresses, Cloud, Options, StartError};
 pub use commands::run as main;

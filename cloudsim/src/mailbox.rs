@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Deref,
     sync::Arc,
 };
 
@@ -113,18 +114,10 @@ pub struct Mailboxes(Arc<Mutex<HashMap<String, Arc<Mailbox>>>>);
 
 impl Mailboxes {
     /// A fresh mailbox for a node that has just connected; it replaces an older session's.
-    pub fn open(&self, node: &str) -> Arc<Mailbox> {
+    pub fn open(&self, node: &str) -> OpenMailbox {
         let mailbox = Arc::new(Mailbox::default());
         self.0.lock().insert(node.to_owned(), mailbox.clone());
-        mailbox
-    }
-
-    /// The session has ended; a newer session's mailbox of the same node stays.
-    pub fn close(&self, node: &str, mailbox: &Arc<Mailbox>) {
-        let mut boxes = self.0.lock();
-        if boxes.get(node).is_some_and(|current| Arc::ptr_eq(current, mailbox)) {
-            boxes.remove(node);
-        }
+        OpenMailbox { all: self.clone(), node: node.to_owned(), mailbox }
     }
 
     /// The nodes that are connected.
@@ -136,6 +129,31 @@ impl Mailboxes {
     pub fn poke(&self, node: &str, path: ObjectPath) {
         if let Some(mailbox) = self.0.lock().get(node) {
             mailbox.add([path]);
+        }
+    }
+}
+
+/// A connected node's mailbox, until this is dropped; a newer session's mailbox of the same node stays then.
+#[derive(Debug)]
+pub struct OpenMailbox {
+    all: Mailboxes,
+    node: String,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Deref for OpenMailbox {
+    type Target = Mailbox;
+
+    fn deref(&self) -> &Mailbox {
+        &self.mailbox
+    }
+}
+
+impl Drop for OpenMailbox {
+    fn drop(&mut self) {
+        let mut boxes = self.all.0.lock();
+        if boxes.get(&self.node).is_some_and(|current| Arc::ptr_eq(current, &self.mailbox)) {
+            boxes.remove(&self.node);
         }
     }
 }
@@ -161,8 +179,10 @@ mod tests {
         let boxes = Mailboxes::default();
         let old = boxes.open("edge");
         let new = boxes.open("edge");
-        boxes.close("edge", &old);
+        drop(old);
         boxes.poke("edge", ObjectPath::new(ObjectKind::Node, "", "edge"));
-        assert_eq!((old.take().len(), new.take().len()), (0, 1));
+        assert_eq!((boxes.nodes().len(), new.take().len()), (1, 1));
+        drop(new);
+        assert_eq!(boxes.nodes(), [""; 0]);
     }
 }

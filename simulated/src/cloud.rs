@@ -11,6 +11,7 @@ use cloudsim::{
     },
     hub::{Door, Limits},
     mailbox::Mailboxes,
+    tasks::Tasks,
 };
 use kube::Client;
 use kubeapi::{
@@ -18,7 +19,7 @@ use kubeapi::{
     store::{MemoryStore, Resource, Scope, Store, StoreError},
 };
 use tokio::{io::DuplexStream, task::JoinSet};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Chance, store::Slow, watcher::Watcher};
 
@@ -70,7 +71,7 @@ impl Cloud {
         let (mailboxes, shutdown) = (Mailboxes::default(), CancellationToken::new());
         let edge = Edge::new(self.client.clone(), mailboxes.clone(), "");
         // what the recorder runs ends with the token
-        let events = Recorder::spawn(&TaskTracker::new(), &self.client, &shutdown);
+        let events = Recorder::spawn(&Tasks::default(), &self.client, &shutdown);
         let devices = Devices::new(self.client.clone(), mailboxes.clone(), events);
         let controllers = (edge.clone(), Dynamic::new(self.client.clone(), edge.clone()), devices.clone());
         let records = SyncRecords::new(self.client.clone());

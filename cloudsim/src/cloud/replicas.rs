@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use kube::Client;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use super::{Options, StartError};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     hub::{Hub, Replica},
     mailbox::Mailboxes,
     pki::{Pki, Trust},
+    tasks::Tasks,
 };
 
 /// The replicas of the hub; their controllers do not run yet.
@@ -41,13 +42,13 @@ pub(super) async fn bind_hub(
 }
 
 /// Runs the hub and the controllers of its replicas.
-pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &TaskTracker, shutdown: &CancellationToken) {
+pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &Tasks, shutdown: &CancellationToken) {
     for Replica { edge, devices, .. } in &replicas {
-        tasks.spawn(edge.clone().run(shutdown.child_token()));
-        tasks.spawn(devices.clone().run(shutdown.child_token()));
+        tasks.spawn("edge controller", edge.clone().run(shutdown.child_token()));
+        tasks.spawn("device controller", devices.clone().run(shutdown.child_token()));
     }
     let stopping = shutdown.child_token();
-    tasks.spawn(async move {
+    tasks.spawn("CloudHub", async move {
         // what a node lacks cannot be told before it is known which devices are whose
         for Replica { devices, .. } in &replicas {
             if stopping.run_until_cancelled(devices.complete()).await.is_none() {

@@ -33,12 +33,16 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
         0 => None,
         count => Some(Fleet::start(addresses, cloud.token(), &fleet::Options::new(count, directory)).await?),
     };
-    signals.wait().await;
+    let panicked = tokio::select! {
+        // cancel-safe, both: the program ends then
+        () = signals.wait() => None,
+        panicked = cloud.panicked() => Some(panicked),
+    };
     if let Some(fleet) = fleet {
         fleet.stop().await;
     }
     cloud.stop().await;
-    Ok(())
+    panicked.map_or(Ok(()), |panicked| Err(panicked.into()))
 }
 
 fn options(up: &Up) -> Options {

@@ -27,7 +27,14 @@ pub(super) async fn carry_out(
     answers: mpsc::Sender<Reply>,
 ) {
     let mut dynamic = dynamic.open(&node, answers.clone());
-    while let Some(request) = requests.recv().await {
+    loop {
+        let request = tokio::select! {
+            // cancel-safe: a request is taken only when this arm wins
+            request = requests.recv() => request,
+            // cancel-safe: a watch that has ended is taken only to go on with its panic
+            () = dynamic.watch_panics() => None,
+        };
+        let Some(request) = request else { break };
         let replies = match Up::from(request) {
             Up { header, body: Upstream::Application(content) } => {
                 dynamic.call(&header, &content).await.into_iter().collect()

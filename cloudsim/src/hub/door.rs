@@ -54,3 +54,6 @@ impl Door {
         attend(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,8 @@ pub(super) enum Ended {
     Records(#[source] kube::Error),
     #[error("the bookkeeping was not read: {0}")]
     Failed(#[source] tokio::task::JoinError),
+    #[error("a part of the session panicked; please report this with the log")]
+    Panicked,
     #[error("the node was deleted")]
     Deleted,
     #[error("the link was cut, on purpose")]

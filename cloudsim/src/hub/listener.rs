@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use futures::future::OptionFuture;
 use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -91,9 +92,15 @@ impl Hub {
     /// Serves until `shutdown`; sessions are told and waited for.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
-        if let Some(quic) = self.quic.take() {
-            tasks.spawn(quic.run(self.replicas.clone(), tasks.clone(), shutdown.clone()));
-        }
+        let quic =
+            self.quic.take().map(|quic| quic.run(self.replicas.clone(), tasks.clone(), shutdown.clone()));
+        // one task: without one of the two listeners the hub would look as if it worked
+        tokio::join!(self.accept(&tasks, &shutdown), OptionFuture::from(quic));
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    async fn accept(&mut self, tasks: &TaskTracker, shutdown: &CancellationToken) {
         loop {
             let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
@@ -117,8 +124,6 @@ impl Hub {
                 }
             }
         }
-        tasks.close();
-        tasks.wait().await;
     }
 }
 

@@ -48,16 +48,14 @@ pub(super) async fn run(
 ) -> Ended {
     // opened before anything is read from the API: no change falls between
     let mailbox = shared.mailboxes.open(node);
-    let ended = serve(node, ends, shared, &mailbox, registered).await;
-    shared.mailboxes.close(node, &mailbox);
-    ended
+    serve(node, ends, shared, &mailbox, registered).await
 }
 
 async fn serve(
     node: &str,
     (reader, writer): (Reader, Writer),
     shared: &Shared,
-    mailbox: &Arc<Mailbox>,
+    mailbox: &Mailbox,
     registered: &Registered,
 ) -> Ended {
     let (requests, waiting) = mpsc::channel(REQUESTS);
@@ -124,7 +122,7 @@ impl Session<'_> {
         mut replies: mpsc::Receiver<Reply>,
         token: &CancellationToken,
     ) -> Ended {
-        let (shared, node) = (self.shared, self.node);
+        let (shared, node, records) = (self.shared, self.node, self.records.clone());
         let keepalive = shared.limits.keepalive;
         let mut faults = shared.faults.changes();
         // beside the rest: where all nodes come back at once it takes its time, and they want to be heard
@@ -155,6 +153,9 @@ impl Session<'_> {
                 Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < QUEUE) => {
                     self.answer(reply).await
                 }
+                // cancel-safe, both: what is closed stays closed. Who reads these ends before the session only by a panic
+                () = requests.closed() => Err(Ended::Panicked),
+                () = records.closed() => Err(Ended::Panicked),
                 // cancel-safe: no place is lost, and nothing is read without one
                 reserved = requests.reserve(), if place.is_none() => {
                     place = reserved.ok();

@@ -259,6 +259,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// whether the commit takes place.
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError>;
 
+    /// Ends when nothing can be written any more, whatever is tried: the task that writes has ended by a fault of this program.
+    async fn closed(&self) {
+        std::future::pending().await
+    }
+
     /// Changes of `scope` after revision `after`. [`StoreError::Expired`] where they are no longer kept, and where `after` lies
     /// in the future: whoever asks for it has seen another store.
     fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError>;

@@ -14,6 +14,8 @@ mod request;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    future::pending,
+    panic::resume_unwind,
     sync::Arc,
 };
 
@@ -21,7 +23,10 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, task::AbortHandle};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+};
 use tracing::{debug, warn};
 use wire::{
     Downstream, Header,
@@ -55,6 +60,8 @@ pub struct Session {
     node: String,
     replies: mpsc::Sender<Reply>,
     listeners: BTreeMap<String, AbortHandle>,
+    /// Their tasks, which end with this.
+    listening: JoinSet<()>,
 }
 
 /// Why a call is not carried out.
@@ -73,8 +80,13 @@ impl Dynamic {
 
     /// A connection of `node` begins: it is told of what it watches.
     pub fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> Session {
-        let mut session =
-            Session { dynamic: self.clone(), node: node.to_owned(), replies, listeners: BTreeMap::new() };
+        let mut session = Session {
+            dynamic: self.clone(),
+            node: node.to_owned(),
+            replies,
+            listeners: BTreeMap::new(),
+            listening: JoinSet::new(),
+        };
         let kept = self.watches.lock().get(node).cloned().unwrap_or_default();
         kept.into_values().for_each(|watch| session.listen(watch));
         session
@@ -236,19 +248,25 @@ impl Session {
         Ok(Vec::new())
     }
 
+    /// Goes on with the panic of a watch, if there is one: without its watch the node would wait for news for ever.
+    pub(crate) async fn watch_panics(&mut self) {
+        while let Some(ended) = self.listening.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                resume_unwind(error.into_panic());
+            }
+        }
+        pending().await
+    }
+
     /// Tells of what is watched from now on, beginning with all that there is.
     fn listen(&mut self, watch: Application) {
         let Ok(call) = Call::of(&watch) else { return };
         let listening = listen::run(self.dynamic.client.clone(), call, self.replies.clone());
-        if let Some(before) = self.listeners.insert(watch.id, tokio::spawn(listening).abort_handle()) {
+        if let Some(before) = self.listeners.insert(watch.id, self.listening.spawn(listening)) {
             before.abort();
         }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.listeners.values().for_each(AbortHandle::abort);
     }
 }
 

@@ -7,7 +7,9 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
 use tokio::sync::mpsc;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
+
+use crate::tasks::Tasks;
 
 mod correlate;
 mod expire;
@@ -87,12 +89,14 @@ impl std::fmt::Debug for Occurrence {
 
 impl Recorder {
     /// Starts what writes events, and what deletes them after an hour, until `stop`.
-    pub fn spawn(tasks: &TaskTracker, client: &Client, stop: &CancellationToken) -> Self {
+    pub fn spawn(tasks: &Tasks, client: &Client, stop: &CancellationToken) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
         let writer = write::run(client.clone(), receiver);
         let stopping = stop.child_token();
-        tasks.spawn(async move { stopping.run_until_cancelled(writer).await });
-        tasks.spawn(expire::run(client.clone(), stop.child_token()));
+        tasks.spawn("events", async move {
+            stopping.run_until_cancelled(writer).await;
+        });
+        tasks.spawn("expiry of events", expire::run(client.clone(), stop.child_token()));
         Self(sender)
     }
 

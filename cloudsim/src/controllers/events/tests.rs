@@ -62,7 +62,7 @@ fn who_tells_too_much_about_one_object_is_not_heard_for_a_while() {
 async fn what_is_told_is_written_once_and_goes_after_an_hour() {
     let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
     namespaces::ensure_initial(&client).await.unwrap();
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let (tasks, stop) = (Tasks::default(), CancellationToken::new());
     let recorder = Recorder::spawn(&tasks, &client, &stop);
     let node =
         Node { metadata: ObjectMeta { name: Some("n".into()), ..ObjectMeta::default() }, ..Node::default() };

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    panic::resume_unwind,
     time::Duration,
 };
 
@@ -31,6 +32,7 @@ use self::{
     graph::{Decision, Graph, KindId, Node, Owner},
     kinds::{Kinds, ServedKind},
 };
+use crate::tasks::Tasks;
 
 /// How often it is asked which kinds there are, besides when a definition changes: a cluster may have API servers of which no
 /// definition tells.
@@ -52,10 +54,10 @@ enum News {
 }
 
 /// Runs until `stop`.
-pub(crate) async fn run(client: Client, stop: CancellationToken) {
+pub(crate) async fn run(client: Client, tasks: Tasks, stop: CancellationToken) {
     let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
     let mut definitions = std::pin::pin!(definition_changes(client.clone()));
-    let mut collector = Collector::new(client);
+    let mut collector = Collector::new(client, tasks);
     let mut discovery = tokio::time::interval(REDISCOVER);
     discovery.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -100,6 +102,8 @@ struct Collector {
     busy: HashSet<String>,
     absent: HashSet<String>,
     tasks: JoinSet<Done>,
+    /// Where the watches run.
+    cloud: Tasks,
 }
 
 /// What came of dealing with an object.
@@ -111,7 +115,7 @@ struct Done {
 }
 
 impl Collector {
-    fn new(client: Client) -> Self {
+    fn new(client: Client, cloud: Tasks) -> Self {
         let kinds = Kinds::default();
         Self {
             actor: Actor { client, kinds: kinds.clone() },
@@ -125,6 +129,7 @@ impl Collector {
             busy: HashSet::new(),
             absent: HashSet::new(),
             tasks: JoinSet::new(),
+            cloud,
         }
     }
 
@@ -149,7 +154,8 @@ impl Collector {
             let stop = stop.child_token();
             self.unlisted.insert(number);
             self.watches.insert(number, stop.clone().drop_guard());
-            tokio::spawn(watch(self.actor.client.clone(), number, kind, sender.clone(), stop));
+            let watch = watch(self.actor.client.clone(), number, kind, sender.clone(), stop);
+            self.cloud.spawn("garbage-collector", watch);
         }
         // whether an owner of such a kind is there could not be asked before
         for uid in self.graph.with_unknown_owner() {
@@ -248,7 +254,11 @@ impl Collector {
     }
 
     fn finish(&mut self, done: Result<Done, tokio::task::JoinError>) {
-        let Ok(done) = done else { return };
+        let done = match done {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            Err(_) => return,
+        };
         self.busy.remove(&done.uid);
         for uid in done.absent {
             self.remember_absent(uid);

@@ -1,7 +1,7 @@
 //! The controllers of a cluster that standalone mode lacks, each switchable: what in Kubernetes is the controller manager.
 
 use kube::Client;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     endpoints,
@@ -9,6 +9,7 @@ use super::{
     eviction, garbage, namespace_lifecycle, pod_gc, policy, volume_binder,
     workloads::{self, Cluster},
 };
+use crate::tasks::Tasks;
 
 mod switches;
 
@@ -16,7 +17,7 @@ pub use switches::{Switches, UnknownController};
 
 /// Starts the controllers that are switched on; they run until `stop`.
 pub fn spawn(
-    tasks: &TaskTracker,
+    tasks: &Tasks,
     client: &Client,
     events: &Recorder,
     switches: &Switches,
@@ -26,7 +27,7 @@ pub fn spawn(
     macro_rules! start {
         ($($name:literal => $controller:path),* $(,)?) => {
             $(if switches.is_on($name) {
-                tasks.spawn($controller(cluster.clone(), stop.child_token()));
+                tasks.spawn($name, $controller(cluster.clone(), stop.child_token()));
             })*
         };
     }
@@ -44,10 +45,10 @@ pub fn spawn(
         "serviceaccountaccess" => policy::run,
     }
     if switches.is_on("garbage-collector") {
-        tasks.spawn(garbage::run(client.clone(), stop.child_token()));
+        tasks.spawn("garbage-collector", garbage::run(client.clone(), tasks.clone(), stop.child_token()));
     }
     if switches.is_on("namespace") {
-        tasks.spawn(namespace_lifecycle::run(client.clone(), stop.child_token()));
+        tasks.spawn("namespace", namespace_lifecycle::run(client.clone(), stop.child_token()));
     }
     // last, so that everyone listens before there is anything to hear
     cluster.spawn(tasks, stop);

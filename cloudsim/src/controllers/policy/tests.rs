@@ -6,10 +6,9 @@ use kube::{Client, api::DynamicObject, runtime::wait::await_condition};
 use kubeapi::{Registry, store::MemoryStore};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::controllers::events::Recorder;
+use crate::{controllers::events::Recorder, tasks::Tasks};
 
 /// Long enough for the slowest machine; a test that works never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,9 +28,9 @@ impl World {
     async fn new() -> Self {
         let registry = Registry::builtin().with_crds(&crds::all());
         let client = kubeapi::Api::builder(MemoryStore::new()).registry(registry).build().client("default");
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (stop, tasks) = (CancellationToken::new(), Tasks::default());
         let cluster = Cluster::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
-        tasks.spawn(run(cluster.clone(), stop.clone()));
+        tasks.spawn("serviceaccountaccess", run(cluster.clone(), stop.clone()));
         cluster.spawn(&tasks, &stop);
         let world = Self { client, stop };
         world.create("v1", "Namespace", "", json!({"metadata": {"name": "ns"}})).await;

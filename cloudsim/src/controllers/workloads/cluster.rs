@@ -20,12 +20,15 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use super::pods::{controller_of, controller_reference};
-use crate::controllers::{
-    events::Recorder,
-    informers::{Failure, Informer},
+use crate::{
+    controllers::{
+        events::Recorder,
+        informers::{Failure, Informer},
+    },
+    tasks::Tasks,
 };
 
 /// How many pods one reconciliation makes or deletes at the same time.
@@ -102,10 +105,10 @@ impl Cluster {
     }
 
     /// Watches until `stop`.
-    pub(crate) fn spawn(&self, tasks: &TaskTracker, stop: &CancellationToken) {
+    pub(crate) fn spawn(&self, tasks: &Tasks, stop: &CancellationToken) {
         macro_rules! watch {
             ($($informer:ident),*) => {
-                $(tasks.spawn(self.$informer.clone().run(self.client.clone(), stop.child_token()));)*
+                $(tasks.spawn(concat!("informer of ", stringify!($informer)), self.$informer.clone().run(self.client.clone(), stop.child_token()));)*
             };
         }
         watch!(

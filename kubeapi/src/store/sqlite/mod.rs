@@ -175,6 +175,10 @@ impl Store for SqliteStore {
         answered.await.map_err(|_| stopped(()))?
     }
 
+    async fn closed(&self) {
+        self.jobs.closed().await;
+    }
+
     fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
         Watch::open(self.log.clone(), scope, after)
     }

@@ -347,8 +347,7 @@ async fn a_taint_drives_away_who_does_not_tolerate_it() {
 async fn the_controllers_end_when_they_are_told_to_at_any_time() {
     let api = kubeapi::Api::builder(kubeapi::store::MemoryStore::new()).build();
     for _ in 0..20 {
-        let (tasks, stop) =
-            (tokio_util::task::TaskTracker::new(), tokio_util::sync::CancellationToken::new());
+        let (tasks, stop) = (crate::tasks::Tasks::default(), tokio_util::sync::CancellationToken::new());
         let client = api.client("default");
         let events = Recorder::spawn(&tasks, &client, &stop);
         spawn(&tasks, &client, &events, &Switches::default(), &stop);

@@ -12,11 +12,14 @@ use kube::{
 use kubeapi::store::MemoryStore;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
-use crate::controllers::{
-    events::Recorder,
-    manager::{Switches, spawn},
+use crate::{
+    controllers::{
+        events::Recorder,
+        manager::{Switches, spawn},
+    },
+    tasks::Tasks,
 };
 
 /// Long enough for the slowest machine; a test that works never waits for it.
@@ -49,7 +52,7 @@ impl World {
                 .await;
         }
         tokio::spawn(kubelet(client.clone(), stop.clone()));
-        let tasks = TaskTracker::new();
+        let tasks = Tasks::default();
         let events = Recorder::spawn(&tasks, &client, &stop);
         spawn(&tasks, &client, &events, &Switches::default(), &stop);
         world

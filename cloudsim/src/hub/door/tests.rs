@@ -1,0 +1,165 @@
+//! Sessions in which something panics: each ends alone, and its node may come back.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{SinkExt, StreamExt};
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client, client::Body};
+use kubeapi::{Registry, store::MemoryStore};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::{
+    io::duplex,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_tungstenite::tungstenite;
+use wire::{Change, Message, ResourceType, Upstream};
+
+use super::*;
+use crate::{controllers::events::Recorder, tasks::Tasks};
+
+/// Long enough for the slowest machine; a test that works never waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A hub whose calls of the API panic when their path ends as told.
+struct World {
+    door: Door,
+    mailboxes: Mailboxes,
+    fatal: Arc<Mutex<Option<&'static str>>>,
+    shutdown: CancellationToken,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+impl World {
+    async fn new() -> Self {
+        let registry = Registry::builtin().with_crds(&crds::all());
+        let stored = kubeapi::Api::builder(MemoryStore::new()).registry(registry).build().client("default");
+        for name in ["edge-1", "edge-2"] {
+            let node: Node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            Api::all(stored.clone()).create(&Default::default(), &node).await.unwrap();
+        }
+        let fatal = Arc::<Mutex<Option<&str>>>::default();
+        let is_fatal = fatal.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let is_fatal = is_fatal.lock().is_some_and(|end| request.uri().path().ends_with(end));
+            let stored = stored.clone();
+            // in the answer's future, which is polled by whoever has asked
+            async move {
+                assert!(!is_fatal, "on purpose, at {}", request.uri().path());
+                stored.send(request).await
+            }
+        });
+        let client = Client::new(service, "default");
+        let (mailboxes, shutdown, tasks) = (Mailboxes::default(), CancellationToken::new(), Tasks::default());
+        let edge = Edge::new(client.clone(), mailboxes.clone(), "");
+        let events = Recorder::spawn(&tasks, &client, &shutdown);
+        let devices = Devices::new(client.clone(), mailboxes.clone(), events);
+        tasks.spawn("edge controller", edge.clone().run(shutdown.child_token()));
+        let controllers = (edge.clone(), Dynamic::new(client.clone(), edge), devices);
+        let records = SyncRecords::new(client);
+        let door = Door::new(controllers, records, mailboxes.clone(), Limits::default());
+        Self { door, mailboxes, fatal, shutdown }
+    }
+
+    async fn connect(&self, node: &'static str) -> Connected {
+        let (ours, theirs) = duplex(64 * 1024);
+        let (door, shutdown) = (self.door.clone(), self.shutdown.child_token());
+        let session = tokio::spawn(async move { door.attend(node, theirs, &shutdown).await });
+        Connected { node, socket: WebSocketStream::from_raw_socket(ours, Role::Client, None).await, session }
+    }
+
+    async fn wait_connected(&self, nodes: &[&str]) {
+        let connected = async {
+            loop {
+                let mut all = self.mailboxes.nodes();
+                all.sort();
+                if all == nodes {
+                    break;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, connected).await.expect("these nodes are connected, and no others");
+        assert_eq!(self.door.0.sessions.list().len(), nodes.len());
+    }
+}
+
+/// A node's end of its connection, and the task of its session.
+struct Connected {
+    node: &'static str,
+    socket: WebSocketStream<DuplexStream>,
+    session: JoinHandle<()>,
+}
+
+impl Connected {
+    async fn say(&mut self, message: Message) {
+        let text = wire::json::encode(&message);
+        self.socket.send(tungstenite::Message::text(text)).await.expect("the hub reads");
+    }
+
+    /// Waits for the answer to a question about its own node.
+    async fn is_served(&mut self) {
+        let question = Upstream::query("default", &ResourceType::Node, self.node).into_message(0);
+        let id = question.header.msg_id.clone();
+        self.say(question).await;
+        let answered = async {
+            while let Some(frame) = self.socket.next().await {
+                let frame = frame.expect("a frame").into_data();
+                if !frame.is_empty()
+                    && wire::json::decode(&frame, usize::MAX).unwrap().header.parent_msg_id == id
+                {
+                    return true;
+                }
+            }
+            false
+        };
+        assert!(timeout(PATIENCE, answered).await.expect("an answer"), "the connection ended");
+    }
+
+    /// Waits until the hub has ended the connection; whether the session itself panicked.
+    async fn ends_by_panic(mut self) -> bool {
+        let ended = async { while let Some(Ok(_)) = self.socket.next().await {} };
+        timeout(PATIENCE, ended).await.expect("the connection ends");
+        self.session.await.is_err_and(|error| error.is_panic())
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_session_ends_it_alone_and_its_node_may_come_back() {
+    let world = World::new().await;
+    let mut other = world.connect("edge-2").await;
+    other.is_served().await;
+    *world.fatal.lock() = Some("/nodes/edge-1");
+    assert!(world.connect("edge-1").await.ends_by_panic().await);
+    world.wait_connected(&["edge-2"]).await;
+    other.is_served().await;
+    *world.fatal.lock() = None;
+    let mut again = world.connect("edge-1").await;
+    again.is_served().await;
+    world.wait_connected(&["edge-1", "edge-2"]).await;
+    other.is_served().await;
+}
+
+#[tokio::test]
+async fn a_panic_while_a_request_is_carried_out_ends_the_session_of_who_asked() {
+    let world = World::new().await;
+    let (mut other, mut one) = (world.connect("edge-2").await, world.connect("edge-1").await);
+    other.is_served().await;
+    one.is_served().await;
+    *world.fatal.lock() = Some("/namespaces/broken/events");
+    let event = json!({"metadata": {"name": "a.1", "namespace": "broken"}, "reason": "Rebooted",
+        "involvedObject": {"kind": "Node", "name": "edge-1"}, "source": {"host": "edge-1"}});
+    one.say(Upstream::put(Change::Insert, "broken", &ResourceType::Event, "a.1", event).into_message(0))
+        .await;
+    assert!(!one.ends_by_panic().await, "the session sees that its helper has panicked, and ends");
+    world.wait_connected(&["edge-2"]).await;
+    other.is_served().await;
+    *world.fatal.lock() = None;
+    world.connect("edge-1").await.is_served().await;
+}
