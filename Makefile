@@ -11,7 +11,7 @@ CRATES = $(foreach folder,$(sort $(foreach file,$(FILES),$(firstword $(subst /, 
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 
-.PHONY: help demo test check needs build lint deny package doc unit proofs bench worlds fuzz crds schemas order
+.PHONY: help demo test check needs build lint deny package doc unit proofs bench worlds fuzz crds schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -94,12 +94,3 @@ crds: ## Write the YAML of the custom resource definitions anew
 schemas: ## Write the schemas of Kubernetes' own types anew
 	UPDATE_SCHEMAS=1 cargo test --locked --package kubeapi --lib schema::published::tests::the_files
 
-order: ## Find out anew which functions of the agent an ordinary node runs (needs valgrind; see agent/build.rs)
-	cargo build --release --locked --package cloudsim --package agent --package bench
-	rm -f $(BUILT)/release/callgrind.*
-# twice: what runs depends a little on which thread comes first
-	for run in 1 2; do \
-	  OUTRIGGER_AGENT_UNDER="valgrind --tool=callgrind --demangle=no --callgrind-out-file=$(abspath $(BUILT))/release/callgrind.%p" \
-	  $(BUILT)/release/bench containerd.ordinary containerd.idle || exit 1; done
-	nm $(BUILT)/release/edge-agent | awk -f agent/order/ran.awk - $(BUILT)/release/callgrind.* | LC_ALL=C sort \
-	  | awk -f agent/order/shorten.awk | LC_ALL=C sort -u > agent/order/names.txt

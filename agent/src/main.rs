@@ -1,6 +1,9 @@
 //! `edge-agent`.
 
-use std::process::ExitCode;
+use std::{
+    panic::{set_hook, take_hook},
+    process::{ExitCode, abort},
+};
 
 use agent::cli::Cli;
 use clap::Parser;
@@ -11,6 +14,7 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
+    abort_when_a_part_panics();
     let cli = Cli::parse();
     match cli.print(&mut std::io::stdout().lock()) {
         Ok(false) => {}
@@ -18,4 +22,14 @@ fn main() -> ExitCode {
         Ok(true) | Err(_) => return ExitCode::SUCCESS,
     }
     agent::main(&cli)
+}
+
+/// A panic is a defect of this program. It ends as a whole, and whoever keeps it running starts it again, which loses nothing and
+/// restarts no container: better than a node that goes on without one of its parts.
+fn abort_when_a_part_panics() {
+    let report = take_hook();
+    set_hook(Box::new(move |panic| {
+        report(panic);
+        abort()
+    }));
 }
