@@ -17,6 +17,7 @@ help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
 
 demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and a device follow (ONCE=1: end when all was seen)
+	@test -x $(BUILT)/debug/cloudsim || echo "the first build takes about five minutes on two processors"
 	cargo build --locked --package cloudsim
 	$(BUILT)/debug/cloudsim demo $(if $(ONCE),--once)
 
@@ -78,9 +79,9 @@ proofs: needs build ## The long form of what CI proves in short: kills, power cu
 	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --release --package simulated no_seed -- --nocapture
 	$(MAKE) worlds
 
-bench: ## One JSON object a line; BENCH=name runs one alone
-	cargo build --release --locked --package cloudsim --package agent --package bench
-	$(BUILT)/release/bench $(BENCH)
+bench: ## One JSON object a line, of programs as they are shipped (a quarter of an hour's build); BENCH=name runs one alone
+	cargo build --profile dist --locked --package cloudsim --package agent --package bench
+	$(BUILT)/dist/bench $(BENCH)
 
 worlds: ## A thousand simulated days of eight hours in minutes; SEEDS=10000 so many
 	OUTRIGGER_SEEDS=$(or $(SEEDS),1000) cargo test --locked --profile worlds --package simulated no_day -- --nocapture

@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
 
-use super::{Signals, say, up::absolute};
+use super::{Signals, paste, say};
 use crate::{
     Cloud, Options,
     demo::{Seen, Steps},
@@ -37,9 +37,9 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyh
     if !once {
         say("");
         say("Go on by hand in another terminal, end here with Ctrl-C:");
-        say(&format!("  export KUBECONFIG={}", absolute(kubeconfig).display()));
+        say(&format!("  export KUBECONFIG={}", paste::path(kubeconfig)));
         say("  kubectl get pods -o wide");
-        say(&format!("  cloudsim devices --kubeconfig {}", absolute(kubeconfig).display()));
+        say(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
         signals.wait().await;
     }
     fleet.stop().await;

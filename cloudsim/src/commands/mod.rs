@@ -5,6 +5,7 @@ mod demo;
 mod devices;
 mod faults;
 mod nodes;
+mod paste;
 mod remote;
 mod run;
 mod runtime;

@@ -12,7 +12,10 @@ pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<
     let runtime = SimRuntime::new(Options { root, ..Options::default() })?;
     let shutdown = CancellationToken::new();
     let serving = runtime.serve_unix(socket, shutdown.clone())?;
-    say(&format!("the simulated runtime serves CRI v1 on unix://{}", super::up::absolute(socket).display()));
+    say(&format!(
+        "the simulated runtime serves CRI v1 on unix://{}",
+        std::path::absolute(socket).as_deref().unwrap_or(socket).display()
+    ));
     let serving = tokio::spawn(serving);
     signals.wait().await;
     shutdown.cancel();

@@ -1,10 +1,10 @@
 //! `cloudsim up`: a cloud until Ctrl-C.
 
-use std::{path::Path, time::Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 
-use super::{Signals, say};
+use super::{Signals, paste, say};
 use crate::{
     Cloud, Options,
     cli::Up,
@@ -24,8 +24,9 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     if let Some(quic) = addresses.quic {
         say(&format!("  QUIC       {quic}"));
     }
-    say(&format!("  kubectl    export KUBECONFIG={}", absolute(&up.kubeconfig).display()));
-    say(&format!("  nodes      cloudsim token --kubeconfig {}", absolute(&up.kubeconfig).display()));
+    say(&format!("  kubectl    export KUBECONFIG={}", paste::path(&up.kubeconfig)));
+    let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
+    say(&format!("  nodes      {program} token --kubeconfig {kubeconfig}"));
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
     let directory =
         up.data_dir.as_ref().map_or_else(|| temporary.path().to_owned(), |directory| directory.join("nodes"));
@@ -64,9 +65,4 @@ fn options(up: &Up) -> Options {
         renewal_grace: up.renewal_grace.get(),
         seed: up.fault_seed,
     }
-}
-
-/// As a person can paste it anywhere.
-pub(super) fn absolute(path: &Path) -> std::path::PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

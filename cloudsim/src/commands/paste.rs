@@ -1,0 +1,33 @@
+//! Words of commands that a person can paste into a shell, in whatever directory it is.
+
+use std::path::Path;
+
+/// A path from the root on, quoted where a shell would read it otherwise.
+pub(super) fn path(path: &Path) -> String {
+    let absolute = std::path::absolute(path);
+    quoted(&absolute.as_deref().unwrap_or(path).to_string_lossy())
+}
+
+/// This program.
+pub(super) fn program() -> String {
+    std::env::current_exe().map_or_else(|_| "cloudsim".to_owned(), |program| path(&program))
+}
+
+fn quoted(word: &str) -> String {
+    // a path has no NUL, which is all that no shell can be given
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shell_would_read_otherwise_is_quoted() {
+        assert_eq!(path(Path::new("/a/b.kubeconfig")), "/a/b.kubeconfig");
+        let odd = "/my files/it's $HOME";
+        assert_eq!(shlex::split(&path(Path::new(odd))), Some(vec![odd.to_owned()]));
+        assert!(path(Path::new("here")).ends_with("/here"));
+        assert!(Path::new(&program()).is_absolute());
+    }
+}
