@@ -24,8 +24,11 @@ pub struct Handle {
 
 impl Handle {
     /// Publishes. At QoS 0 it returns when the broker has the message; above, when every persistent subscriber's copy is on
-    /// disk and every receiver of this process has it, or [`PublishError::Full`] after
+    /// disk and every receiver of this process has it, or [`PublishError::Full`] where one of them makes no room within
     /// [`Limits::patience`](crate::Limits::patience).
+    ///
+    /// Of two messages on one topic at one quality of service the one comes first that the broker has first. Futures that are polled
+    /// side by side run in no order: whoever publishes several messages at once uses [`Handle::begin_publish`].
     ///
     /// A task that empties a [`Subscription`] should not itself publish above QoS 0 to that subscription's topics: it would
     /// wait for itself.
@@ -36,15 +39,24 @@ impl Handle {
         qos: QoS,
         retain: bool,
     ) -> Result<(), PublishError> {
+        self.begin_publish(topic, payload, qos, retain).await?.done().await
+    }
+
+    /// Gives the broker a message and returns; [`Publishing::done`] then waits for what [`Handle::publish`] waits for. Messages
+    /// that are given one after the other keep their order.
+    pub async fn begin_publish(
+        &self,
+        topic: impl Into<Arc<str>>,
+        payload: impl Into<Bytes>,
+        qos: QoS,
+        retain: bool,
+    ) -> Result<Publishing, PublishError> {
         let topic = topic.into();
         topic::check_name(&topic).map_err(PublishError::Topic)?;
         let message = Message::new(topic, payload.into(), qos, retain);
-        if qos == QoS::AtMostOnce {
-            return self.send(Command::Publish { message, done: None }).await;
-        }
-        let (done, answer) = oneshot::channel();
-        self.send(Command::Publish { message, done: Some(done) }).await?;
-        answer.await.unwrap_or(Err(PublishError::Stopped))
+        let (done, answer) = (qos > QoS::AtMostOnce).then(oneshot::channel).unzip();
+        self.send(Command::Publish { message, done }).await?;
+        Ok(Publishing(answer))
     }
 
     /// Subscribes with a queue of `capacity` messages (at least 1), retained messages first. When it is full, messages of
@@ -74,6 +86,21 @@ impl Handle {
 
     async fn send(&self, command: Command) -> Result<(), PublishError> {
         self.commands.send(command).await.map_err(|_| PublishError::Stopped)
+    }
+}
+
+/// A message that the broker has and may not be done with.
+#[derive(Debug)]
+#[must_use = "an error would not be heard of"]
+pub struct Publishing(Option<oneshot::Receiver<Result<(), PublishError>>>);
+
+impl Publishing {
+    /// Waits until it is published, as [`Handle::publish`] does.
+    pub async fn done(self) -> Result<(), PublishError> {
+        match self.0 {
+            None => Ok(()),
+            Some(answer) => answer.await.unwrap_or(Err(PublishError::Stopped)),
+        }
     }
 }
 

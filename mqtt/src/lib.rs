@@ -33,7 +33,7 @@ pub use self::{
     config::{Config, Limits, Listener, Tls},
     counters::Counts,
     error::{Error, PublishError},
-    handle::{Filters, Handle, Subscription},
+    handle::{Filters, Handle, Publishing, Subscription},
     message::{Message, QoS},
     reason::{Fault, Reason},
     task::{Task, bind},

@@ -38,6 +38,9 @@ const KEEP_ALIVE: u16 = 30;
 const MAX_PACKET: usize = 1 << 20;
 /// Publications that the broker has not acknowledged: the results of half a turn of DeviceTwin.
 const UNDER_WAY: u16 = 256;
+/// The same at QoS 2: of more than so many, which is its `max_inflight_messages`, mosquitto leaves
+/// some unanswered for ever.
+const UNDER_WAY_AT_QOS_2: u16 = 20;
 /// Requests to the client that wait for the connection.
 const WAITING: usize = 1024;
 
@@ -62,7 +65,6 @@ impl Broker {
         options.try_set_clean_session(false).map_err(|error| Error::Client(error.to_string()))?;
         options.set_keep_alive(KEEP_ALIVE);
         options.set_max_packet_size(MAX_PACKET, MAX_PACKET);
-        options.set_inflight(UNDER_WAY);
         options.set_ack_mode(AckMode::Manual);
         match (config.username, config.password) {
             (Some(user), Some(password)) => {
@@ -73,7 +75,11 @@ impl Broker {
             }
             (None, _) => {}
         }
-        let qos = if config.qos >= 2 { QoS::ExactlyOnce } else { QoS::AtLeastOnce };
+        let (qos, under_way) = match config.qos {
+            2.. => (QoS::ExactlyOnce, UNDER_WAY_AT_QOS_2),
+            _ => (QoS::AtLeastOnce, UNDER_WAY),
+        };
+        options.set_inflight(under_way);
         let (outlet, inlet) = Outlet::new();
         Ok((outlet, Self { options, server: config.server.to_string(), qos, inlet }))
     }
@@ -85,7 +91,7 @@ impl Broker {
         mut topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
         let Self { options, server, qos, inlet } = self;
-        let Inlet { mut publications, standing, failures } = inlet;
+        let Inlet { mut publications, standing, failures, .. } = inlet;
         let built = AsyncClient::builder(options).capacity(WAITING).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();

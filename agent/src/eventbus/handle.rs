@@ -6,15 +6,22 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
 use rumqttc::{AsyncClient, Publish};
-use tokio::sync::{mpsc, mpsc::error::TrySendError, watch};
+use tokio::{
+    sync::{mpsc, mpsc::error::TrySendError, watch},
+    time::sleep,
+};
 use wire::topic::Topic;
 
 /// Publications that wait for a broker: those of one turn of DeviceTwin, and more.
 const WAITING: usize = 1024;
+
+/// How long a broker that goes on by itself may take nothing before it is taken to wait for whoever publishes.
+const STANDSTILL: Duration = Duration::from_secs(1);
 
 /// Something to be published.
 #[derive(Clone, Debug)]
@@ -28,8 +35,25 @@ pub(super) struct Publication {
 pub(super) struct Outlet {
     queue: mpsc::Sender<Publication>,
     up: watch::Receiver<bool>,
+    progress: Arc<Progress>,
     dropped: Arc<AtomicU64>,
     failures: Arc<AtomicU64>,
+}
+
+/// How far a broker has come with what it was given.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Publications that it is done with.
+    done: AtomicU64,
+    /// With how many it was done when it stood still.
+    stood_at: AtomicU64,
+}
+
+impl Progress {
+    /// It is done with another one.
+    pub(super) fn done(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What the broker's side holds of an [`Outlet`].
@@ -39,6 +63,8 @@ pub(super) struct Inlet {
     pub(super) publications: mpsc::Receiver<Publication>,
     /// Whether that can be done.
     pub(super) standing: Standing,
+    /// To be told of what has been done.
+    pub(super) progress: Arc<Progress>,
     /// Connections that did not come about, or were lost.
     pub(super) failures: Arc<AtomicU64>,
 }
@@ -77,25 +103,57 @@ impl Standing {
 }
 
 impl Outlet {
+    /// The way to a broker that takes nothing while it is down.
     pub(super) fn new() -> (Self, Inlet) {
+        Self::with(Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(0) })
+    }
+
+    /// The way to a broker that goes on by itself while it is down, unless it waits for whoever publishes; it tells its progress.
+    pub(super) fn in_process() -> (Self, Inlet) {
+        Self::with(Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(u64::MAX) })
+    }
+
+    fn with(progress: Progress) -> (Self, Inlet) {
         let (queue, publications) = mpsc::channel(WAITING);
         let (is_up, up) = watch::channel(false);
         let (failures, dropped) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-        let outlet = Self { queue, up, dropped: dropped.clone(), failures: failures.clone() };
+        let progress = Arc::new(progress);
+        let outlet = Self {
+            queue,
+            up,
+            progress: progress.clone(),
+            dropped: dropped.clone(),
+            failures: failures.clone(),
+        };
         let standing = Standing { up: is_up, dropped, made_up: 0 };
-        (outlet, Inlet { publications, standing, failures })
+        (outlet, Inlet { publications, standing, progress, failures })
     }
 
-    /// Waits for room as long as the broker is there; a full queue to one that is not there drops.
+    /// Waits for room as long as the broker is there, or goes on; a full queue to one that does not drops.
     async fn publish(&self, publication: Publication) {
         let Err(TrySendError::Full(publication)) = self.queue.try_send(publication) else { return };
-        let mut up = self.up.clone();
         tokio::select! {
+            biased;
             // cancel-safe: what is not sent is counted below
             sent = self.queue.send(publication) => if sent.is_ok() { return },
-            _ = up.wait_for(|up| !up) => {}
+            () = self.stands_still() => {}
         }
         self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until the broker is down and does nothing. One that stood still does so until it has done something.
+    async fn stands_still(&self) {
+        let (mut up, progress) = (self.up.clone(), &self.progress);
+        while up.wait_for(|up| !up).await.is_ok() {
+            let done = progress.done.load(Ordering::Relaxed);
+            if done == progress.stood_at.load(Ordering::Relaxed) {
+                return;
+            }
+            sleep(STANDSTILL).await;
+            if !*up.borrow() && done == progress.done.load(Ordering::Relaxed) {
+                progress.stood_at.store(done, Ordering::Relaxed);
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The broker in this process: subscribed to without a socket, published to without one.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use mqtt::{Access, Filters, Handle, Limits, Listener, PublishError, QoS, Subscription};
@@ -12,7 +12,7 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, Internal, Sinks,
-    handle::{Inlet, Outlet, Publication, Receipt, Standing},
+    handle::{Inlet, Outlet, Progress, Publication, Receipt, Standing},
     passwords,
     route::Routed,
 };
@@ -37,7 +37,7 @@ pub(super) struct Broker {
 impl Broker {
     pub(super) fn new(config: Internal) -> Result<(Outlet, Self), Error> {
         let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
-        let (outlet, inlet) = Outlet::new();
+        let (outlet, inlet) = Outlet::in_process();
         Ok((outlet, Self { config, access, inlet, address: watch::Sender::new(None) }))
     }
 
@@ -53,7 +53,8 @@ impl Broker {
         topics: watch::Receiver<BTreeSet<String>>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
-        let Self { config, access, inlet: Inlet { publications, mut standing, .. }, address } = self;
+        let Self { config, access, inlet: Inlet { publications, mut standing, progress, .. }, address } =
+            self;
         let (handle, task) = mqtt::bind(mqtt::Config { access, ..broker(&config) }).await?;
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
@@ -63,7 +64,7 @@ impl Broker {
         tokio::select! {
             // cancel-safe, all: the broker's own end is waited for; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
-            () = publish(handle.clone(), publications, (qos, config.retain)) => Ok(()),
+            () = publish(handle.clone(), (publications, progress), (qos, config.retain)) => Ok(()),
             () = subscribe(handle.clone(), (sinks, standing), topics) => Ok(()),
         }
     }
@@ -93,15 +94,28 @@ fn broker(config: &Internal) -> mqtt::Config {
     }
 }
 
-/// In the order in which they come; a slow subscriber holds up so many at most.
-async fn publish(handle: Handle, publications: mpsc::Receiver<Publication>, (qos, retain): (QoS, bool)) {
-    let published =
-        ReceiverStream::new(publications).map(|Publication { topic, payload }| {
-            let handle = handle.clone();
-            async move {
-                handle.publish(topic.clone(), payload, qos, retain).await.map_err(|error| (topic, error))
-            }
-        });
+/// In the order in which they come: one after the other is given to the broker, and only its answers are waited for side by side.
+/// A slow subscriber holds up so many at most.
+async fn publish(
+    handle: Handle,
+    (publications, progress): (mpsc::Receiver<Publication>, Arc<Progress>),
+    (qos, retain): (QoS, bool),
+) {
+    let given = ReceiverStream::new(publications).then(move |Publication { topic, payload }| {
+        let handle = handle.clone();
+        async move { (topic.clone(), handle.begin_publish(topic, payload, qos, retain).await) }
+    });
+    let published = given.map(move |(topic, given)| {
+        let progress = progress.clone();
+        async move {
+            let outcome = match given {
+                Ok(publishing) => publishing.done().await,
+                Err(error) => Err(error),
+            };
+            progress.done();
+            outcome.map_err(|error| (topic, error))
+        }
+    });
     let mut published = std::pin::pin!(published.buffered(AT_ONCE));
     while let Some(outcome) = published.next().await {
         if let Err((topic, error)) = outcome {

@@ -5,6 +5,7 @@ mod cloud;
 mod mapper;
 mod mosquitto;
 mod node;
+mod order;
 mod topics;
 mod waits;
 

@@ -9,7 +9,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use super::node::within;
 
 /// Messages that were not asked for yet; every test has less.
-const HEARD: usize = 8192;
+const HEARD: usize = 16384;
 
 /// A mapper, which hears everything about devices and nodes. It keeps its session while its broker is away.
 pub(super) struct Mapper {
@@ -22,7 +22,17 @@ pub(super) struct Mapper {
 impl Mapper {
     /// Connects, and has subscribed when it returns.
     pub(super) async fn connect(address: SocketAddr, name: &str) -> Self {
+        Self::with(MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()))).await
+    }
+
+    /// The same at mosquitto, which lets a client have twenty QoS 2 messages open and leaves more unanswered.
+    pub(super) async fn at_mosquitto(address: SocketAddr, name: &str) -> Self {
         let mut options = MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()));
+        options.set_inflight(20);
+        Self::with(options).await
+    }
+
+    async fn with(mut options: MqttOptions) -> Self {
         options.set_max_packet_size(1 << 20, 1 << 20);
         options.set_clean_session(false);
         let (client, mut events) = AsyncClient::builder(options).capacity(1024).build();
@@ -58,6 +68,10 @@ impl Mapper {
 
     pub(super) async fn publish_text(&mut self, topic: &str, body: &str) {
         self.client.publish(topic, body.to_owned(), PublishOptions::new(QoS::AtLeastOnce)).await.unwrap();
+    }
+
+    pub(super) async fn publish_at(&mut self, topic: &str, body: Value, qos: QoS) {
+        self.client.publish(topic, body.to_string(), PublishOptions::new(qos)).await.unwrap();
     }
 
     /// Forgets what nobody has asked for until now.

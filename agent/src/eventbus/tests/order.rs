@@ -1,0 +1,125 @@
+//! Answers come in the order of the requests, topic by topic: bursts without a pause, at every quality of service, kept or not, by the
+//! broker in the agent, by mosquitto beside it, and by both (MQTT 3.1.1, section 4.6).
+
+use std::{net::SocketAddr, ops::Range};
+
+use rumqttc::QoS;
+use serde_json::{Value, json};
+
+use super::{
+    Internal,
+    brokers::Restarts,
+    mapper::Mapper,
+    mosquitto::{Hears, Mosquitto},
+    node::{Node, internal, store},
+    topic,
+};
+
+/// Updates in one burst: one, those of one turn, and more than one task may do before others have their turn.
+const BURSTS: [usize; 3] = [1, 40, 200];
+
+/// What one update says: each is another value, so that each has a document.
+fn value(number: usize) -> String {
+    (number % 100).to_string()
+}
+
+/// Publishes bursts at each quality of service; the last event and its value.
+async fn bursts(mapper: &mut Mapper, prefix: &str) -> (String, String) {
+    let (mut number, mut last) = (0, Default::default());
+    for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        for count in BURSTS {
+            last = burst(mapper, prefix, number..number + count, qos).await;
+            number += count;
+        }
+    }
+    last
+}
+
+/// Publishes a burst without a pause; the last event and its value. Every answer is awaited, and comes after those to earlier requests.
+async fn burst(mapper: &mut Mapper, prefix: &str, numbers: Range<usize>, qos: QoS) -> (String, String) {
+    let expected: Vec<String> = numbers.clone().map(|number| format!("{prefix}{number}")).collect();
+    for (event, number) in expected.iter().zip(numbers.clone()) {
+        let body = json!({"event_id": event, "twin": {"temp": {"actual": {"value": value(number)}}}});
+        mapper.publish_at(&topic("default/d", "twin/update"), body, qos).await;
+    }
+    for what in ["twin/update/result", "twin/update/document"] {
+        let topic = topic("default/d", what);
+        let mut told = Vec::new();
+        while told.len() < expected.len() {
+            // documents of what the cloud wants have other events
+            let ours =
+                |body: &Value| body["event_id"].as_str().is_some_and(|event| event.starts_with(prefix));
+            let body = mapper.until(&topic, ours).await;
+            assert_eq!(body.get("code"), None, "{body}");
+            told.push(body["event_id"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(told, expected, "{topic} at {qos:?}");
+    }
+    (expected.last().unwrap().clone(), value(numbers.end - 1))
+}
+
+/// What is kept on the topic of documents is the last one.
+async fn keeps_the_last(address: SocketAddr, (event, value): &(String, String)) {
+    let mut hears = Hears::at(address).await;
+    let document = hears.next(&topic("default/d", "twin/update/document")).await;
+    assert_eq!(document["event_id"], *event);
+    assert_eq!(document["twin"]["temp"]["current"]["actual"]["value"], *value);
+    let result = hears.next(&topic("default/d", "twin/update/result")).await;
+    assert_eq!(result["event_id"], *event);
+}
+
+async fn at_the_internal_broker(qos: u8, retain: bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let inside = Internal { qos, retain, ..internal(Some(directory.path())) };
+    let node = Node::start(Some(inside), None, store()).await;
+    let address = node.bus.internal_address().await.unwrap();
+    let mut mapper = Mapper::connect(address, "mapper").await;
+    let last = bursts(&mut mapper, "a").await;
+    if retain {
+        keeps_the_last(address, &last).await;
+    }
+}
+
+#[tokio::test]
+async fn at_qos_0() {
+    at_the_internal_broker(0, false).await;
+    at_the_internal_broker(0, true).await;
+}
+
+#[tokio::test]
+async fn at_qos_1() {
+    at_the_internal_broker(1, false).await;
+    at_the_internal_broker(1, true).await;
+}
+
+#[tokio::test]
+async fn at_qos_2() {
+    at_the_internal_broker(2, false).await;
+    at_the_internal_broker(2, true).await;
+}
+
+#[tokio::test]
+async fn by_mosquitto() {
+    for qos in [1, 2] {
+        let mosquitto = Mosquitto::start().await;
+        let beside = super::External { qos, ..mosquitto.external() };
+        let node = Node::start(None, Some(beside), store()).await;
+        node.until_up().await;
+        let mut mapper = Mapper::at_mosquitto(mosquitto.address(), "mapper").await;
+        bursts(&mut mapper, "a").await;
+    }
+}
+
+#[tokio::test]
+async fn by_both() {
+    let mosquitto = Mosquitto::start().await;
+    let inside = Internal { retain: true, ..internal(None) };
+    let node = Node::start(Some(inside), Some(mosquitto.external()), store()).await;
+    node.until_up().await;
+    let address = node.bus.internal_address().await.unwrap();
+    let mut one = Mapper::connect(address, "inside").await;
+    let mut other = Mapper::at_mosquitto(mosquitto.address(), "beside").await;
+    bursts(&mut one, "a").await;
+    let last = bursts(&mut other, "b").await;
+    keeps_the_last(address, &last).await;
+}
