@@ -62,6 +62,8 @@ pub struct Limits {
     pub queued_bytes: usize,
     /// The bytes kept for all sessions.
     pub total_queued_bytes: usize,
+    /// Bytes read of a client that has something to acknowledge while what it has published waits for room.
+    pub read_ahead_bytes: usize,
     /// How long a connected subscriber whose queue is full may hold up those who publish to it above QoS 0.
     pub patience: Duration,
     /// Bytes written to one client and not yet taken by its socket.
@@ -93,6 +95,8 @@ impl Default for Limits {
             queued_messages: 1000,
             queued_bytes: 4 * MIB,
             total_queued_bytes: 64 * MIB,
+            // more than the buffers of the two sockets hold: acknowledgements come behind all that is in them
+            read_ahead_bytes: 16 * MIB,
             patience: Duration::from_secs(10),
             buffered_bytes: MIB,
             retained_messages: 10_000,

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+/// What the structures around a kept message count against bounds, bytes.
+pub(crate) const KEPT: usize = 128;
+
 /// The quality of service of a message or a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -55,8 +58,6 @@ impl Message {
 
     /// What it counts against bounds: its bytes and a fixed cost for being kept.
     pub(crate) fn weight(&self) -> usize {
-        /// Structures around a kept message.
-        const KEPT: usize = 128;
         self.topic.len() + self.payload.len() + self.properties.len() + KEPT
     }
 

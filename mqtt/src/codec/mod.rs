@@ -19,7 +19,7 @@ pub(crate) use self::{
     connect::{Connect, Will},
     decode::decode,
 };
-use crate::message::QoS;
+use crate::message::{KEPT, Message, QoS};
 
 /// Which MQTT a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,44 @@ pub(crate) enum Packet {
     Disconnect(Disconnect),
     /// Enhanced authentication, which is not offered.
     Auth,
+}
+
+impl Packet {
+    /// What it counts against bounds while it waits, as [`Message::weight`] does.
+    pub(crate) fn weight(&self) -> usize {
+        let says = match self {
+            Self::Publish(publish) => publish.topic.len() + publish.payload.len() + publish.properties.len(),
+            Self::Subscribe(subscribe) => {
+                subscribe.filters.iter().map(|(filter, _)| filter.len() + KEPT).sum()
+            }
+            Self::Unsubscribe(unsubscribe) => {
+                unsubscribe.filters.iter().map(|filter| filter.len() + KEPT).sum()
+            }
+            Self::Connect(_)
+            | Self::PubAck(_)
+            | Self::PubRec(_)
+            | Self::PubRel(_)
+            | Self::PubComp(_)
+            | Self::PingReq
+            | Self::Disconnect(_)
+            | Self::Auth => 0,
+        };
+        says + KEPT
+    }
+}
+
+impl Publish {
+    /// The message that it carries on `topic`, taken at `now` (milliseconds since 1970).
+    pub(crate) fn message(&self, topic: Arc<str>, now: u64) -> Message {
+        Message {
+            topic,
+            payload: self.payload.clone(),
+            qos: self.qos,
+            retain: self.retain,
+            properties: self.properties.clone(),
+            expires: self.expiry.map(|seconds| now + u64::from(seconds) * 1000),
+        }
+    }
 }
 
 /// PUBLISH.

@@ -59,6 +59,7 @@ impl Core {
             self.changes.incoming.insert((Arc::clone(&session.who.client), ack.id), false);
             self.changes.urgent = true;
         }
+        self.room |= known;
         let reason = if known { Reason::Success } else { Reason::PacketIdentifierNotFound };
         self.answer(id, AckKind::Comp, ack.id, reason);
     }
@@ -90,6 +91,7 @@ impl Core {
         let weight = sent.queued.take().map_or(0, |queued| queued.message.weight());
         session.bytes -= weight;
         self.queued_bytes -= weight;
+        self.room = true;
         if session.durable {
             self.changes.update(sent.sequence, sent.id, true);
         }

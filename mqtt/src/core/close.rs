@@ -52,19 +52,21 @@ impl Core {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Some(connection) = session.connection.take() else { return };
         self.connections.remove(&connection.id);
-        self.held.remove(&connection.id);
         self.room = true;
         self.leaving.push((connection.outbox, connection.staged));
         let (expiry, generation) = (session.expiry, session.generation);
+        self.forget_held(connection.id);
         let will = connection.will.filter(|_| will);
         if let Some(will) = will {
             let delay = if connection.version == Version::V5 { will.delay.min(expiry) } else { 0 };
             if delay == 0 {
                 self.publish_will(will);
             } else {
-                session.will = Some(will);
                 let due = self.timers.add(self.now + u64::from(delay) * 1000, Due::Will(id, generation));
-                session.deadlines.push(due);
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.will = Some(will);
+                    session.deadlines.push(due);
+                }
             }
         }
         if expiry == 0 {

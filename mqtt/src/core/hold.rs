@@ -1,17 +1,22 @@
 //! Publishers that wait for a subscriber: above QoS 0 nothing is taken that could not be kept.
 //!
-//! While a connected subscriber's queue is full, its publishers' packets are held, their acknowledgements with them, and
-//! their sockets are not read. A subscriber that makes no room within [`Limits::patience`](crate::Limits::patience) is cut off; a receiver in this process is
-//! waited for.
+//! While a connected subscriber's queue is full, its publishers' packets are held, their acknowledgements with them. A publisher that
+//! subscribes to something is read on meanwhile, up to a bound: its own acknowledgements, which make room, come behind what it has
+//! published (see `ahead`). Other publishers' sockets are not read. A subscriber that makes no room within
+//! [`Limits::patience`](crate::Limits::patience) is cut off, the publisher itself among them; a receiver in this process is waited for.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use super::{Batch, Core, Done, Flow};
 use crate::{
+    codec::Packet,
     error::PublishError,
     index::{Entry, Found, Subscriber},
     message::{Message, QoS},
-    reason::Fault,
+    reason::{Fault, Reason},
 };
 
 /// The place of this process among those that wait: connections count from 1.
@@ -20,34 +25,74 @@ const THIS_PROCESS: u64 = 0;
 /// What waits for its turn.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// Packets of a connection.
-    Batch(Batch, u64),
+    /// Packets of a connection, since when, and what they weighed when they came.
+    Batch(Batch, u64, usize),
     /// The end of a connection.
     Closed(Option<Fault>),
     /// A message of this process.
     Local(Message, Done, u64),
 }
 
+/// What one publisher has waiting, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) held: VecDeque<Held>,
+    /// Weight of its batches.
+    pub(super) weight: usize,
+}
+
+impl Queue {
+    /// Whether its connection has ended: nothing more comes from it, acknowledgements included.
+    fn has_ended(&self) -> bool {
+        matches!(self.held.back(), Some(Held::Closed(_)))
+    }
+}
+
 impl Core {
     /// Deals with packets, unless earlier ones of the same connection wait.
-    pub(super) fn batch(&mut self, batch: Batch) {
-        if let Some(held) = self.held.get_mut(&batch.connection) {
-            return held.push_back(Held::Batch(batch, self.now));
+    pub(super) fn batch(&mut self, mut batch: Batch) {
+        if self.held.contains_key(&batch.connection) {
+            self.take_ahead(&mut batch);
+            return self.hold_batch(batch);
         }
-        if let Some(rest) = self.work(batch) {
-            self.hold(rest.connection, Held::Batch(rest, self.now));
+        if let Some(mut rest) = self.work(batch) {
+            self.take_ahead(&mut rest);
+            self.hold_batch(rest);
         }
     }
 
     /// Notes the end of a connection whose packets wait; false if none do.
     pub(super) fn hold_closed(&mut self, connection: u64, fault: Option<Fault>) -> bool {
-        let held = self.held.get_mut(&connection);
-        held.map(|held| held.push_back(Held::Closed(fault))).is_some()
+        let Some(queue) = self.held.get_mut(&connection) else { return false };
+        queue.held.push_back(Held::Closed(fault));
+        // Whoever waits for it waits no longer.
+        self.room = true;
+        true
     }
 
     /// A message of this process waits.
     pub(super) fn hold_local(&mut self, message: Message, done: Done) {
-        self.hold(THIS_PROCESS, Held::Local(message, done, self.now));
+        self.held.entry(THIS_PROCESS).or_default().held.push_back(Held::Local(message, done, self.now));
+        self.watch_held();
+    }
+
+    /// Whether an earlier message of this process on `topic` waits: a later one would overtake it.
+    pub(super) fn is_held_local(&self, topic: &str) -> bool {
+        let is_it = |held: &Held| matches!(held, Held::Local(message, ..) if *message.topic == *topic);
+        self.held.get(&THIS_PROCESS).is_some_and(|queue| queue.held.iter().any(is_it))
+    }
+
+    fn hold_batch(&mut self, batch: Batch) {
+        if batch.packets.is_empty() {
+            return;
+        }
+        let (connection, weight) = (batch.connection, batch.packets.iter().map(Packet::weight).sum());
+        let queue = self.held.entry(connection).or_default();
+        queue.weight += weight;
+        self.held_bytes += weight;
+        queue.held.push_back(Held::Batch(batch, self.now, weight));
+        self.read_on(connection);
+        self.watch_held();
     }
 
     /// How long a full queue may hold publishers up, milliseconds.
@@ -55,16 +100,16 @@ impl Core {
         self.limits.patience.as_millis() as u64
     }
 
-    fn hold(&mut self, connection: u64, held: Held) {
-        self.held.entry(connection).or_default().push_back(held);
-        self.watch_held();
-    }
-
     /// While anybody waits, it is looked at now and then whether that was for too long.
     pub(super) fn watch_held(&mut self) {
         if !self.held.is_empty() {
             self.timers.watch(self.now, self.patience() / 4);
         }
+    }
+
+    /// Forgets what waits of a connection.
+    pub(super) fn forget_held(&mut self, connection: u64) {
+        self.held_bytes -= self.held.remove(&connection).map_or(0, |queue| queue.weight);
     }
 
     /// Deals with packets until one must wait; what is left is returned.
@@ -89,67 +134,101 @@ impl Core {
             return;
         }
         for connection in self.held.keys().copied().collect::<Vec<_>>() {
-            self.retry(connection);
+            if connection == THIS_PROCESS {
+                self.retry_locals();
+            } else {
+                self.retry(connection);
+            }
         }
     }
 
     fn retry(&mut self, connection: u64) {
-        // Taken out, so that it does not hold itself up.
-        let Some(mut queue) = self.held.remove(&connection) else { return };
-        while let Some(held) = queue.pop_front() {
-            let again = match held {
-                Held::Batch(batch, since) => {
-                    self.lose_patience(batch.packets.front().and_then(message_of), since, connection);
+        let mut has_begun = false;
+        loop {
+            // What is worked on is taken out; the rest of the queue stays, so that it still says that its publisher waits.
+            let Some(queue) = self.held.get_mut(&connection) else { return };
+            let Some(held) = queue.held.pop_front() else { return self.forget_held(connection) };
+            match held {
+                Held::Batch(batch, since, weight) => {
+                    // Patience begins anew with each packet: one behind others has held nobody up yet.
+                    let since = if std::mem::replace(&mut has_begun, true) { self.now } else { since };
+                    self.lose_patience(&batch, since);
                     let before = batch.packets.len();
-                    self.work(batch).map(|rest| self.still_held(rest, before, since))
+                    if let Some(rest) = self.work(batch) {
+                        let since = if rest.packets.len() == before { since } else { self.now };
+                        if let Some(queue) = self.held.get_mut(&connection) {
+                            queue.held.push_front(Held::Batch(rest, since, weight));
+                        }
+                        return self.read_on(connection);
+                    }
+                    if let Some(queue) = self.held.get_mut(&connection) {
+                        queue.weight -= weight;
+                        self.held_bytes -= weight;
+                    }
                 }
                 Held::Closed(fault) => {
-                    self.closed(connection, fault);
-                    None
+                    self.forget_held(connection);
+                    return self.closed(connection, fault);
                 }
-                Held::Local(message, done, since) => self.retry_local(message, done, since),
-            };
-            if let Some(held) = again {
-                queue.push_front(held);
-                self.held.insert(connection, queue);
-                return;
+                // This process has its own place.
+                Held::Local(..) => {}
             }
         }
     }
 
-    /// What still waits; patience begins anew with each packet.
-    fn still_held(&self, rest: Batch, before: usize, since: u64) -> Held {
-        if rest.packets.len() == before {
-            return Held::Batch(rest, since);
-        }
-        Held::Batch(rest, self.now)
-    }
-
-    fn retry_local(&mut self, message: Message, done: Done, since: u64) -> Option<Held> {
-        if self.must_wait(&message, None) {
-            if since + self.patience() > self.now {
-                return Some(Held::Local(message, done, since));
+    /// Messages of this process wait topic by topic: each topic keeps its order, and holds up no other.
+    fn retry_locals(&mut self) {
+        let Some(queue) = self.held.remove(&THIS_PROCESS) else { return };
+        let (mut waiting, mut topics) = (VecDeque::new(), HashSet::new());
+        for held in queue.held {
+            let Held::Local(message, done, since) = held else { continue };
+            if topics.contains(&message.topic) {
+                // Its patience begins when it is the first of its topic.
+                waiting.push_back(Held::Local(message, done, self.now));
+            } else if self.must_still_wait(&message, since) {
+                topics.insert(Arc::clone(&message.topic));
+                waiting.push_back(Held::Local(message, done, since));
+            } else if self.must_wait(&message, None) {
+                self.answers.push((done, Err(PublishError::Full)));
+            } else {
+                self.accept(&Arc::new(message), None);
+                self.answers.push((done, Ok(())));
             }
-            self.answers.push((done, Err(PublishError::Full)));
-            return None;
         }
-        self.accept(&Arc::new(message), None);
-        self.answers.push((done, Ok(())));
-        None
+        if !waiting.is_empty() {
+            self.held.insert(THIS_PROCESS, Queue { held: waiting, weight: 0 });
+        }
     }
 
-    /// Cuts off the subscribers that have held a publisher up for too long.
-    fn lose_patience(&mut self, topic: Option<Arc<str>>, since: u64, connection: u64) {
-        let Some(topic) = topic else { return };
+    /// Whether a message of this process that has waited since then is to wait on. Clients that held it up for too long are cut off.
+    fn must_still_wait(&mut self, message: &Message, since: u64) -> bool {
+        if since + self.patience() <= self.now {
+            self.cut_off(message, None);
+            return false;
+        }
+        self.must_wait(message, None)
+    }
+
+    /// Cuts off whoever has held this batch up for too long.
+    fn lose_patience(&mut self, batch: &Batch, since: u64) {
         if since + self.patience() > self.now {
             return;
         }
-        let message = Message::new(topic, bytes::Bytes::new(), QoS::AtLeastOnce, false);
-        let from = self.connections.get(&connection).copied();
-        for who in self.without_room(&message, from) {
-            if let Subscriber::Session(id) = who
-                && !self.slow.contains(&id)
-            {
+        let Some(Packet::Publish(publish)) = batch.packets.front() else { return };
+        let Some(id) = self.connections.get(&batch.connection).copied() else { return };
+        if self.waits_for_release(id, publish) {
+            let said = "more QoS 2 messages open than allowed, and none was released";
+            return self.fail(id, Fault::new(Reason::ReceiveMaximumExceeded, said));
+        }
+        if let Ok(topic) = self.resolve(id, publish) {
+            self.cut_off(&publish.message(topic, self.now), Some(id));
+        }
+    }
+
+    /// Cuts off the clients that have no room for `message`.
+    fn cut_off(&mut self, message: &Message, from: Option<u64>) {
+        for who in self.without_room(message, from) {
+            if let Subscriber::Session(id) = who {
                 self.slow.push(id);
             }
         }
@@ -160,8 +239,8 @@ impl Core {
         !self.without_room(message, from).is_empty()
     }
 
-    /// The subscribers that hold `message` up. One that waits itself, the publisher among them, holds nobody up: two that
-    /// wait for each other would wait for ever.
+    /// The subscribers that hold `message` up, each once. One that waits itself, the publisher among them, makes room all the same:
+    /// its acknowledgements are dealt with before what it has published.
     fn without_room(&mut self, message: &Message, from: Option<u64>) -> Vec<Subscriber> {
         let mut found: Found = std::mem::take(&mut self.found);
         self.index.find(&message.topic, &mut found);
@@ -169,12 +248,11 @@ impl Core {
         let waits = |who: &Subscriber| match who {
             Subscriber::Local(id) => self.locals.get(id).is_some_and(|local| local.is_full()),
             Subscriber::Session(id) => self.sessions.get(id).is_some_and(|session| {
-                let held =
-                    session.connection.as_ref().map(|connection| self.held.contains_key(&connection.id));
-                held == Some(false)
-                    && from != Some(*id)
-                    && !self.slow.contains(id)
-                    && session.is_full(weight, &self.limits)
+                let connection = session
+                    .connection
+                    .as_ref()
+                    .filter(|connection| !self.held.get(&connection.id).is_some_and(Queue::has_ended));
+                connection.is_some() && !self.slow.contains(id) && session.is_full(weight, &self.limits)
             }),
         };
         let room = |who: Subscriber| match who {
@@ -183,24 +261,20 @@ impl Core {
                 self.sessions.get(&id).is_some_and(|session| !session.is_full(weight, &self.limits))
             }
         };
-        let above = |entries: &[Entry]| {
-            entries.iter().filter(|e| e.qos > QoS::AtMostOnce).map(|e| e.who).collect::<Vec<_>>()
-        };
+        let publisher = from.map(Subscriber::Session);
+        let hears =
+            |entry: &&Entry| entry.qos > QoS::AtMostOnce && !(entry.no_local && publisher == Some(entry.who));
+        let above = |entries: &[Entry]| entries.iter().filter(hears).map(|e| e.who).collect::<Vec<_>>();
         let mut full = above(&found.each);
         // A share waits only if none of its members has room.
         let shares = found.groups.iter().filter(|group| !group.iter().any(|entry| room(entry.who)));
         full.extend(shares.flat_map(|group| above(group)));
         full.retain(waits);
+        full.sort_unstable();
+        full.dedup();
         found.each.clear();
         found.groups.clear();
         self.found = found;
         full
-    }
-}
-
-fn message_of(packet: &crate::codec::Packet) -> Option<Arc<str>> {
-    match packet {
-        crate::codec::Packet::Publish(publish) => Some(Arc::clone(&publish.topic)),
-        _ => None,
     }
 }

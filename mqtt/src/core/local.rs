@@ -33,7 +33,9 @@ impl Core {
     /// This process publishes; above QoS 0 it waits with everybody else.
     pub(super) fn publish_local(&mut self, message: Message, done: Option<Done>) {
         match done {
-            Some(done) if self.must_wait(&message, None) => self.hold_local(message, done),
+            Some(done) if self.is_held_local(&message.topic) || self.must_wait(&message, None) => {
+                self.hold_local(message, done);
+            }
             done => {
                 self.accept(&Arc::new(message), None);
                 self.answers.extend(done.map(|done| (done, Ok(()))));

@@ -5,6 +5,7 @@
 //! [`Core::flush`], after its changes were committed.
 
 mod acknowledge;
+mod ahead;
 mod close;
 mod connect;
 mod deliver;
@@ -25,7 +26,7 @@ use bytes::BytesMut;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub(crate) use self::{connect::effective_keep_alive, local::Delivery};
-use self::{hold::Held, local::Local, session::Session, timers::Timers};
+use self::{hold::Queue, local::Local, session::Session, timers::Timers};
 use crate::{
     access::Access,
     codec::{Connect, Packet, encode},
@@ -62,12 +63,15 @@ pub(crate) enum Command {
     Filter { receiver: u64, filter: String, on: bool, done: oneshot::Sender<()> },
 }
 
+/// Batches of one connection that keep it from reading on: one being worked on, one being filled.
+pub(crate) const BATCHES: usize = 2;
+
 /// Packets of one connection; the connection reads on when the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) connection: u64,
     pub(crate) packets: VecDeque<Packet>,
-    pub(crate) _permit: Option<OwnedSemaphorePermit>,
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Whether a packet was dealt with.
@@ -92,7 +96,9 @@ pub(crate) struct Core {
     index: Index,
     retained: Retained,
     /// Publishers that wait for a subscriber.
-    held: BTreeMap<u64, VecDeque<Held>>,
+    held: BTreeMap<u64, Queue>,
+    /// Weight of what is held.
+    held_bytes: usize,
     /// Whether there may be room for what is held.
     room: bool,
     timers: Timers,
@@ -129,6 +135,7 @@ impl Core {
             index: Index::default(),
             retained,
             held: BTreeMap::new(),
+            held_bytes: 0,
             room: false,
             timers: Timers::default(),
             durable,
@@ -286,12 +293,17 @@ impl Core {
             Packet::PubComp(ack) => self.pubcomp(id, *ack),
             Packet::Subscribe(subscribe) => self.subscribe(id, subscribe)?,
             Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, unsubscribe)?,
-            Packet::PingReq => self.write(id, |connection| encode::pingresp(&mut connection.staged)),
+            Packet::PingReq => self.pong(id),
             Packet::Disconnect(disconnect) => self.disconnect(id, *disconnect)?,
             Packet::Connect(_) => return Err(Fault::protocol("a second CONNECT")),
             Packet::Auth => return Err(Fault::protocol("authentication without a method")),
         }
         Ok(Flow::Done)
+    }
+
+    /// Answers PINGREQ.
+    fn pong(&mut self, id: u64) {
+        self.write(id, |connection| encode::pingresp(&mut connection.staged));
     }
 
     /// Writes to a session's connection, if it has one.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Core, Flow, deliver::Parcel};
 use crate::{
-    codec::{Publish, encode::AckKind},
+    codec::{Publish, Version, encode::AckKind},
     counters::Counters,
     index::{Entry, Subscriber},
     message::{Message, QoS},
@@ -21,6 +21,9 @@ impl Core {
                 self.answer(id, AckKind::Rec, publish.id, Reason::Success);
                 return Ok(Flow::Done);
             }
+            if self.waits_for_release(id, publish) {
+                return Ok(Flow::Wait);
+            }
             if session.incoming.len() >= usize::from(self.limits.receive_maximum) {
                 return Err(Fault::new(
                     Reason::ReceiveMaximumExceeded,
@@ -34,14 +37,7 @@ impl Core {
             self.acknowledge(id, publish, Reason::NotAuthorized);
             return Ok(Flow::Done);
         }
-        let message = Arc::new(Message {
-            topic,
-            payload: publish.payload.clone(),
-            qos: publish.qos,
-            retain: publish.retain,
-            properties: publish.properties.clone(),
-            expires: publish.expiry.map(|seconds| self.now + u64::from(seconds) * 1000),
-        });
+        let message = Arc::new(publish.message(topic, self.now));
         if publish.qos > QoS::AtMostOnce && self.must_wait(&message, Some(id)) {
             return Ok(Flow::Wait);
         }
@@ -50,8 +46,19 @@ impl Core {
         Ok(Flow::Done)
     }
 
+    /// Whether a QoS 2 message waits until the client releases one of those that it has open. A client of 3.1.1 is not told how many it
+    /// may have open; one of 5 is, and must keep to it.
+    pub(super) fn waits_for_release(&self, id: u64, publish: &Publish) -> bool {
+        let most = usize::from(self.limits.receive_maximum);
+        publish.qos == QoS::ExactlyOnce
+            && self.version(id) == Version::V311
+            && self.sessions.get(&id).is_some_and(|session| {
+                session.incoming.len() >= most && !session.incoming.contains(&publish.id)
+            })
+    }
+
     /// The topic, by name or by alias.
-    fn resolve(&mut self, id: u64, publish: &Publish) -> Result<Arc<str>, Fault> {
+    pub(super) fn resolve(&mut self, id: u64, publish: &Publish) -> Result<Arc<str>, Fault> {
         let Some(alias) = publish.alias else { return Ok(Arc::clone(&publish.topic)) };
         let invalid = |said| Fault::new(Reason::TopicAliasInvalid, said);
         if alias > self.limits.topic_aliases {
@@ -77,7 +84,7 @@ impl Core {
             QoS::AtLeastOnce => self.answer(id, AckKind::Ack, publish.id, reason),
             QoS::ExactlyOnce => {
                 // 3.1.1 cannot refuse: its client goes on with PUBREL, and must find the identifier.
-                let over = reason.code() >= 0x80 && self.version(id) == crate::codec::Version::V5;
+                let over = reason.code() >= 0x80 && self.version(id) == Version::V5;
                 if let Some(session) = self.sessions.get_mut(&id).filter(|_| !over) {
                     session.incoming.insert(publish.id);
                     if session.durable {

@@ -12,7 +12,7 @@ use tokio::{
 use super::Door;
 use crate::{
     codec::{Connect, Packet, Version, decode, encode},
-    core::{Batch, Command, effective_keep_alive},
+    core::{BATCHES, Batch, Command, effective_keep_alive},
     counters::Counters,
     outbox::Outbox,
     reason::{Fault, Reason},
@@ -26,9 +26,6 @@ const READ: std::ops::RangeInclusive<usize> = 2 * 1024..=64 * 1024;
 
 /// Packets handed over at once.
 const PACKETS: usize = 256;
-
-/// Batches on their way to the broker: one being worked on, one being filled.
-const BATCHES: usize = 2;
 
 /// How long a connection that has ended may take for its last bytes, and for its client to close.
 const LINGER: Duration = Duration::from_secs(1);
@@ -138,7 +135,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
             let full = packets.len() >= PACKETS;
             if !packets.is_empty() {
                 let permit = Arc::clone(&batches).acquire_owned().await.ok();
-                let batch = Batch { connection: self.id, packets, _permit: permit };
+                let batch = Batch { connection: self.id, packets, permit };
                 if self.door.commands.send(Command::Packets(batch)).await.is_err() {
                     return Ok(());
                 }

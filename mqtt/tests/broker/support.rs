@@ -5,7 +5,10 @@ use std::{future::Future, net::SocketAddr, time::Duration};
 use mqtt::{Config, Handle, Listener};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -60,12 +63,17 @@ pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
 
 /// A client that sends and expects bytes.
 pub(crate) struct Raw {
-    stream: TcpStream,
+    reads: Reads,
+    writes: OwnedWriteHalf,
 }
+
+/// What a client hears.
+pub(crate) struct Reads(OwnedReadHalf);
 
 impl Raw {
     pub(crate) async fn open(address: SocketAddr) -> Self {
-        Self { stream: TcpStream::connect(address).await.unwrap() }
+        let (reads, writes) = TcpStream::connect(address).await.unwrap().into_split();
+        Self { reads: Reads(reads), writes }
     }
 
     /// Connects with `connect` and reads the CONNACK.
@@ -77,35 +85,23 @@ impl Raw {
         raw
     }
 
+    /// Its two sides, for a client that does two things at once.
+    pub(crate) fn split(self) -> (Reads, OwnedWriteHalf) {
+        (self.reads, self.writes)
+    }
+
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).await.unwrap();
+        self.writes.write_all(bytes).await.unwrap();
     }
 
     /// Sends what a broker that has already hung up does not take.
     pub(crate) async fn send_or_broken(&mut self, bytes: &[u8]) {
-        let _ = tokio::time::timeout(Duration::from_millis(100), self.stream.write_all(bytes)).await;
+        let _ = tokio::time::timeout(Duration::from_millis(100), self.writes.write_all(bytes)).await;
     }
 
     /// The next packet, whole; none if the connection was closed.
     pub(crate) async fn packet(&mut self) -> Option<Vec<u8>> {
-        within("a packet", async {
-            let mut packet = vec![self.stream.read_u8().await.ok()?];
-            let (mut length, mut shift) = (0_usize, 0);
-            loop {
-                let byte = self.stream.read_u8().await.ok()?;
-                packet.push(byte);
-                length |= usize::from(byte & 0x7F) << shift;
-                shift += 7;
-                if byte & 0x80 == 0 {
-                    break;
-                }
-            }
-            let start = packet.len();
-            packet.resize(start + length, 0);
-            self.stream.read_exact(&mut packet[start..]).await.ok()?;
-            Some(packet)
-        })
-        .await
+        self.reads.packet().await
     }
 
     /// The next packet is `expected`.
@@ -118,5 +114,29 @@ impl Raw {
     pub(crate) async fn closed(&mut self) {
         let packet = self.packet().await;
         assert!(packet.is_none(), "{packet:02x?}");
+    }
+}
+
+impl Reads {
+    /// The next packet, whole; none if the connection was closed.
+    pub(crate) async fn packet(&mut self) -> Option<Vec<u8>> {
+        within("a packet", async {
+            let mut packet = vec![self.0.read_u8().await.ok()?];
+            let (mut length, mut shift) = (0_usize, 0);
+            loop {
+                let byte = self.0.read_u8().await.ok()?;
+                packet.push(byte);
+                length |= usize::from(byte & 0x7F) << shift;
+                shift += 7;
+                if byte & 0x80 == 0 {
+                    break;
+                }
+            }
+            let start = packet.len();
+            packet.resize(start + length, 0);
+            self.0.read_exact(&mut packet[start..]).await.ok()?;
+            Some(packet)
+        })
+        .await
     }
 }

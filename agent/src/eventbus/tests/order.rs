@@ -123,3 +123,18 @@ async fn by_both() {
     let last = bursts(&mut other, "b").await;
     keeps_the_last(address, &last).await;
 }
+
+/// The queue of a session is that of EdgeCore's configuration: a mapper that hears what it publishes, and all that is said of it, is
+/// held up, and neither cut off nor left without an answer.
+#[tokio::test]
+async fn a_mapper_that_hears_everything_gets_every_answer() {
+    for qos in [1, 2] {
+        let inside = Internal { qos, retain: true, session_queue: 100, ..internal(None) };
+        let node = Node::start(Some(inside), None, store()).await;
+        let address = node.bus.internal_address().await.unwrap();
+        let mut mapper = Mapper::connect(address, "mapper").await;
+        let last = burst(&mut mapper, "a", 0..2000, QoS::AtLeastOnce).await;
+        assert_eq!(node.bus.dropped(), 0);
+        keeps_the_last(address, &last).await;
+    }
+}
