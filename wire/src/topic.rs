@@ -196,6 +196,11 @@ impl Topic {
         device.or_else(node).or_else(upload).unwrap_or_else(|| Self::Other(text.to_owned()))
     }
 
+    /// Whether a topic is one of a device or node, known or not: such a message is never for the cloud.
+    pub fn is_of_devices(text: &str) -> bool {
+        text.starts_with(DEVICE) || text.starts_with(NODE)
+    }
+
     /// The topic on which a mapper pushes readings of `device` to applications; the agent takes no part in it.
     pub fn data(device: &DeviceId) -> String {
         format!("{DATA}{device}/{DATA_UPDATE}")

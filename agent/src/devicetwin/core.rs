@@ -240,12 +240,19 @@ impl Core {
         let model = known.spec.as_deref().and_then(|spec| spec.model.as_ref());
         let rules =
             Rules { spec: known.spec.as_deref(), model: model.and_then(|model| self.models.get(model)) };
-        Some(change(&mut known.device, rules))
+        let changed = change(&mut known.device, rules);
+        if let Some(spec) = known.spec.as_deref() {
+            known.device.keep_local(spec);
+        }
+        Some(changed)
     }
 
     /// Tells mappers what has changed in a device.
     fn tell(&mut self, turn: &mut Turn, id: &DeviceId, event: &Event, outcome: &Outcome) {
         let Some(known) = self.devices.get_mut(id) else { return };
+        for property in &outcome.strangers {
+            warn!(device = %id, property, "the device's object does not name this property: it is kept on this node, and the cloud does not show it; name it in spec.properties");
+        }
         turn.past.extend(noted(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
         let delta = report::delta(&known.device);

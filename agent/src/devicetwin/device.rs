@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wire::{
     topic::DeviceId,
-    twin::{Attribute, Member, Twin, TypeMetadata, Value, ValueMetadata, Version},
+    twin::{Attribute, DELETED, Member, Twin, TypeMetadata, Value, ValueMetadata, Version},
 };
 
-use super::rules::Kind;
+use super::rules::{Kind, Spec};
 
 /// A device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub(super) struct Device {
     pub(super) twins: BTreeMap<String, Box<Property>>,
     /// The number of the state that the cloud has not confirmed; 0: it has confirmed it.
     pub(super) state_due: u64,
+    /// Its object keeps the state from the cloud.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_state_local: bool,
 }
 
 /// A property.
@@ -44,6 +47,9 @@ pub(super) struct Property {
     /// It was deleted; its versions go on where they were.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) deleted: bool,
+    /// The device's object keeps it from the cloud.
+    #[serde(rename = "local", skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_local: bool,
     pub(super) expected: Side,
     pub(super) actual: Side,
     /// The wanted value of the device's object when it was last seen.
@@ -116,9 +122,14 @@ impl Property {
         })
     }
 
-    /// The value that is wanted and is not so.
+    /// Whether there is something that the cloud is to be told and has not confirmed.
+    pub(super) fn is_due(&self) -> bool {
+        !self.is_local && (self.expected.due || self.actual.due)
+    }
+
+    /// The value that is wanted and is not so. An empty one wants nothing.
     pub(super) fn delta(&self) -> Option<&str> {
-        let expected = self.expected.value.as_deref().filter(|_| !self.deleted)?;
+        let expected = self.expected.value.as_deref().filter(|value| !self.deleted && !value.is_empty())?;
         (!self.is_as_wanted()).then_some(expected)
     }
 
@@ -138,10 +149,22 @@ impl Property {
 }
 
 impl Device {
-    /// Whether there is something that the cloud has not confirmed.
+    /// Whether there is something that the cloud is to be told and has not confirmed.
     pub(super) fn is_due(&self) -> bool {
-        self.state_due != 0
-            || self.twins.values().any(|property| property.expected.due || property.actual.due)
+        self.is_state_due() || self.twins.values().any(|property| property.is_due())
+    }
+
+    /// Whether that is so of its state.
+    pub(super) fn is_state_due(&self) -> bool {
+        self.state_due != 0 && !self.is_state_local
+    }
+
+    /// Keeps from the cloud what its object says is to be kept from it.
+    pub(super) fn keep_local(&mut self, spec: &Spec) {
+        for (name, property) in &mut self.twins {
+            property.is_local = spec.is_local(name);
+        }
+        self.is_state_local = spec.is_state_local;
     }
 
     /// The property of this name; there is one from now on.
@@ -154,7 +177,11 @@ impl Device {
         let attributes = member.attributes.iter();
         let twins = member.twin.iter().filter_map(|(name, twin)| {
             let twin = twin.clone()?;
-            let kind = twin.metadata.as_ref().and_then(|metadata| Kind::parse(&metadata.kind))?;
+            let word = twin.metadata.as_ref().map_or("", |metadata| metadata.kind.as_str());
+            if word == DELETED {
+                return None;
+            }
+            let kind = Kind::parse(word).unwrap_or_default();
             let property = Property {
                 optional: twin.optional.unwrap_or(true),
                 expected: Side::of(twin.expected, twin.expected_version),

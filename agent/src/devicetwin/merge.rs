@@ -25,6 +25,8 @@ pub(super) struct Outcome {
     pub(super) document: BTreeMap<String, Change>,
     /// Whether something else is wanted now.
     pub(super) desired: bool,
+    /// New properties that the device's object does not name: the cloud shows nothing of them.
+    pub(super) strangers: Vec<String>,
 }
 
 impl Outcome {
@@ -64,6 +66,7 @@ pub(super) fn update(
             Asked::Delete => delete(device, name, now, &mut outcome),
             Asked::Set { kind, optional, expected, actual } => {
                 let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
+                outcome.strangers.extend(Some(name.clone()).filter(|name| is_new && rules.is_strange(name)));
                 let property = device.property(name, kind);
                 let last = property.on_wire().filter(|_| !is_new);
                 property.optional |= property.deleted;
@@ -114,12 +117,19 @@ fn ask<'a>(
             Some(_) => Ok(Asked::Delete),
         };
     };
-    let told = word.map(|word| {
-        Kind::parse(word)
-            .ok_or_else(|| format!("{word:.40?} is no type; write int, float, boolean or string"))
-    });
-    let told = told.transpose()?;
-    let kind = rules.kind(name).or(found.map(|property| property.kind)).or(told).unwrap_or_default();
+    let kind = match rules.kind(name).or(found.map(|property| property.kind)) {
+        // mappers write all kinds of words; of a property that is known they say nothing new
+        Some(kind) => kind,
+        None => match word.map(|word| Kind::parse(word).ok_or(word)).transpose() {
+            Ok(told) => told.unwrap_or_default(),
+            Err(_) if rules.declares(name) => Kind::default(),
+            Err(word) => {
+                return Err(format!(
+                    "{word:.40?} is no type of {name}; write int, float, boolean or string, or leave metadata out"
+                ));
+            }
+        },
+    };
     let value = |side: &'a Option<wire::twin::Value>, which: &str| match side {
         None => Ok(None),
         Some(side) => {
@@ -169,6 +179,7 @@ pub(super) fn read(
     for Reading { property: name, value, at, observed } in readings {
         let kind = rules.kind(name);
         let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
+        outcome.strangers.extend(Some(name.clone()).filter(|name| is_new && rules.is_strange(name)));
         let property = device.property(name, kind.unwrap_or_default());
         let last = property.on_wire().filter(|_| !is_new);
         property.deleted = false;

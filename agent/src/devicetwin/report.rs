@@ -20,9 +20,7 @@ pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)
 pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
     let mut told = Told { uid: device.uid.clone(), twins: BTreeMap::new() };
     let mut twins = Twins::new();
-    for (name, property) in
-        device.twins.iter().filter(|(_, property)| property.expected.due || property.actual.due)
-    {
+    for (name, property) in device.twins.iter().filter(|(_, property)| property.is_due()) {
         let (expected, actual) = (&property.expected, &property.actual);
         let seen = property.observed.clone().or_else(|| expected.value.clone());
         let seen = Side { value: seen, ..expected.clone() }.on_wire();

@@ -27,16 +27,21 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Reads the word; nothing is a string.
+    /// Reads the word, as EdgeCore writes it or as models do; nothing is a string.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "int" => Some(Self::Int),
-            "integer" => Some(Self::Integer),
-            "float" => Some(Self::Float),
-            "boolean" => Some(Self::Boolean),
-            "" | "string" => Some(Self::String),
-            _ => None,
-        }
+        const WORDS: [(&str, Kind); 10] = [
+            ("", Kind::String),
+            ("string", Kind::String),
+            ("int", Kind::Int),
+            ("integer", Kind::Integer),
+            ("float", Kind::Float),
+            ("double", Kind::Float),
+            ("boolean", Kind::Boolean),
+            ("bytes", Kind::String),
+            ("stream", Kind::String),
+            ("enum", Kind::String),
+        ];
+        WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, kind)| *kind)
     }
 
     pub(super) fn as_str(self) -> &'static str {
@@ -104,6 +109,10 @@ pub(super) struct Spec {
     pub(super) protocol: Option<String>,
     /// Its properties by name, each with the value that is wanted.
     pub(super) properties: Box<[(String, Option<String>)]>,
+    /// Those of them that say `reportToCloud: false`. CloudCore leaves `false` out, and so nothing is no word against a report.
+    local: Box<[String]>,
+    /// Whether its state says so.
+    pub(super) is_state_local: bool,
 }
 
 impl Spec {
@@ -115,13 +124,24 @@ impl Spec {
             // an empty value is how the custom resource says that nothing is wanted
             Some((property.name.clone()?, wanted.filter(|value| !value.is_empty())))
         });
+        let local = spec.properties.iter().filter(|property| property.report_to_cloud == Some(false));
         // the last of a name counts
         let properties: BTreeMap<_, _> = properties.collect();
         Self {
             model: model.and_then(|model| DeviceId::new(namespace, model)),
             protocol: spec.protocol.as_ref().and_then(|protocol| protocol.protocol_name.clone()),
             properties: properties.into_iter().collect(),
+            local: local.filter_map(|property| property.name.clone()).collect(),
+            is_state_local: spec
+                .state_report
+                .as_ref()
+                .is_some_and(|state| state.report_to_cloud == Some(false)),
         }
+    }
+
+    /// Whether the property is kept from the cloud.
+    pub(super) fn is_local(&self, name: &str) -> bool {
+        self.local.iter().any(|local| local == name)
     }
 
     /// Whether it has a property of this name.
@@ -141,6 +161,11 @@ impl Rules<'_> {
     /// Whether the device's object or model names the property.
     pub(super) fn declares(&self, name: &str) -> bool {
         self.rule(name).is_some() || self.spec.is_some_and(|spec| spec.has(name))
+    }
+
+    /// Whether the device's object is known and does not name the property: the cloud shows nothing of it.
+    pub(super) fn is_strange(&self, name: &str) -> bool {
+        self.spec.is_some_and(|spec| !spec.has(name))
     }
 
     fn rule(&self, name: &str) -> Option<&Rule> {
@@ -171,22 +196,22 @@ impl Rules<'_> {
 
     /// Whether the property can have this value.
     pub(super) fn value(&self, name: &str, value: &str, kind: Kind) -> Result<(), String> {
-        // what is declared as text may be any text
-        let is_text = kind == Kind::String && self.declares(name);
-        let fits = |c: char| if is_text { !c.is_control() } else { is_plain(c) };
-        if value.is_empty() || value.len() > MAX_VALUE || !value.chars().all(fits) {
+        let length = value.chars().count();
+        if length > MAX_VALUE {
             return Err(format!(
-                "the value of {name} has 1 to {MAX_VALUE} letters, digits and -_.,:/@#, and {value:.40?} has not"
+                "the value of {name} has {length} characters, and at most {MAX_VALUE} are taken"
             ));
         }
         let number = match kind {
             Kind::Int | Kind::Integer => value.parse::<i64>().ok().map(|number| number as f64),
             Kind::Float => value.parse::<f64>().ok().filter(|number| number.is_finite()),
             Kind::Boolean => return is_boolean(name, value),
-            Kind::String => return Ok(()),
+            Kind::String => return self.text(name, value),
         };
-        let number =
-            number.ok_or_else(|| format!("{name} is of type {}, and {value:?} is not", kind.as_str()))?;
+        let number = number.ok_or_else(|| {
+            let finite = if kind == Kind::Float { " a finite number" } else { "" };
+            format!("{name} is of type {}, and {value:.40?} is not{finite}", kind.as_str())
+        })?;
         let rule = self.rule(name);
         if let Some(minimum) = rule.and_then(|rule| rule.minimum).filter(|minimum| number < *minimum) {
             return Err(format!("{name} is at least {minimum} by the device's model, and {value} is less"));
@@ -195,6 +220,22 @@ impl Rules<'_> {
             return Err(format!("{name} is at most {maximum} by the device's model, and {value} is more"));
         }
         Ok(())
+    }
+
+    /// Whether the property can have this text. One that is declared may have any.
+    fn text(&self, name: &str, value: &str) -> Result<(), String> {
+        if self.declares(name) {
+            return match value.chars().any(char::is_control) {
+                true => Err(format!("{name} is text without control characters, and {value:.40?} has some")),
+                false => Ok(()),
+            };
+        }
+        match value.chars().all(is_plain) {
+            true => Ok(()),
+            false => Err(format!(
+                "the value of {name} has letters, digits and -_.,:/@# only, and {value:.40?} has others; a property that the device or its model declares as STRING may have any"
+            )),
+        }
     }
 
     /// Whether a value of the property can be wanted.
@@ -210,7 +251,7 @@ fn is_boolean(name: &str, value: &str) -> Result<(), String> {
     if ["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
         return Ok(());
     }
-    Err(format!("{name} is of type boolean, and {value:?} is neither true nor false"))
+    Err(format!("{name} is of type boolean, and {value:.40?} is neither true nor false"))
 }
 
 fn is_plain(c: char) -> bool {

@@ -7,6 +7,7 @@ use tokio::{
     sync::mpsc::error::TrySendError,
     time::{Instant, timeout},
 };
+use tracing::warn;
 use wire::topic::Topic;
 
 use super::{
@@ -39,6 +40,12 @@ impl Sinks {
                     Ok(()) | Err(TrySendError::Closed(_)) => Routed::Gone,
                     Err(TrySendError::Full(received)) => Routed::Full(received),
                 }
+            }
+            Topic::Other(topic) if Topic::is_of_devices(&topic) => {
+                // as in EdgeCore it is for DeviceTwin, whoever listens to it, and nothing that DeviceTwin knows
+                warn!(topic, "nothing is asked on this topic; the message is dropped");
+                receipt.give();
+                Routed::Gone
             }
             Topic::Upload(topic) | Topic::Other(topic) => {
                 self.upload(Upload { topic, payload, receipt });
@@ -150,6 +157,18 @@ mod tests {
         }
         assert_eq!(rig.acknowledged(), ROOM + 1);
         assert_eq!(rig.routes(TOPIC), ROOM + 1, "there is room to hold one again");
+    }
+
+    #[test]
+    fn what_is_no_request_about_a_device_does_not_go_to_the_cloud() {
+        let mut rig = Rig::new(true);
+        for topic in ["$hw/events/device/default/d/twin/other", "$hw/events/node/edge-1/other"] {
+            let before = rig.acknowledged();
+            assert_eq!(rig.routes(topic), before + 1, "{topic}");
+        }
+        assert!(rig.uploads.try_recv().is_err() && rig.requests.try_recv().is_err());
+        rig.routes("default/up");
+        assert_eq!(rig.uploads.try_recv().unwrap().topic, "default/up");
     }
 
     #[test]

@@ -286,7 +286,7 @@ impl Core {
             let event = Event { event_id: (self.new_id)(), timestamp: now };
             match report::report(&known.device) {
                 Some((twin, told)) => Some(Due::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
-                None if known.device.state_due != 0 => {
+                None if known.device.is_state_due() => {
                     let device = requests::state_of(id, &known.device);
                     Some(Due::State(StateResult { event, device }, report::told_state(&known.device)))
                 }

@@ -6,7 +6,8 @@ use super::*;
 
 /// The states that a device can have.
 const STATES: [&str; 5] = ["online", "offline", "ok", "unknown", "unhealthy"];
-const ONLINE: &str = "online";
+/// Those of a device that has been reached.
+const REACHED: [&str; 2] = ["online", "ok"];
 
 impl Core {
     /// A message of a mapper on a topic.
@@ -38,17 +39,18 @@ impl Core {
             DeviceTopic::TwinUpdate => DeviceTopic::TwinUpdateResult,
             DeviceTopic::TwinGet => DeviceTopic::TwinGetResult,
             DeviceTopic::StateUpdate => DeviceTopic::StateUpdateResult,
-            // the answers of this room, and what is no request over MQTT
+            // the answers of this room, where a rule listens to them
             DeviceTopic::TwinUpdateResult
             | DeviceTopic::TwinUpdateDocument
             | DeviceTopic::TwinUpdateDelta
             | DeviceTopic::TwinGetResult
             | DeviceTopic::StateUpdateResult
             | DeviceTopic::StateGetResult
-            | DeviceTopic::TwinCloudUpdated
-            | DeviceTopic::TwinEdgeUpdated
-            | DeviceTopic::StateGet
             | DeviceTopic::Updated => return,
+            DeviceTopic::TwinCloudUpdated | DeviceTopic::TwinEdgeUpdated | DeviceTopic::StateGet => {
+                warn!(%device, topic = what.as_str(), "this is no request over MQTT; ask with twin/get, and set with twin/update");
+                return;
+            }
         };
         let mut event_id = String::new();
         let outcome = match what {
@@ -91,7 +93,7 @@ impl Core {
         Ok(())
     }
 
-    fn update(
+    pub(super) fn update(
         &mut self,
         turn: &mut Turn,
         id: &DeviceId,
@@ -154,7 +156,7 @@ impl Core {
         })?;
         let set = self.change(turn, id, |device, _| {
             state.clone_into(&mut device.state);
-            if state == ONLINE {
+            if REACHED.contains(&state) {
                 device.last_online = seconds(now);
             }
             device.state_due = device.state_due.wrapping_add(1).max(1);
@@ -257,7 +259,13 @@ impl Core {
     fn desired_values(&self, id: &DeviceId) -> BTreeMap<String, String> {
         let twins = self.devices.get(id).into_iter().flat_map(|known| &known.device.twins);
         let wanted = twins.filter(|(_, property)| !property.deleted);
-        wanted.filter_map(|(name, property)| Some((name.clone(), property.expected.value.clone()?))).collect()
+        wanted
+            .filter_map(|(name, property)| {
+                // an empty value wants nothing
+                let value = property.expected.value.clone().filter(|value| !value.is_empty())?;
+                Some((name.clone(), value))
+            })
+            .collect()
     }
 }
 

@@ -5,6 +5,7 @@ use wire::twin::INTERNAL;
 
 use super::*;
 
+mod edgecore;
 mod reports;
 
 const NOW: i64 = 1_795_230_556_314;

@@ -81,7 +81,7 @@ fn one_bad_property_refuses_the_update() {
         (json!({"a": {"actual": {"value": "1"}}, "b c": {}}), "the name of a property"),
         (json!({"a": {"actual": {"value": "1"}}, "n": {"actual": {"value": "x"}}}), "n is of type int"),
         (json!({"a": {"actual": {}}}), "the actual of a has no value"),
-        (json!({"a": {"metadata": {"type": "double"}}}), "\"double\" is no type"),
+        (json!({"a": {"metadata": {"type": "Updated"}}}), "\"Updated\" is no type of a"),
         (json!({"a": null}), "a cannot be deleted: there is no such property"),
         (json!({"must": null}), "must cannot be deleted: it is not optional"),
     ] {

@@ -30,21 +30,27 @@ fn values_by_the_model() {
         ("count", "-9"),
         ("on", "TRUE"),
         ("note", "21 °C, as ever"),
+        ("note", ""),
+        ("note", &"°".repeat(512)),
     ] {
         assert_eq!(says(name, value), "", "{name} {value}");
     }
     for (name, value, why) in [
         ("temp", "-20.1", "temp is at least -20 by the device's model, and -20.1 is less"),
         ("temp", "121", "temp is at most 120.5 by the device's model, and 121 is more"),
-        ("temp", "warm", "temp is of type float, and \"warm\" is not"),
-        ("temp", "NaN", "temp is of type float, and \"NaN\" is not"),
-        ("temp", "inf", "temp is of type float, and \"inf\" is not"),
+        ("temp", "warm", "temp is of type float, and \"warm\" is not a finite number"),
+        ("temp", "NaN", "temp is of type float, and \"NaN\" is not a finite number"),
+        ("temp", "inf", "temp is of type float, and \"inf\" is not a finite number"),
+        ("temp", "", "temp is of type float, and \"\" is not a finite number"),
+        ("temp", " 20", "temp is of type float, and \" 20\" is not a finite number"),
         ("count", "1.5", "count is of type int, and \"1.5\" is not"),
         ("on", "1", "on is of type boolean, and \"1\" is neither true nor false"),
+        ("on", "", "on is of type boolean, and \"\" is neither true nor false"),
+        ("note", "a\nb", "note is text without control characters, and \"a\\nb\" has some"),
+        ("note", &"x".repeat(513), "the value of note has 513 characters, and at most 512 are taken"),
     ] {
         assert_eq!(says(name, value), why);
     }
-    assert!(says("note", "a\nb").contains("letters, digits"));
     assert!(rules.writable("temp").is_ok() && rules.writable("on").is_ok());
     assert_eq!(rules.writable("count"), Err("count is read-only by the device's model".to_owned()));
 }
@@ -69,10 +75,14 @@ fn names_that_a_device_has() {
 #[test]
 fn values_without_a_model() {
     let rules = Rules::default();
-    assert!(rules.value("x", &"y".repeat(512), Kind::String).is_ok());
-    for bad in ["", "a b", &"y".repeat(513)] {
-        assert!(rules.value("x", bad, Kind::String).is_err(), "{bad}");
+    for good in ["", &"y".repeat(512)] {
+        assert_eq!(rules.value("x", good, Kind::String), Ok(()));
     }
+    let why = rules.value("x", "a b", Kind::String).unwrap_err();
+    assert!(why.contains("letters, digits and -_.,:/@# only, and \"a b\" has others"), "{why}");
+    let why = rules.value("x", &"y".repeat(513), Kind::String).unwrap_err();
+    assert_eq!(why, "the value of x has 513 characters, and at most 512 are taken");
+    assert!(rules.value("x", "", Kind::Int).is_err());
     assert!(rules.value("x", "9223372036854775808", Kind::Int).is_err());
     assert!(rules.value("x", "9223372036854775807", Kind::Integer).is_ok());
 }
@@ -83,5 +93,15 @@ fn words_of_types() {
         assert_eq!(Kind::parse(kind.as_str()), Some(kind));
     }
     assert_eq!(Kind::parse(""), Some(Kind::String));
-    assert_eq!((Kind::parse("double"), Kind::parse("deleted")), (None, None));
+    for (word, kind) in [
+        ("DOUBLE", Kind::Float),
+        ("INT", Kind::Int),
+        ("Boolean", Kind::Boolean),
+        ("bytes", Kind::String),
+        ("STREAM", Kind::String),
+        ("enum", Kind::String),
+    ] {
+        assert_eq!(Kind::parse(word), Some(kind), "{word}");
+    }
+    assert_eq!((Kind::parse("Updated"), Kind::parse("deleted")), (None, None));
 }

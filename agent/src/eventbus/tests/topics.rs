@@ -86,6 +86,15 @@ fn twins() -> Vec<Step> {
             on("twin/get/result"),
             json!({"event_id": "x2", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
         ),
+        // the word of mappers for a value that has been read; the type is the model's
+        says(
+            &on("twin/update"),
+            r#"{"event_id":"x2a","timestamp":1,"twin":{"temp":{"actual":{"value":"12","metadata":{"timestamp":1}},"metadata":{"type":"Updated"}}}}"#,
+        ),
+        Heard(
+            on("twin/update/result"),
+            json!({"event_id": "x2a", "timestamp": "*", "twin": {"temp": {"actual": valued("12"), "optional": true, "metadata": {"type": "float"}}}}),
+        ),
         // the form without a namespace
         says("$hw/events/device/d/twin/get", r#"{"event_id":"x2b","timestamp":1}"#),
         Heard(
@@ -176,6 +185,8 @@ fn refusals() -> Vec<Step> {
         refused(400, "at least 0"),
         update(r#"{"temp":{"actual":{"value":20}}}"#),
         refused(400, "cannot be read"),
+        update(r#"{"temp":{"actual":{"value":""}}}"#),
+        refused(400, "temp is of type float, and \"\" is not a finite number"),
         says(&on("twin/update"), format!("{{\"event_id\":\"{}\"}}", "x".repeat(300 * 1024))),
         refused(413, "at most 262144 are read"),
         says("$hw/events/device/default/nodev/twin/get", r#"{"event_id":"x5","timestamp":1}"#),
