@@ -46,7 +46,7 @@ async fn burst(mapper: &mut Mapper, prefix: &str, numbers: Range<usize>, qos: Qo
         let topic = topic("default/d", what);
         let mut told = Vec::new();
         while told.len() < expected.len() {
-            // documents of what the cloud wants have other events
+            // documents of what the cloud wants have events of their own, whose names are hexadecimal
             let ours =
                 |body: &Value| body["event_id"].as_str().is_some_and(|event| event.starts_with(prefix));
             let body = mapper.until(&topic, ours).await;
@@ -74,7 +74,7 @@ async fn at_the_internal_broker(qos: u8, retain: bool) {
     let node = Node::start(Some(inside), None, store()).await;
     let address = node.bus.internal_address().await.unwrap();
     let mut mapper = Mapper::connect(address, "mapper").await;
-    let last = bursts(&mut mapper, "a").await;
+    let last = bursts(&mut mapper, "x").await;
     if retain {
         keeps_the_last(address, &last).await;
     }
@@ -106,7 +106,7 @@ async fn by_mosquitto() {
         let node = Node::start(None, Some(beside), store()).await;
         node.until_up().await;
         let mut mapper = Mapper::at_mosquitto(mosquitto.address(), "mapper").await;
-        bursts(&mut mapper, "a").await;
+        bursts(&mut mapper, "x").await;
     }
 }
 
@@ -119,8 +119,8 @@ async fn by_both() {
     let address = node.bus.internal_address().await.unwrap();
     let mut one = Mapper::connect(address, "inside").await;
     let mut other = Mapper::at_mosquitto(mosquitto.address(), "beside").await;
-    bursts(&mut one, "a").await;
-    let last = bursts(&mut other, "b").await;
+    bursts(&mut one, "x").await;
+    let last = bursts(&mut other, "y").await;
     keeps_the_last(address, &last).await;
 }
 
@@ -133,7 +133,7 @@ async fn a_mapper_that_hears_everything_gets_every_answer() {
         let node = Node::start(Some(inside), None, store()).await;
         let address = node.bus.internal_address().await.unwrap();
         let mut mapper = Mapper::connect(address, "mapper").await;
-        let last = burst(&mut mapper, "a", 0..2000, QoS::AtLeastOnce).await;
+        let last = burst(&mut mapper, "x", 0..2000, QoS::AtLeastOnce).await;
         assert_eq!(node.bus.dropped(), 0);
         keeps_the_last(address, &last).await;
     }
