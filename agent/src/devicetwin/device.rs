@@ -34,7 +34,7 @@ pub(super) struct Device {
     /// The number of the state that the cloud has not confirmed; 0: it has confirmed it.
     pub(super) state_due: u64,
     /// Its object keeps the state from the cloud.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "state_local", skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_state_local: bool,
 }
 

@@ -76,6 +76,21 @@ fn everything_else_is_a_value_too() {
 }
 
 #[test]
+fn what_is_of_devices_is_known_by_how_it_begins() {
+    for text in ["$hw/events/device/default/d/twin/other", "$hw/events/device/", "$hw/events/node/n/x"] {
+        assert!(Topic::is_of_devices(text), "{text}");
+    }
+    for text in [
+        "$hw/events/upload/device",
+        "$hw/events/devices/d",
+        "default/user/x",
+        "$ke/events/device/d/data/update",
+    ] {
+        assert!(!Topic::is_of_devices(text), "{text}");
+    }
+}
+
+#[test]
 fn readings_have_a_topic_of_their_own() {
     assert_eq!(Topic::data(&device("ns/d")), "$ke/events/device/ns/d/data/update");
     assert_eq!(Topic::data_of("$ke/events/device/ns/d/data/update"), Some(device("ns/d")));
