@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(begun.elapsed(), Duration::ZERO);
         let second = Duration::from_secs(1);
         let behind_another = async {
-            tokio::join!(limit.run(sleep(second)), limit.has_room());
+            tokio::join!(limit.run(async { sleep(second).await }), limit.has_room());
         };
         assert_eq!(beside_work_that_hangs(&limit, behind_another).await, LONGEST + second);
         let all = async { join_all((0..20).map(|_| limit.run(pending::<()>()))).await };
