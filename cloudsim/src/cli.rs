@@ -65,30 +65,30 @@ pub enum Command {
     Up(Up),
     /// Print the join token of a running cloud
     Token {
-        /// The kubeconfig that `up` wrote
-        #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
-        kubeconfig: PathBuf,
+        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
     },
     /// List devices: what is wanted of them and what they report
     Devices {
-        /// The kubeconfig that `up` wrote
-        #[arg(long, global = true, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
-        kubeconfig: PathBuf,
+        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
         /// What else to do
         #[command(subcommand)]
         command: Option<DeviceCommand>,
     },
     /// List the nodes of a running cloud: who is connected, since when, how, and what waits for them
     Nodes {
-        /// The kubeconfig that `up` wrote
-        #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
-        kubeconfig: PathBuf,
+        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
     },
     /// Break links, certificates and messages of a running cloud on purpose, and mend them
     Faults {
-        /// The kubeconfig that `up` wrote
-        #[arg(long, global = true, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
-        kubeconfig: PathBuf,
+        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
         /// What to break or mend
         #[command(subcommand)]
         command: FaultsCommand,

@@ -189,8 +189,6 @@ impl Node {
         // each test's node has mappers of its own
         let devices = format!("modules:\n  deviceTwin:\n    dmiSockPath: {:?}\n", below(""));
         let text = text.replacen("modules:\n", &devices, 1);
-        // off by default: what people are told is looked at, too
-        let text = text.replacen("  edged:\n", "  edged:\n    reportEvent: true\n", 1);
         let path = directory.join("edgecore.yaml");
         let text = with_kubelet_settings(&text, &UNMOVED)?;
         let groups = [("cgroupRoot", group_root(directory)), ("cgroupDriver", driver().to_owned())];

@@ -9,13 +9,23 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-/// The client, and the server that it talks to.
-pub(super) async fn connect(kubeconfig: &Path) -> anyhow::Result<(Client, Uri)> {
-    let read = Kubeconfig::read_from(kubeconfig).with_context(|| {
-        format!(
-            "{} is no kubeconfig; give the one that `cloudsim up` wrote with --kubeconfig",
-            kubeconfig.display()
-        )
+/// Where `cloudsim up` writes its kubeconfig unless it is told otherwise.
+const WRITTEN: &str = "cloudsim.kubeconfig";
+
+/// The client, and the server that it talks to. Without a file, as kubectl, that of `$KUBECONFIG`, which may be several; else the one that
+/// `cloudsim up` writes to the current directory.
+pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, Uri)> {
+    const CURE: &str = "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
+    let read = match kubeconfig {
+        Some(file) => Kubeconfig::read_from(file),
+        None => match Kubeconfig::from_env() {
+            Ok(None) => Kubeconfig::read_from(WRITTEN),
+            Ok(Some(read)) => Ok(read),
+            Err(error) => return Err(error).context(format!("$KUBECONFIG names no kubeconfig; {CURE}")),
+        },
+    };
+    let read = read.with_context(|| {
+        format!("{} is no kubeconfig; {CURE}", kubeconfig.unwrap_or(Path::new(WRITTEN)).display())
     })?;
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
     let server = config.cluster_url.clone();

@@ -11,7 +11,7 @@ use crate::{
     faults::{Conditions, Link, Profile, Shape, Whom},
 };
 
-pub(super) async fn run(kubeconfig: &Path, command: FaultsCommand) -> anyhow::Result<()> {
+pub(super) async fn run(kubeconfig: Option<&Path>, command: FaultsCommand) -> anyhow::Result<()> {
     match command {
         FaultsCommand::Profiles => return profiles(),
         FaultsCommand::Shapes => {

@@ -60,13 +60,17 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.context("no threads could be started")?.block_on(async {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
-            Command::Token { kubeconfig } => token::run(&kubeconfig).await.map(|()| ExitCode::SUCCESS),
-            Command::Devices { kubeconfig, command } => {
-                devices::run(&kubeconfig, command).await.map(|()| ExitCode::SUCCESS)
+            Command::Token { kubeconfig } => {
+                token::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
             }
-            Command::Nodes { kubeconfig } => nodes::run(&kubeconfig).await.map(|()| ExitCode::SUCCESS),
+            Command::Devices { kubeconfig, command } => {
+                devices::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Nodes { kubeconfig } => {
+                nodes::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
+            }
             Command::Faults { kubeconfig, command } => {
-                faults::run(&kubeconfig, command).await.map(|()| ExitCode::SUCCESS)
+                faults::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Run(options) => run::run(options).await,
             Command::Runtime { socket, root } => {

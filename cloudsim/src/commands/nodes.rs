@@ -17,7 +17,7 @@ struct Sessions {
     nodes: Vec<NodeSession>,
 }
 
-pub(super) async fn run(kubeconfig: &Path) -> anyhow::Result<()> {
+pub(super) async fn run(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let cloud = Remote::of(kubeconfig).await?;
     let sessions: Sessions = cloud.ask(Method::GET, "nodes", &()).await?;
     let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;

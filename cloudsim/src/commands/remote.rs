@@ -19,7 +19,7 @@ pub(super) struct Remote {
 
 impl Remote {
     /// The cloud of a kubeconfig.
-    pub(super) async fn of(kubeconfig: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn of(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let (client, server) = connect(kubeconfig).await?;
         Ok(Self { client, server })
     }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::{connect::connect, say};
 use crate::pki::JoinToken;
 
-pub(super) async fn run(kubeconfig: &Path) -> anyhow::Result<()> {
+pub(super) async fn run(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let (client, server) = connect(kubeconfig).await?;
     let token = JoinToken::read(&client)
         .await

@@ -194,6 +194,9 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
     for (name, text) in refused {
         waits_with(&rig, name, "ContainerCreating", text)?;
         wait_event(&rig, name, "FailedCreatePodSandBox", text)?;
+        let log = rig.node.process.log();
+        let warnings = log.lines().filter(|line| line.contains(" WARN ") && line.contains(text)).count();
+        ensure!(warnings == 1, "{name}: {warnings} warnings in the log, not one");
     }
     rig.wait_pod("no-profile", |pod| {
         let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];

@@ -115,7 +115,7 @@ fn of_all_that_ended_the_newest_and_the_young_are_kept() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let age = YOUNG.as_secs();
     let kept = format!("    maxContainerCount: 1\n    maxPerPodContainerCount: -1\n    minimumGCAge: {age}s");
-    rig.restart_with_lines(&[("    reportEvent: true", &kept)])?;
+    rig.restart_with_lines(&[("  edged:", &kept)])?;
     apply(&rig, &[pod("first", &json!({})), pod("second", &json!({}))])?;
     // One after the other: of two that end at the same time, either may be made anew first.
     for (name, restarts) in [("first", 0), ("first", 1), ("second", 0), ("second", 1)] {

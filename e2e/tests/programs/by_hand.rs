@@ -1,9 +1,9 @@
 //! A person at a terminal: kubectl against the cloud, and the two programs' own words.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, CLOUDSIM, NODE, Rig, binary, run, until};
+use e2e::{AGENT, CLOUDSIM, Cloud, NODE, Rig, binary, run, until};
 
 /// From the Kubernetes documentation, "Configure a Pod to Use a ConfigMap": a file of a chosen name from one key.
 const LOG_CONFIG: &str = r#"
@@ -182,6 +182,25 @@ fn a_node_is_seen_labelled_and_described_and_its_token_is_wiped() -> anyhow::Res
         ensure!(config.lines().any(|line| line.trim() == r#"token: """#), "the token is still there");
         Ok::<_, anyhow::Error>(())
     })
+}
+
+/// A person who has exported the kubeconfig for kubectl needs not name it again, wherever they are.
+#[test]
+fn cloudsim_heeds_the_kubeconfig_that_kubectl_heeds() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let cloud = Cloud::start(directory.path())?;
+    let elsewhere = tempfile::tempdir()?;
+    let token = |kubeconfig: &Path| {
+        let mut command = Command::new(binary(CLOUDSIM)?);
+        run(command.arg("token").current_dir(&elsewhere).env("KUBECONFIG", kubeconfig))
+    };
+    ensure!(token(&cloud.kubeconfig)?.success()?.text().trim() == cloud.token()?);
+    let none = token(&elsewhere.path().join("none"))?.failure()?;
+    ensure_says(&none, &["$KUBECONFIG", "--kubeconfig"])?;
+    // without it, the file that `up` writes where it is started
+    let mut command = Command::new(binary(CLOUDSIM)?);
+    let none = run(command.arg("token").current_dir(&elsewhere).env_remove("KUBECONFIG"))?.failure()?;
+    ensure_says(&none, &["cloudsim.kubeconfig is no kubeconfig", "$KUBECONFIG"])
 }
 
 #[test]

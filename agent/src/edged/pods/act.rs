@@ -150,6 +150,10 @@ async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, a
         Err(error) => {
             let message = format!("Failed to create pod sandbox: {error}");
             tell::sandbox_failed(context, pod, &message);
+            // once, not at each try
+            if memory.held_up.as_ref().is_none_or(|before| before.waiting.message != message) {
+                tracing::warn!(namespace = pod.metadata.namespace, pod = pod.metadata.name, "{message}");
+            }
             let waiting = Waiting::new("ContainerCreating", message);
             let blocked = Blocked::after(memory.held_up.as_ref(), waiting, now);
             let at = blocked.retry_at;

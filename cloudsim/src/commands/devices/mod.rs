@@ -18,14 +18,14 @@ use crate::cli::DeviceCommand;
 /// How often a change begins anew because somebody else changed the device meanwhile.
 const ATTEMPTS: usize = 8;
 
-pub(super) async fn run(kubeconfig: &Path, command: Option<DeviceCommand>) -> anyhow::Result<()> {
+pub(super) async fn run(kubeconfig: Option<&Path>, command: Option<DeviceCommand>) -> anyhow::Result<()> {
     match command {
         None => list(kubeconfig).await,
         Some(DeviceCommand::Set { device, values }) => set(kubeconfig, &device, &values).await,
     }
 }
 
-async fn list(kubeconfig: &Path) -> anyhow::Result<()> {
+async fn list(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let (client, server) = connect(kubeconfig).await?;
     let silent = || format!("{server} lists no devices; check that the cloud runs");
     let all = ListParams::default();
@@ -38,7 +38,7 @@ async fn list(kubeconfig: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn set(kubeconfig: &Path, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
+async fn set(kubeconfig: Option<&Path>, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
     let (client, server) = connect(kubeconfig).await?;
     let (namespace, name) = device.split_once('/').unwrap_or(("default", device));
     let api = Api::<Device>::namespaced(client, namespace);
