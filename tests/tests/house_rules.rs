@@ -11,11 +11,12 @@ use std::{
 const MAX_LINES: usize = 500;
 
 /// The workspace's crates.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "wire",
     "kubeapi",
     "crds",
     "mqtt",
+    "unixsocket",
     "agent",
     "cloudsim",
     "mapper",

@@ -4,7 +4,6 @@
 //! [`device_manager_service_server`], each mapper [`device_mapper_service_server`]. Settings of which only the mapper knows what
 //! they mean are turned to JSON and back by [`CustomizedValue::from_json`] and [`CustomizedValue::to_json`].
 
-mod authority;
 mod value;
 
 use std::fmt;
@@ -13,7 +12,7 @@ pub use generated::*;
 /// Encoding and decoding of the messages, for whoever compares or measures them.
 pub use prost::Message;
 
-pub use self::{authority::Authorities, value::ValueError};
+pub use self::value::ValueError;
 
 // The generator documents only what the .proto documents, and has its own style.
 #[allow(

@@ -13,13 +13,13 @@ use std::{
 use futures::stream;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixListener;
-use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, server::Router};
 use tower::{
     layer::util::{Identity, Stack},
     service_fn,
 };
+use unixsocket::connections;
 
 use super::{Error, SimRuntime, calls::Calls, server};
 
@@ -69,7 +69,7 @@ async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let stopped = shutdown.clone().cancelled_owned();
-    let serving = server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped);
+    let serving = server.serve_with_incoming_shutdown(connections(listener), stopped);
     let too_long = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN).await;

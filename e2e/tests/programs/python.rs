@@ -1,4 +1,5 @@
-//! The official Python client: an informer with it, and custom objects, against a cloud that runs.
+//! Programs in Python: an informer and custom objects with the official client, against a cloud that runs, and gRPC with its own
+//! library, against the sockets of agent and runtime.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{Cloud, binary, run};
+use e2e::{Cloud, Rig, binary, run};
 use serde_json::{Value, json};
 
 /// Where `make needs` puts Python's packages: `target/python`, two floors above the built programs' own directory.
@@ -18,13 +19,19 @@ fn python() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-fn informer(cloud: &Cloud, version: &str) -> anyhow::Result<Value> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/informer.py");
+/// A program of `python/`, with these arguments, which tells of itself in JSON.
+fn told(program: &str, arrange: impl FnOnce(&mut Command) -> &mut Command) -> anyhow::Result<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(program);
     let mut command = Command::new(python()?);
-    command.arg("-B").arg(program).arg(version).env("KUBECONFIG", &cloud.kubeconfig);
+    command.arg("-B").arg(path);
+    arrange(&mut command);
     let output = run(&mut command)?;
-    let told = output.success().context("`make needs` installs what the informer imports")?.text();
-    serde_json::from_str(&told).with_context(|| format!("the informer printed no JSON: {told}"))
+    let told = output.success().context("`make needs` installs what the programs import")?.text();
+    serde_json::from_str(&told).with_context(|| format!("{program} printed no JSON: {told}"))
+}
+
+fn informer(cloud: &Cloud, version: &str) -> anyhow::Result<Value> {
+    told("informer.py", |command| command.arg(version).env("KUBECONFIG", &cloud.kubeconfig))
 }
 
 #[test]
@@ -42,6 +49,25 @@ fn an_informer_of_the_official_python_client_follows_and_recovers() -> anyhow::R
     ensure!(
         told == json!({"lists": 1, "pages": 3, "refused": refused, "generation": 2, "gone": 1}),
         "the informer saw {told}"
+    );
+    Ok(())
+}
+
+/// gRPC's C core, which C++, Ruby and PHP have too, calls a unix socket by its path.
+#[test]
+fn pythons_grpc_calls_the_sockets_of_agent_and_runtime() -> anyhow::Result<()> {
+    let rig = Rig::start()?;
+    let (agent, runtime) =
+        (rig.directory.path().join("node/dmi.sock"), rig.directory.path().join("runtime.sock"));
+    let told = told("grpc_calls.py", |command| command.arg(agent).arg(runtime))?;
+    ensure!(
+        told == json!({
+            "Version": {"calls": 3, "has": "outrigger-sim"},
+            "RunPodSandbox": {"refused": "INVALID_ARGUMENT"},
+            "MapperRegister": {"calls": 3},
+            "ReportDeviceStatus": {"refused": "INVALID_ARGUMENT"},
+        }),
+        "{told}"
     );
     Ok(())
 }

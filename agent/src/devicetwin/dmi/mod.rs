@@ -15,7 +15,6 @@
 //! Source: KubeEdge's `edge/pkg/devicetwin/dmiserver` and `dmiclient`. Differences: no limit of one call a second; a mapper that
 //! registers without data is told of its devices by calls; a call that failed is made again.
 
-mod callers;
 mod client;
 mod convert;
 mod courier;

@@ -14,9 +14,10 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tracing::warn;
+use unixsocket::connections;
 use wire::dmi::device_manager_service_server::DeviceManagerServiceServer;
 
-use super::{callers::callers, server::Manager};
+use super::server::Manager;
 
 /// The largest request. A report of all properties of a device is a few kilobytes.
 const REQUEST_BYTES: usize = 1024 * 1024;
@@ -77,7 +78,7 @@ impl Socket {
             .timeout(PATIENCE)
             .add_service(service);
         let stopped = shutdown.clone().cancelled_owned();
-        let serving = server.serve_with_incoming_shutdown(callers(listener), stopped);
+        let serving = server.serve_with_incoming_shutdown(connections(listener), stopped);
         let too_long = async {
             shutdown.cancelled().await;
             tokio::time::sleep(DRAIN).await;

@@ -1,4 +1,4 @@
-//! Connections of mappers, whatever grpc-go makes them call this end.
+//! Connections on their way to a server.
 
 use std::{
     io,
@@ -16,22 +16,25 @@ use tokio_util::{
     io::{ReaderStream, StreamReader},
 };
 use tonic::transport::server::Connected;
-use wire::dmi::Authorities;
 
-/// The connections that come to this socket.
-pub(super) fn callers(listener: UnixListener) -> impl Stream<Item = io::Result<Caller>> {
-    UnixListenerStream::new(listener).map(|connection| connection.map(Caller::new))
+use crate::authority::Authorities;
+
+/// The connections that come to this socket, for [`tonic`]'s `serve_with_incoming`.
+///
+/// # Errors
+/// One that could not be accepted; more may come.
+pub fn connections(listener: UnixListener) -> impl Stream<Item = io::Result<Connection>> + Send {
+    UnixListenerStream::new(listener).map(|accepted| accepted.map(Connection::new))
 }
 
 type Chunks = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// One connection.
-pub(super) struct Caller {
+/// A connection of which a server reads names of hosts as authorities, whatever the client has written.
+pub struct Connection {
     reader: StreamReader<Chunks, Bytes>,
     writer: OwnedWriteHalf,
 }
-
-impl Caller {
+impl Connection {
     fn new(connection: UnixStream) -> Self {
         let (reader, writer) = connection.into_split();
         let mut authorities = Authorities::default();
@@ -41,13 +44,13 @@ impl Caller {
     }
 }
 
-impl Connected for Caller {
+impl Connected for Connection {
     type ConnectInfo = ();
 
     fn connect_info(&self) {}
 }
 
-impl AsyncRead for Caller {
+impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -57,7 +60,7 @@ impl AsyncRead for Caller {
     }
 }
 
-impl AsyncWrite for Caller {
+impl AsyncWrite for Connection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -74,3 +77,6 @@ impl AsyncWrite for Caller {
         Pin::new(&mut self.writer).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Requests over a real socket to a server that takes only names of hosts: what arrives is what was sent but for the authority.
+
+use std::{collections::BTreeMap, convert::Infallible, path::Path, time::Duration};
+
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
+
+use super::*;
+use crate::{
+    authority::tests::{OF_GO, OF_PYTHON},
+    hpack::tests::{bytes, literal},
+};
+
+/// The limit of every wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The authority of a request and all its fields, a line each.
+fn told<B>(request: &Request<B>) -> String {
+    let fields = request.headers().iter();
+    let fields = fields.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+    let authority = request.uri().authority().map(ToString::to_string);
+    authority.into_iter().chain(fields).collect::<Vec<_>>().join("\n")
+}
+
+/// A server on this socket that answers with what it was told.
+fn serve(path: &Path) {
+    let listener = UnixListener::bind(path).unwrap();
+    tokio::spawn(async move {
+        let mut connections = Box::pin(connections(listener));
+        while let Some(connection) = connections.next().await {
+            let service = service_fn(async |request: Request<Incoming>| {
+                Ok::<_, Infallible>(Response::new(told(&request)))
+            });
+            let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(builder.serve_connection(TokioIo::new(connection.unwrap()), service));
+        }
+    });
+}
+
+/// What the server answers to these bytes, by the numbers of so many requests; panics where it refuses one.
+async fn answers(path: &Path, sent: &[u8], requests: usize) -> BTreeMap<u8, String> {
+    let mut stream = UnixStream::connect(path).await.unwrap();
+    stream.write_all(sent).await.unwrap();
+    let mut answers = BTreeMap::<u8, String>::new();
+    let mut ended = 0;
+    while ended < requests {
+        let mut head = [0; 9];
+        timeout(TIMEOUT, stream.read_exact(&mut head)).await.unwrap().unwrap();
+        let [_, high, low, kind, flags, _, _, _, number] = head;
+        let mut carried = vec![0; usize::from(high) << 8 | usize::from(low)];
+        timeout(TIMEOUT, stream.read_exact(&mut carried)).await.unwrap().unwrap();
+        match kind {
+            0 => *answers.entry(number).or_default() += std::str::from_utf8(&carried).unwrap(),
+            3 | 7 => panic!("the server refuses stream {number}: {carried:?}"),
+            _ => {}
+        }
+        ended += usize::from(kind < 2 && flags & 1 != 0);
+    }
+    answers
+}
+
+/// The preface, settings of which there are none, and requests with these fields after `:method` and `:scheme`.
+fn requests(blocks: &[Vec<u8>]) -> Vec<u8> {
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for (number, block) in (1..).step_by(2).zip(blocks) {
+        let block = [&[0x82, 0x86, 0x84][..], block].concat();
+        let length = u16::try_from(block.len()).unwrap().to_be_bytes();
+        // ends fields and request
+        sent.extend_from_slice(&[0, length[0], length[1], 1, 5, 0, 0, 0, number]);
+        sent.extend_from_slice(&block);
+    }
+    sent
+}
+
+#[tokio::test]
+async fn clients_of_all_grpc_libraries_are_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.sock");
+    serve(&path);
+    for (sent, requests, length) in [(OF_PYTHON, 2, 18), (OF_GO, 1, 28)] {
+        let mut sent = bytes(sent);
+        // what they confirm is what another server has said
+        let confirmation = [0, 0, 0, 4, 1, 0, 0, 0, 0];
+        let at = sent.windows(confirmation.len()).position(|window| window == confirmation).unwrap();
+        sent.drain(at..at + confirmation.len());
+        let answers = answers(&path, &sent, requests).await;
+        let authority = "x".repeat(length);
+        assert!(answers[&1].starts_with(&authority), "{answers:?}");
+        assert!(answers.values().all(|answer| answer.contains("content-type: application/grpc")));
+    }
+}
+
+#[tokio::test]
+async fn no_authority_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.sock");
+    serve(&path);
+    let strange =
+        ["/tmp/m.sock", "%00abstract", "a b", "[", "a@b@c", "a:b:c", "\u{e4}\\\"", "localhost", "\n"];
+    for authority in strange {
+        let by_number = |first: u8| {
+            let mut field = literal(first, "", authority);
+            field.remove(1);
+            field
+        };
+        let twice = [literal(0x40, ":authority", authority), vec![0xbe]];
+        let blocks = [&twice[..], &[literal(0, ":authority", authority), by_number(0x41), by_number(0x11)]];
+        let answers = answers(&path, &requests(&blocks.concat()), 5).await;
+        let expected = "x".repeat(authority.len());
+        assert_eq!(answers.into_values().collect::<Vec<_>>(), vec![expected; 5], "{authority:?}");
+    }
+}
+
+#[tokio::test]
+async fn fields_come_through_as_they_were_sent_whatever_has_left_the_tables() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.sock");
+    serve(&path);
+    let stream = UnixStream::connect(&path).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    for round in 0..300_usize {
+        // names that come again, values that come again and others, of lengths that push each other out of the table
+        let authority = format!("host-{}.{}", round % 7, "z".repeat(round % 50));
+        let mut request = Request::get(format!("http://{authority}/{}", round % 3));
+        for field in 0..round % 11 {
+            let value = ["short", "Longer & with ~odd^ {signs}"][field % 2].repeat(round % 13 * field + 1);
+            request = request.header(format!("field-{}", (round * field) % 17), value);
+        }
+        let request = request.body(Empty::<Bytes>::new()).unwrap();
+        let expected = told(&request).replacen(&authority, &"x".repeat(authority.len()), 1);
+        let answer = timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
+        let answer = answer.into_body().collect().await.unwrap().to_bytes();
+        let sorted = |text: &str| {
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(std::str::from_utf8(&answer).unwrap()), sorted(&expected), "round {round}");
+    }
+}
