@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Client, api::PostParams};
 use tokio::sync::{Notify, watch};
@@ -21,33 +21,33 @@ pub(super) struct Renewal<'a> {
     pub(super) client: &'a Client,
     pub(super) node: &'a str,
     pub(super) duration: Duration,
-    /// The node's UID, once it is registered.
-    pub(super) registered: watch::Receiver<Option<String>>,
+    /// Changes each time the node was reported.
+    pub(super) reported: watch::Receiver<()>,
 }
 
 impl Renewal<'_> {
     /// Renews the lease four times within its duration, and as soon as the cloud is connected again, for ever. Tells when it
     /// could be renewed after it could not, although the cloud was connected: with a connection the node is reported anyway.
     pub(super) async fn run(self, mut online: Online, back_online: &Notify) {
-        let Self { client, node, duration, mut registered } = self;
+        let Self { client, node, duration, mut reported } = self;
         let api = super::leases(client);
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
         let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) = (None, false, false);
         let mut is_missing = false;
         loop {
-            let uid = registered.borrow_and_update().clone();
+            reported.mark_unchanged();
             let result = match &last {
                 Some(lease) => {
-                    let lease = renewed(lease, node, duration, uid, Timestamp::now());
+                    let lease = renewed(lease, node, duration, Timestamp::now());
                     api.replace(node, &PostParams::default(), &lease).await
                 }
                 None => match api.get_opt(node).await {
                     Ok(Some(lease)) => {
-                        let lease = renewed(&lease, node, duration, uid, Timestamp::now());
+                        let lease = renewed(&lease, node, duration, Timestamp::now());
                         api.replace(node, &PostParams::default(), &lease).await
                     }
                     Ok(None) => {
-                        let lease = renewed(&Lease::default(), node, duration, uid, Timestamp::now());
+                        let lease = renewed(&Lease::default(), node, duration, Timestamp::now());
                         api.create(&PostParams::default(), &lease).await
                     }
                     Err(error) => Err(error),
@@ -86,7 +86,7 @@ impl Renewal<'_> {
                 }
                 // The node was reported just now: the cloud, which takes a node without a lease for one that says nothing, need
                 // not wait until the back-off is over.
-                Ok(()) = registered.changed(), if failing => {}
+                Ok(()) = reported.changed(), if failing => {}
             }
         }
     }
@@ -96,25 +96,11 @@ fn is_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
-/// The lease to store next.
-pub(super) fn renewed(
-    last: &Lease,
-    node: &str,
-    duration: Duration,
-    node_uid: Option<String>,
-    now: Timestamp,
-) -> Lease {
-    let owner = node_uid.map(|uid| OwnerReference {
-        api_version: "v1".into(),
-        kind: "Node".into(),
-        name: node.to_owned(),
-        uid,
-        ..Default::default()
-    });
+/// The lease to store next. Whose it is, MetaManager writes into it.
+pub(super) fn renewed(last: &Lease, node: &str, duration: Duration, now: Timestamp) -> Lease {
     let metadata = ObjectMeta {
         name: Some(node.to_owned()),
         namespace: Some("kube-node-lease".into()),
-        owner_references: owner.map(|owner| vec![owner]).or_else(|| last.metadata.owner_references.clone()),
         // the API keeps them by itself, and they would be a third of what an idle node says
         managed_fields: None,
         ..last.metadata.clone()

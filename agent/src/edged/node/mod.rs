@@ -46,14 +46,10 @@ pub(super) async fn run(
     progress: &watch::Sender<Progress>,
 ) {
     let back_online = Arc::new(Notify::new());
-    let (node_uid, registered) = watch::channel(None);
+    let (told, reported) = watch::channel(());
     let name = &config.node_name;
-    let lease = lease::Renewal {
-        client: &config.client,
-        node: name,
-        duration: config.node.lease_duration,
-        registered,
-    };
+    let lease =
+        lease::Renewal { client: &config.client, node: name, duration: config.node.lease_duration, reported };
     let lease = lease.run(config.online.clone(), &back_online);
     let reporter = Reporter {
         api: Api::all(config.client.clone()),
@@ -70,7 +66,7 @@ pub(super) async fn run(
         last: None,
         reported_at: None,
     };
-    tokio::join!(reporter.run(&node_uid, progress, &back_online), lease);
+    tokio::join!(reporter.run(&told, progress, &back_online), lease);
 }
 
 /// Keeps the node object true.
@@ -89,7 +85,7 @@ struct Reporter<'a> {
 impl Reporter<'_> {
     async fn run(
         mut self,
-        node_uid: &watch::Sender<Option<String>>,
+        told: &watch::Sender<()>,
         progress: &watch::Sender<Progress>,
         back_online: &Notify,
     ) {
@@ -99,7 +95,7 @@ impl Reporter<'_> {
             let wait = match self.once().await {
                 Ok(ready) => {
                     backoff.reset();
-                    node_uid.send_replace(self.last.as_ref().and_then(|node| node.metadata.uid.clone()));
+                    told.send_replace(());
                     progress.send_modify(|progress| progress.node_reported = true);
                     let frequency = self.description.config.status_frequency;
                     if ready { frequency } else { frequency.min(NOT_READY) }

@@ -1,16 +1,21 @@
 //! Leases: not stored here, since one that the cloud does not have says nothing.
+//!
+//! A node's lease belongs to the node, by the UID that the cloud has given it, and goes with it. Here is where that is known: EdgeD
+//! has a node before the cloud does.
 
 use http::{Method, Response};
-use kubeapi::Body;
+use kubeapi::{Body, store::Key};
 use serde_json::{Value, json};
 use wire::{Answer, Change, ResourceType, Upstream};
 
 use super::{Refusal, Remote, found};
+use crate::metamanager::desired::resource;
 
 const NAMESPACE: &str = "kube-node-lease";
 
 impl Remote {
-    /// Reads, creates or replaces a lease in the cloud.
+    /// Reads, creates or replaces a lease in the cloud. While the cloud does not know the node, it is asked for none:
+    /// one that is written would belong to nobody, or to a node that is gone, and be collected as soon as it is there.
     pub(super) async fn lease(
         &self,
         method: &Method,
@@ -22,6 +27,10 @@ impl Remote {
             // EdgeCore sends none of them
             map.shift_remove("kind");
             map.shift_remove("apiVersion");
+        }
+        let owner = self.owner().await?;
+        if let Some(metadata) = lease.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("ownerReferences".into(), json!([owner]));
         }
         let kind = ResourceType::Lease;
         let request = match *method {
@@ -42,5 +51,97 @@ impl Remote {
             map.insert("apiVersion".into(), json!("coordination.k8s.io/v1"));
         }
         Ok(found(method, &lease))
+    }
+
+    /// A reference to this node as the cloud has it.
+    async fn owner(&self) -> Result<Value, Refusal> {
+        let name = self.desired.node_name();
+        let key = Key::new(resource(&ResourceType::Node), "", name);
+        let uid = self.desired.entry(&key).await?.record.map(|record| record.uid).unwrap_or_default();
+        if uid.is_empty() {
+            let why = "the cloud does not know this node; its lease is written when it is registered";
+            return Err(Refusal::unavailable(why));
+        }
+        Ok(json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use http_body_util::BodyExt;
+    use kubeapi::{Api, Rules, store::MemoryStore};
+    use wire::{Downstream, ObjectResp};
+
+    use super::*;
+    use crate::{
+        edgehub::line::{Line, line},
+        metamanager::{
+            desired::{Desired, Next, Placement},
+            now_ms,
+            record::Record,
+            whole::Judge,
+        },
+    };
+
+    fn remote() -> (Remote, Desired, Line) {
+        let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
+        let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+        let (hub, _, mut line) = line();
+        let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
+        line.up();
+        (Remote::new(api.service(), desired.clone(), hub, pods_whole), desired, line)
+    }
+
+    async fn know_node(desired: &Desired, uid: &str) {
+        let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
+        let record = Record::of(uid, 1);
+        let known = |_: &_| Placement { object: Next::Keep, record: Next::Set(record.clone()) };
+        desired.change(&key, known).await.unwrap();
+    }
+
+    /// A lease of a node that is gone.
+    fn lease() -> Value {
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "edge-1", "uid": "gone"});
+        json!({"metadata": {"name": "edge-1", "ownerReferences": [owner]}, "spec": {}})
+    }
+
+    #[tokio::test]
+    async fn a_lease_belongs_to_the_node_that_the_cloud_has_now() {
+        let (remote, desired, line) = remote();
+        for uid in ["first", "second"] {
+            know_node(&desired, uid).await;
+            for method in [Method::POST, Method::PUT] {
+                let asked = remote.lease(&method, "edge-1", lease());
+                let answered = async {
+                    let message = line.next().await;
+                    let lease = message.content_json().unwrap();
+                    let path = message.route.resource.clone();
+                    let answer = Answer::Response(ObjectResp::ok(lease));
+                    let answer = Downstream::Answer { path, answer }.into_message(now_ms());
+                    line.say(answer.answering(&message.header.msg_id)).await;
+                };
+                let (answer, ()) = tokio::join!(asked, answered);
+                let body = answer.unwrap().into_body().collect().await.unwrap().to_bytes();
+                let lease: Value = serde_json::from_slice(&body).unwrap();
+                let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "edge-1", "uid": uid});
+                assert_eq!(lease["metadata"]["ownerReferences"], json!([owner]), "{method}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn there_is_no_lease_without_a_node() {
+        let (remote, desired, line) = remote();
+        for is_forgotten in [false, true] {
+            if is_forgotten {
+                know_node(&desired, "").await;
+            }
+            for method in [Method::GET, Method::POST, Method::PUT] {
+                let refusal = remote.lease(&method, "edge-1", lease()).await.unwrap_err();
+                assert!(refusal.is_unavailable(), "{refusal:?}");
+            }
+        }
+        assert!(line.next().now_or_never().is_none(), "the cloud is asked for nothing");
     }
 }

@@ -42,7 +42,8 @@ impl Reporter {
             Ok(shown) => shown,
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
-                if entry.record.is_some() {
+                if let Some(known) = &entry.record {
+                    self.forget(key, &known.uid).await?;
                     info!(node = %key.name, "the cloud does not know this node any more; it is registered again in {REGISTER_AGAIN:?}");
                     tokio::time::sleep(REGISTER_AGAIN).await;
                 }
@@ -54,6 +55,7 @@ impl Reporter {
         // what the cloud has shown meanwhile says nothing where it is from before this
         let revision = shown.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let revision: Option<u64> = revision.and_then(|revision| revision.parse().ok());
+        let uid = shown.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         let told = entry.record.unwrap_or_default();
         self.desired
             .change(key, |entry| {
@@ -63,12 +65,29 @@ impl Reporter {
                 let told = Record { disagreements, ..told.clone() };
                 // the first message of the cloud about this node brings its UID
                 let told = if told.uid.is_empty() { Record { uid: now.uid.clone(), ..told } } else { told };
-                let next = now.confirmed(&told, &fresh);
-                Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
+                match entry.object.as_ref().filter(|_| is_newest && !uid.is_empty() && now.uid != uid) {
+                    Some(node) => identified(node, uid, now.disagreements, &fresh),
+                    None => {
+                        let next = now.confirmed(&told, &fresh);
+                        Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
+                    }
+                }
             })
             .await?;
         *self.node_told.lock() = Some(link);
         Ok(Told::Done)
+    }
+
+    /// Forgets the UID of a node that the cloud does not have any more, where it has not told another one meanwhile.
+    async fn forget(&self, key: &Key, uid: &str) -> Result<(), Failed> {
+        let forgotten = self.desired.change(key, |entry| match &entry.record {
+            Some(record) if record.uid == uid => {
+                let record = Record { disagreements: record.disagreements, ..Record::default() };
+                Placement { object: Next::Keep, record: Next::Set(record) }
+            }
+            _ => Placement::default(),
+        });
+        Ok(forgotten.await?)
     }
 
     /// Creates the node in the cloud; one that exists is fine.
@@ -94,4 +113,15 @@ impl Reporter {
         }
         Ok(())
     }
+}
+
+/// What is known of a node once the cloud has confirmed its status and shown whose that is: all else of it will come, so the revision is
+/// none yet.
+fn identified(node: &Value, uid: &str, disagreements: u64, fingerprint: &str) -> Placement {
+    let mut node = node.clone();
+    if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("uid".into(), uid.into());
+    }
+    let record = Record { disagreements, reported: Some(fingerprint.to_owned()), ..Record::of(uid, 0) };
+    Placement { object: Next::Set(node), record: Next::Set(record) }
 }

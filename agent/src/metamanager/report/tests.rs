@@ -65,3 +65,65 @@ async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often()
     assert_eq!(asked.load(Ordering::Relaxed), 1 + RESTS, "once after each rest");
     assert_eq!(*last.lock(), json!(CHANGES.to_string()), "what it is now");
 }
+
+/// A cloud with a node that has this UID and revision, if any; one that is asked to make one makes the next.
+async fn know_nodes(line: Line, node: Arc<Mutex<Option<u64>>>) {
+    loop {
+        let message = line.next().await;
+        let path = message.route.resource.clone();
+        let is_new = path.to_string().contains("/node/");
+        let found = {
+            let mut node = node.lock();
+            if is_new {
+                *node = Some(node.map_or(100, |number| number + 1));
+            }
+            *node
+        };
+        let response = match found {
+            Some(number) => wire::ObjectResp::ok(json!({
+                "metadata": {"name": "edge-1", "uid": format!("u{number}"), "resourceVersion": number.to_string()},
+            })),
+            None => wire::ObjectResp::failed(json!({"code": 404, "message": "no such node"})),
+        };
+        let answer = Downstream::Answer { path, answer: Answer::Response(response) };
+        line.say(answer.into_message(1).answering(&message.header.msg_id)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
+    let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+    let (hub, _inbound, mut line) = line();
+    let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
+    // as EdgeD makes it before the cloud knows it
+    let own = |phase: &str| json!({"kind": "Node", "metadata": {"name": "edge-1", "uid": "own"}, "status": {"phase": phase}});
+    desired.set(&key, Some(own("a"))).await.unwrap();
+    line.up();
+    let clouds = Arc::new(Mutex::new(None));
+    tokio::spawn(know_nodes(line, clouds.clone()));
+    tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into()).run());
+    let uid = async |wanted: &str| {
+        let is_so = async {
+            loop {
+                let entry = desired.entry(&key).await.unwrap();
+                let stored = entry.object.map(|node| node["metadata"]["uid"].clone());
+                let known = entry.record.map(|record| record.uid).unwrap_or_default();
+                if known == wanted && (wanted.is_empty() || stored == Some(json!(wanted))) {
+                    return;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), is_so).await.expect(wanted);
+    };
+    uid("u100").await;
+    // somebody has made it anew
+    *clouds.lock() = Some(200);
+    desired.set(&key, Some(own("b"))).await.unwrap();
+    uid("u200").await;
+    // deleted, and registered again after a while in which it is nobody's
+    *clouds.lock() = None;
+    desired.set(&key, Some(own("c"))).await.unwrap();
+    uid("").await;
+    uid("u100").await;
+}
