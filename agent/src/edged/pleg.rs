@@ -21,8 +21,6 @@ use super::{
     runtime::{CallError, Runtime},
 };
 
-/// After the kernel has told, a runtime needs a moment until it knows too.
-const SETTLES: Duration = Duration::from_millis(100);
 /// A stream of events that ended is asked for again after this; meanwhile the lists are compared.
 const RESUBSCRIBE: Duration = Duration::from_secs(5);
 
@@ -148,7 +146,8 @@ impl Lists<'_> {
             let begun = Instant::now();
             let wait = match snapshot(&self.context.runtime).await {
                 Ok((mut now, held)) => {
-                    self.context.metrics.relisted(begun.elapsed());
+                    let took = begun.elapsed();
+                    self.context.metrics.relisted(took);
                     self.context.book.listed(now.keys().map(|owner| owner.uid.clone()).collect());
                     let found = Found {
                         changed: now != self.last,
@@ -166,7 +165,7 @@ impl Lists<'_> {
                         self.context.orphaned.notify_one();
                     }
                     self.watched = self.groups.follow(&held);
-                    self.pace.after(found, begun)
+                    self.pace.after(found, took, Instant::now())
                 }
                 Err(error) => {
                     tracing::debug!(error = &error as &dyn std::error::Error, "the runtime is not listed");
@@ -174,15 +173,16 @@ impl Lists<'_> {
                     self.pace.every()
                 }
             };
-            // Cancel-safe, both: they only decide when the next look is.
+            // Cancel-safe, all: they only decide when the next look is.
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(wait) => continue,
                 () = self.groups.ended() => {
                     tracing::debug!("a control group has gone: the runtime's lists are compared");
                     self.pace.told(Instant::now());
-                    tokio::time::sleep(SETTLES).await;
                 }
+                () = self.context.moved.notified() => self.pace.moved(Instant::now()),
             }
+            tokio::time::sleep(self.pace.soon()).await;
         }
     }
 }

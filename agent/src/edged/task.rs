@@ -97,6 +97,7 @@ impl Task {
             events,
             metrics: Metrics::default(),
             pressure: Pressure::none(),
+            moved: Notify::new(),
             orphaned: Notify::new(),
             ending: Ending::default(),
             gone: Notify::new(),

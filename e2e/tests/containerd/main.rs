@@ -27,6 +27,7 @@ mod registry;
 mod resources;
 mod security;
 mod server;
+mod short;
 mod static_pods;
 mod stats;
 mod subject;

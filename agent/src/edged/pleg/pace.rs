@@ -6,6 +6,14 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(5);
 /// … once so many looks have found nothing new.
 const QUIET: u32 = 3;
+/// Something has moved: the next look comes after this, or after this many times as long as the last one took …
+const SOON: Duration = Duration::from_millis(50);
+const SHARE: u32 = 10;
+/// … and the one after it in this part of the time since. What ends is seen to have ended when it has done so for no longer than
+/// this part of the time for which it ran.
+const PART: u32 = 8;
+/// By then the kernel tells of whatever has moved, where it does.
+const WATCHED_BY: Duration = Duration::from_secs(2);
 
 /// How often the lists are compared.
 #[derive(Debug)]
@@ -16,6 +24,10 @@ pub(super) struct Pace {
     quiet: u32,
     /// When the kernel told last.
     told: Option<Instant>,
+    /// When something was started, or somebody told that something has ended, while the next looks are about that.
+    moved: Option<Instant>,
+    /// How long the last look took.
+    took: Duration,
     /// Containers have ended and the kernel did not tell: this runtime keeps the groups of those that have ended.
     silent: bool,
 }
@@ -34,7 +46,7 @@ pub(super) struct Found {
 impl Pace {
     /// Nothing is known yet.
     pub(super) fn new(every: Duration) -> Self {
-        Self { every, quiet: 0, told: None, silent: false }
+        Self { every, quiet: 0, told: None, moved: None, took: Duration::ZERO, silent: false }
     }
 
     /// While nobody else tells.
@@ -42,17 +54,38 @@ impl Pace {
         self.every
     }
 
-    /// How long to wait after a look.
-    pub(super) fn after(&mut self, found: Found, now: Instant) -> Duration {
+    /// How long to wait after a look that ends now and took so long.
+    pub(super) fn after(&mut self, found: Found, took: Duration, now: Instant) -> Duration {
+        self.took = took;
         self.quiet = if found.changed { 0 } else { self.quiet.saturating_add(1) };
         self.silent |=
             found.ended && found.watched && self.told.is_none_or(|at| now.duration_since(at) > LONG);
-        if found.watched && !self.silent && self.quiet >= QUIET { self.every.max(LONG) } else { self.every }
+        let is_told = found.watched && !self.silent;
+        let wait = if is_told && self.quiet >= QUIET { self.every.max(LONG) } else { self.every };
+        let since = self.moved.map(|at| now.saturating_duration_since(at));
+        match since.filter(|since| !is_told || *since < WATCHED_BY).map(|since| since / PART) {
+            Some(soon) if soon < self.every => soon.max(self.soon()).min(wait),
+            _ => {
+                self.moved = None;
+                wait
+            }
+        }
     }
 
     /// The kernel has told.
     pub(super) fn told(&mut self, now: Instant) {
         (self.quiet, self.told) = (0, Some(now));
+        self.moved(now);
+    }
+
+    /// Something was started, or somebody else has told.
+    pub(super) fn moved(&mut self, now: Instant) {
+        self.moved = Some(now);
+    }
+
+    /// How long to wait then: looks take no more than a tenth of all time, and the runtime needs a moment until it knows, too.
+    pub(super) fn soon(&self) -> Duration {
+        SOON.max(self.took.saturating_mul(SHARE))
     }
 }
 
@@ -95,7 +128,58 @@ mod tests {
             if second == 10 {
                 pace.told(now);
             }
-            assert_eq!(pace.after(found, now).as_secs(), wait, "after {second} s");
+            let found = pace.after(found, Duration::ZERO, now).as_secs_f64().ceil();
+            assert_eq!(found, f64::from(wait), "after {second} s");
         }
+    }
+
+    /// When the lists are compared after a start, in milliseconds, until nothing is in motion any more; `took`: each look.
+    fn looks(pace: &mut Pace, found: Found, took: Duration) -> Vec<u128> {
+        let begun = Instant::now();
+        pace.moved(begun);
+        let (mut now, mut looks) = (begun + pace.soon(), Vec::new());
+        while pace.moved.is_some() {
+            looks.push((now - begun).as_millis());
+            now += took + pace.after(found, took, now + took);
+        }
+        looks
+    }
+
+    #[test]
+    fn what_was_started_is_looked_at_in_a_part_of_the_time_that_it_has_run() {
+        let mut pace = Pace::new(Duration::from_secs(1));
+        let looks_of = |pace: &mut Pace, watched| {
+            looks(pace, Found { watched, ..Found::default() }, Duration::from_millis(1))
+        };
+        let unwatched = looks_of(&mut pace, false);
+        assert_eq!(unwatched[..4], [50, 101, 152, 203]);
+        for pair in unwatched.windows(2) {
+            let (ran, seen_after) = (pair[0], pair[1] - pair[0]);
+            assert!(seen_after <= 55.max(ran / 8 + 5), "{pair:?}");
+        }
+        let last = *unwatched.last().unwrap();
+        assert!((7000..9000).contains(&last) && unwatched.len() < 40, "{unwatched:?}");
+        let watched = looks_of(&mut pace, true);
+        assert!(
+            watched.last().is_some_and(|last| (2000..2500).contains(last)) && watched.len() < 25,
+            "{watched:?}"
+        );
+        // and then it is left alone
+        let idle = Found { watched: true, ..Found::default() };
+        assert_eq!(pace.after(idle, Duration::ZERO, Instant::now()), LONG);
+    }
+
+    #[test]
+    fn looks_take_a_tenth_of_the_time_and_no_more() {
+        let mut pace = Pace::new(Duration::from_secs(1));
+        let took = Duration::from_millis(30);
+        pace.after(Found::default(), took, Instant::now());
+        let slow = looks(&mut pace, Found::default(), took);
+        assert!(slow.windows(2).all(|pair| pair[1] - pair[0] >= 330), "{slow:?}");
+        // a list that takes as long as that is asked for no less often than ever
+        let took = Duration::from_secs(2);
+        pace.after(Found::default(), took, Instant::now());
+        pace.moved(Instant::now());
+        assert_eq!(pace.after(Found::default(), took, Instant::now()), Duration::from_secs(1));
     }
 }

@@ -127,6 +127,7 @@ async fn run_sandbox(context: &Context, pod: &Pod, config: cri::PodSandboxConfig
     made.map_err(|error| format!("{}: {error}", config.log_directory))?;
     let handler = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone()).unwrap_or_default();
     let made = context.sandbox_limit.run(context.runtime.run_sandbox(config, handler)).await;
+    context.moved.notify_one();
     made.map_err(|error| error.to_string())
 }
 

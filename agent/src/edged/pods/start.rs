@@ -145,6 +145,7 @@ async fn start(
     let tell = |reason, text| context.events.container(pod, what.name, Severity::Normal, reason, text);
     tell(reason::CREATED, format!("Created container: {}", what.name));
     let started = context.runtime.start_container(&id).await;
+    context.moved.notify_one();
     started.map_err(|e| Obstacle::Failed(Waiting::new("RunContainerError", e.message())))?;
     link_log(context, identity, (what.name, &id), log).await;
     limit(context, pod, identity.uid).await;
