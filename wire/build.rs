@@ -1,5 +1,5 @@
 //! Generates messages, clients and servers from `proto/`, without protoc: CRI v1 with feature `cri`, DMI v1beta1 with `dmi`,
-//! containerd's tasks with `containerd`.
+//! containerd's tasks and events with `containerd`.
 
 use std::error::Error;
 
@@ -8,7 +8,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     // A build script sees its package's features as variables only.
     let is_on = |feature: &str| std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
-    for (feature, file) in [("CRI", "cri.proto"), ("DMI", "dmi.proto"), ("CONTAINERD", "containerd.proto")] {
+    for (feature, file) in [
+        ("CRI", "cri.proto"),
+        ("DMI", "dmi.proto"),
+        ("CONTAINERD", "containerd.proto"),
+        ("CONTAINERD", "containerd_events.proto"),
+    ] {
         if is_on(feature) {
             generate(file)?;
         }

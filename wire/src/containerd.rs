@@ -1,4 +1,5 @@
-//! containerd's service of tasks: messages, client and server of the few calls that [`proto/containerd.proto`] names.
+//! containerd's service of tasks: messages, client and server of the few calls that [`proto/containerd.proto`] names. Its service of
+//! [`events`] is beside it.
 //!
 //! It is reached over the same socket as CRI, with the header [`NAMESPACE`]: CRI's containers are in [`CRI`].
 //!
@@ -22,4 +23,73 @@ pub const CRI: &str = "k8s.io";
 )]
 mod generated {
     tonic::include_proto!("containerd.services.tasks.v1");
+}
+
+/// What happens to tasks, as containerd tells it: messages, client and server, from `proto/containerd_events.proto`.
+pub mod events {
+    pub use generated::*;
+    /// Decoding of what an envelope holds.
+    pub use prost::Message;
+
+    #[allow(
+        missing_docs,
+        unreachable_pub,
+        rust_2018_idioms,
+        clippy::all,
+        clippy::too_many_lines,
+        clippy::large_futures
+    )]
+    mod generated {
+        tonic::include_proto!("containerd.services.events.v1");
+    }
+
+    impl Envelope {
+        /// Whether it is about a task as a whole, and not about a process that was only executed in one. Events of other kinds are
+        /// about none.
+        pub fn is_of_task(&self) -> bool {
+            let event = self.event.as_ref().map(|event| &event.value[..]).unwrap_or_default();
+            let (container, process) = match self.topic.as_str() {
+                "/tasks/start" | "/tasks/oom" => return true,
+                "/tasks/exit" => match TaskExit::decode(event) {
+                    Ok(TaskExit { container_id, id }) => (container_id, id),
+                    Err(_) => return false,
+                },
+                "/tasks/delete" => match TaskDelete::decode(event) {
+                    Ok(TaskDelete { container_id, id }) => (container_id, id),
+                    Err(_) => return false,
+                },
+                _ => return false,
+            };
+            process.is_empty() || process == container
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn an_event_is_of_a_task_or_of_a_process_in_it() {
+            // recorded bytes of another implementation: container_id "c", then id and, where there are some, further fields
+            let exit = |id: u8| [0x0a, 1, b'c', 0x12, 1, id, 0x18, 7, 0x20, 1];
+            let delete = |id: u8| [0x0a, 1, b'c', 0x10, 7, 0x18, 1, 0x2a, 1, id];
+            for (topic, value, expected) in [
+                ("/tasks/exit", exit(b'c').to_vec(), true),
+                ("/tasks/exit", exit(b'e').to_vec(), false),
+                ("/tasks/delete", delete(b'c').to_vec(), true),
+                ("/tasks/delete", delete(b'e').to_vec(), false),
+                // older ones name no process
+                ("/tasks/delete", vec![0x0a, 1, b'c'], true),
+                ("/tasks/exit", vec![0x0a, 9], false),
+                ("/tasks/start", vec![], true),
+                ("/tasks/oom", vec![], true),
+                ("/tasks/exec-started", vec![], false),
+                ("/images/create", vec![], false),
+            ] {
+                let event = Some(Any { type_url: String::new(), value: value.clone().into() });
+                let envelope = Envelope { namespace: "k8s.io".into(), topic: topic.into(), event };
+                assert_eq!(envelope.is_of_task(), expected, "{topic} {value:x?}");
+            }
+        }
+    }
 }

@@ -33,7 +33,7 @@ pub(super) async fn run(context: Arc<Context>, relist: Duration) {
     let (runtime, mut wait) = (&context.runtime, Duration::ZERO);
     loop {
         let stream = subscribe(wait, || runtime.events());
-        let Some(stream) = beside(stream, lists.compare_for_ever()).await else { return };
+        let Some(stream) = beside(stream, lists.compare_with_tasks()).await else { return };
         let ended = follow(stream, &context).await;
         context.orphaned.notify_one();
         if matches!(ended, Ended::Receiver) {
@@ -140,6 +140,17 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
+    /// Compares them, and sooner where containerd itself tells that there is something new. Returns only when the receiver is gone.
+    async fn compare_with_tasks(&mut self) {
+        let context = self.context;
+        tokio::select! {
+            // cancel-safe: the stream is asked for again
+            () = context.runtime.follow_tasks(&context.moved) => {}
+            // cancel-safe, as in `beside`
+            () = self.compare_for_ever() => {}
+        }
+    }
+
     /// Returns only when the receiver is gone.
     async fn compare_for_ever(&mut self) {
         loop {

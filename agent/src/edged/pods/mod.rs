@@ -123,7 +123,7 @@ pub(crate) struct Context {
     pub(crate) probes: Arc<Probes>,
     /// What the node is short of.
     pub(crate) pressure: Pressure,
-    /// Something was started: wakes whoever looks at what runs.
+    /// Something was started or has ended: wakes whoever looks at what runs.
     pub(crate) moved: Notify,
     /// Wakes whoever looks for what pods left behind.
     pub(crate) orphaned: Notify,

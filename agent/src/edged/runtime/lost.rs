@@ -16,11 +16,11 @@ use wire::containerd::{
 use super::{Result, Runtime, limited};
 
 /// What the runtime that has this service calls itself.
-const CONTAINERD: &str = "containerd";
+pub(super) const CONTAINERD: &str = "containerd";
 /// For each call: whoever waits for it has others to look after.
 const LIMIT: Duration = Duration::from_secs(10);
 
-fn request<T>(message: T) -> Request<T> {
+pub(super) fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert(NAMESPACE, MetadataValue::from_static(CRI));
     request

@@ -7,6 +7,7 @@ mod lost;
 mod network;
 mod observe;
 mod stats;
+mod tasks;
 mod upkeep;
 
 use std::{sync::Arc, time::Duration};
@@ -16,7 +17,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::DropGuard;
 use tonic::{Code, Status, Streaming, transport::Channel};
 use wire::{
-    containerd::tasks_client::TasksClient,
+    containerd::{events::events_client::EventsClient, tasks_client::TasksClient},
     cri::{self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient},
 };
 
@@ -67,6 +68,8 @@ pub(crate) struct Runtime {
     images: ImageServiceClient<Counted>,
     /// Of no use but with containerd.
     tasks: TasksClient<Channel>,
+    /// The same.
+    task_events: EventsClient<Channel>,
     operations: Operations,
     calls: Calls,
     /// The machine's boot.
@@ -108,10 +111,12 @@ impl Runtime {
         let operations = Operations::default();
         let images = Counted::new(images.unwrap_or_else(|| channel.clone()), operations.clone());
         let tasks = TasksClient::new(channel.clone());
+        let task_events = EventsClient::new(channel.clone()).max_decoding_message_size(tasks::MAX_EVENT);
         let channel = Counted::new(channel, operations.clone());
         Self {
             operations,
             tasks,
+            task_events,
             calls: Calls::default(),
             boot: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
             name: Arc::default(),
