@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tests::{Setup, World, condition};
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, api::WatchParams, core::WatchEvent};
+use tests::{Object, Setup, World, condition, within};
 
 #[tokio::test]
 async fn a_node_registers_itself_and_is_ready() {
@@ -59,4 +62,55 @@ async fn a_node_that_is_deleted_while_it_is_connected_registers_itself_again() {
     let ready =
         |node: &serde_json::Value| node["metadata"]["uid"] != old && condition(node, "Ready") == Some("True");
     world.node("edge-1").until("registered anew", ready).await;
+}
+
+/// Whose a lease is: the UIDs of its owners.
+fn owners(lease: &serde_json::Value) -> Vec<&str> {
+    let owners = lease["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_lease_belongs_to_the_node_of_now_and_is_collected_with_each_once() {
+    let world = World::with(Setup { lease: Duration::from_secs(4), ..Setup::default() }).await;
+    let leases = Api::<Lease>::namespaced(world.client(), "kube-node-lease");
+    let mut watch = leases.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    world.until_ready().await;
+    let (node, lease) = (
+        world.node("edge-1"),
+        Object::new(&world.client(), "coordination.k8s.io/v1", "Lease", Some("kube-node-lease"), "edge-1"),
+    );
+    let mut nodes = vec![tests::uid(&node.get().await).to_owned()];
+    lease.until("the node's", |lease| owners(lease) == [nodes[0].as_str()]).await;
+    for _ in 0..2 {
+        let old = nodes.last().unwrap().clone();
+        node.delete(None).await;
+        let found = node.until("registered anew", |node| tests::uid(node) != old).await;
+        nodes.push(tests::uid(&found).to_owned());
+        let owned = |lease: &serde_json::Value| owners(lease) == [nodes.last().unwrap().as_str()];
+        let found = lease.until("the new node's", owned).await;
+        // it stays, and is renewed
+        let renewed = |lease: &serde_json::Value| {
+            tests::uid(lease) == tests::uid(&found)
+                && lease["spec"]["renewTime"] != found["spec"]["renewTime"]
+        };
+        lease.until("renewed", renewed).await;
+    }
+    let last = lease.get().await;
+    let mut deleted = 0;
+    loop {
+        let event = within("the leases so far", watch.next()).await.expect("more").unwrap();
+        let (WatchEvent::Added(seen) | WatchEvent::Modified(seen) | WatchEvent::Deleted(seen)) = &event
+        else {
+            continue;
+        };
+        let owner = seen.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone());
+        let owner: Vec<_> = owner.collect();
+        assert!(owner.len() == 1 && nodes.contains(&owner[0]), "{owner:?} of {nodes:?}");
+        deleted += usize::from(matches!(event, WatchEvent::Deleted(_)));
+        if seen.metadata.resource_version.as_deref() == last["metadata"]["resourceVersion"].as_str() {
+            break;
+        }
+    }
+    assert_eq!(deleted, nodes.len() - 1, "once with each node");
 }
