@@ -174,10 +174,21 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
     }
     let connector = service_fn(move |_: Uri| {
         let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        async move { reach(&path).await.map(TokioIo::new) }
     });
     // the name is for the HTTP/2 header only
     Ok(Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector))
+}
+
+/// The runtime's end of its socket; an error says where it was looked for.
+async fn reach(socket: &str) -> io::Result<UnixStream> {
+    UnixStream::connect(socket).await.map_err(|error| {
+        let text = format!(
+            "nothing answers at {socket} ({error}); check that the container runtime runs, and that containerRuntimeEndpoint in \
+             modules.edged.tailoredKubeletConfig names its socket"
+        );
+        io::Error::new(error.kind(), text)
+    })
 }
 
 /// An agent, ready to run.

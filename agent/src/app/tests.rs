@@ -114,3 +114,13 @@ async fn an_interface_gives_the_node_its_address() {
     assert!(with("lo").unwrap().0.contains("127.0.0.1"));
     assert!(with("no-such-interface").is_none());
 }
+
+#[tokio::test]
+async fn a_runtime_that_is_not_there_is_told_with_its_socket() {
+    let channel = connect("unix:///nowhere/containerd.sock").unwrap();
+    let mut client = wire::cri::runtime_service_client::RuntimeServiceClient::new(channel);
+    let status = client.version(wire::cri::VersionRequest::default()).await.unwrap_err();
+    for part in ["/nowhere/containerd.sock", "containerRuntimeEndpoint", "No such file"] {
+        assert!(status.message().contains(part), "{status}");
+    }
+}

@@ -19,6 +19,7 @@ use super::{
     redial::Redial,
     session::{self, Ended, Ends},
 };
+use crate::rt::{Repeated, now};
 
 /// So many handshake timeouts a connection with a new certificate may take before it is given up for the time being.
 const NEW_LINK: u32 = 2;
@@ -123,6 +124,7 @@ impl Hub {
 
     /// This node's certificate, enrolling first where there is none. `None`: shutdown.
     async fn identity(&mut self, shutdown: &CancellationToken) -> Result<Option<Identity>, Error> {
+        let mut faults = Repeated::default();
         loop {
             let enrolled = tokio::select! {
                 // cancel-safe: enrolment that is cut off is begun anew at the next start
@@ -132,7 +134,9 @@ impl Hub {
             match enrolled {
                 Ok(identity) => return Ok(Some(identity)),
                 Err(error) if error.may_pass() => {
-                    warn!(error = &error as &dyn std::error::Error, "not enrolled yet");
+                    if let Some(times) = faults.count(&error.to_string(), now()) {
+                        warn!(times, error = &error as &dyn std::error::Error, "not enrolled yet");
+                    }
                 }
                 Err(error) => return Err(error.into()),
             }

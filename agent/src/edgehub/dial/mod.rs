@@ -43,7 +43,7 @@ use super::{
 };
 use crate::{
     config::{HostPort as Target, Transport as Carrier},
-    rt::now,
+    rt::{Repeated, now},
 };
 
 /// An attempt that hangs for twice the time that the last success took, and for no less than this, gets company.
@@ -230,7 +230,7 @@ async fn rounds<'a>(
     network: &mut Network,
 ) -> (usize, Instant, Box<Dialled>) {
     let mut pending = VecDeque::new();
-    let mut asked = 0;
+    let (mut asked, mut faults) = (0, Repeated::default());
     // the earliest time at which a hint of the network begins an attempt
     let mut hinted = now();
     loop {
@@ -243,7 +243,7 @@ async fn rounds<'a>(
         let mut until = begun + hangs;
         let mut waits = false;
         loop {
-            match step(&mut pending, until, network).await {
+            match step(&mut pending, until, network, &mut faults).await {
                 Step::Found(number, begun, dialled) => return (number, begun, dialled),
                 Step::Failed(_) if waits => continue,
                 // others than this server are asked meanwhile
@@ -277,7 +277,12 @@ async fn rounds<'a>(
 }
 
 /// Waits for whatever comes first. Cancel-safe: attempts stay where they are.
-async fn step(pending: &mut VecDeque<Attempt<'_>>, until: Instant, network: &mut Network) -> Step {
+async fn step(
+    pending: &mut VecDeque<Attempt<'_>>,
+    until: Instant,
+    network: &mut Network,
+    faults: &mut Repeated,
+) -> Step {
     let any = async {
         if pending.is_empty() {
             return std::future::pending().await;
@@ -296,7 +301,9 @@ async fn step(pending: &mut VecDeque<Attempt<'_>>, until: Instant, network: &mut
     match dialled {
         Ok(dialled) => Step::Found(number, begun, Box::new(dialled)),
         Err(error) => {
-            warn!(error = &error as &dyn std::error::Error, "no connection to the cloud yet");
+            if let Some(times) = faults.count(&error.to_string(), now()) {
+                warn!(times, error = &error as &dyn std::error::Error, "no connection to the cloud yet");
+            }
             Step::Failed(error.was_said())
         }
     }
