@@ -28,8 +28,11 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
     say(&format!("  nodes      {program} token --kubeconfig {kubeconfig}"));
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-    let directory =
-        up.data_dir.as_ref().map_or_else(|| temporary.path().to_owned(), |directory| directory.join("nodes"));
+    // nodes are configured with paths from the root
+    let directory = match &up.data_dir {
+        Some(directory) => std::path::absolute(directory)?.join("nodes"),
+        None => temporary.path().to_owned(),
+    };
     let fleet = match up.nodes {
         0 => None,
         count => Some(Fleet::start(addresses, cloud.token(), &fleet::Options::new(count, directory)).await?),

@@ -3,7 +3,8 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, CLOUDSIM, Cloud, NODE, Rig, binary, run, until};
+use e2e::{AGENT, Api, CLOUDSIM, Cloud, NODE, Process, Rig, binary, run, until};
+use serde_json::Value;
 
 /// From the Kubernetes documentation, "Configure a Pod to Use a ConfigMap": a file of a chosen name from one key.
 const LOG_CONFIG: &str = r#"
@@ -201,6 +202,36 @@ fn cloudsim_heeds_the_kubeconfig_that_kubectl_heeds() -> anyhow::Result<()> {
     let mut command = Command::new(binary(CLOUDSIM)?);
     let none = run(command.arg("token").current_dir(&elsewhere).env_remove("KUBECONFIG"))?.failure()?;
     ensure_says(&none, &["cloudsim.kubeconfig is no kubeconfig", "$KUBECONFIG"])
+}
+
+#[test]
+fn a_cloud_with_a_node_keeps_its_state_in_a_directory_named_from_here() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let mut command = Command::new(binary(CLOUDSIM)?);
+    command.current_dir(&directory).args([
+        "up",
+        "--nodes",
+        "1",
+        "--data-dir",
+        "state",
+        "--kubeconfig",
+        "kubeconfig",
+    ]);
+    command.args(["--api-port", "0", "--https-port", "0", "--ws-port", "0"]);
+    let mut process = Process::start(CLOUDSIM, command, directory.path())?;
+    process.wait_for("is ready")?;
+    let api = Api::new(&directory.path().join("kubeconfig"))?;
+    until("a Ready node", || {
+        let node = api.get("/api/v1/nodes/edge-1")?.context("there is none yet")?;
+        let conditions = node["status"]["conditions"].as_array().context("it has no status")?;
+        let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+        ensure!(conditions.iter().any(is_ready), "{node}");
+        Ok(())
+    })?;
+    for file in ["state/cloudsim.db", "state/nodes/edge-1/edgecore.yaml"] {
+        ensure!(directory.path().join(file).is_file(), "{file} is missing");
+    }
+    Ok(())
 }
 
 #[test]
