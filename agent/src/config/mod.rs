@@ -138,9 +138,15 @@ fn used(shape: &Value, report: &mut Report) -> Value {
     read(shape.clone(), report).and_then(|file| serde_json::to_value(file).ok()).unwrap_or_default()
 }
 
-/// Cannot fail after the overlay has checked the types; where it does, that is said and not hidden.
+/// Cannot fail after the overlay has checked the types; where it does without a fault there, that is said and not hidden.
 fn read(document: Value, report: &mut Report) -> Option<file::File> {
-    serde_json::from_value(document).map_err(|error| report.fault("the document", error.to_string())).ok()
+    let read = serde_json::from_value(document);
+    if let Err(error) = &read
+        && report.faults.is_empty()
+    {
+        report.fault("the document", error.to_string());
+    }
+    read.ok()
 }
 
 fn set_token(document: &mut Value, token: String) {

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{
+    duration,
     names::nearest,
     report::{Report, Warning},
 };
@@ -104,8 +105,23 @@ fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> 
     None
 }
 
+/// Whether a number stands where a duration does: EdgeCore, too, takes none without a unit.
+fn lacks_unit(shape: &Value, user: &Value) -> bool {
+    let is_duration = |text: &str| text != "0" && duration::parse(text).is_some();
+    let number = match user {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    shape.as_str().is_some_and(is_duration)
+        && number.parse::<f64>().is_ok()
+        && duration::parse(&number).is_none()
+}
+
 /// The value as one of the shape's type.
 fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
+    if lacks_unit(shape, &user) {
+        return Err(format!("is {user}, but must be a duration such as 10s, 1m30s or 500ms"));
+    }
     let wanted = match (shape, &user) {
         (Value::String(_), Value::String(_)) | (Value::Bool(_), Value::Bool(_)) => return Ok(user),
         (Value::String(_), Value::Bool(value)) => return Ok(Value::String(value.to_string())),
