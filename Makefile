@@ -87,8 +87,20 @@ bench: ## One JSON object a line, of programs as they are shipped (a quarter of 
 worlds: ## A thousand simulated days of eight hours in minutes; SEEDS=10000 so many
 	OUTRIGGER_SEEDS=$(or $(SEEDS),1000) cargo test --locked --profile worlds --package simulated no_day -- --nocapture
 
-fuzz: ## Every decoder, a minute each; TARGET=name SECONDS=3600 one for an hour
-	cargo run --locked --package fuzz -- $(TARGET) $(or $(SECONDS),60)
+# What libFuzzer sees of the program it runs: which branches are taken, and what is compared.
+COVERAGE := -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters \
+  -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares -C codegen-units=1
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+TARGETS = $(or $(TARGET),$(shell sed -n 's/^ *decoder("\([a-z-]*\)".*/\1/p' fuzz/src/targets/mod.rs))
+
+fuzz: ## Every decoder with libFuzzer, a minute each, built with coverage first; TARGET=name SECONDS=3600 one for an hour
+# with a target named, the flags are for it alone, not for programs that run while it is built
+	RUSTFLAGS="$(COVERAGE)" cargo build --locked --package fuzz --features libfuzzer --target $(HOST) --target-dir $(BUILT)/fuzz \
+	  --config profile.dev.opt-level=1
+	for target in $(TARGETS); do \
+	  mkdir -p $(BUILT)/fuzz/corpus/$$target \
+	  && FUZZ_TARGET=$$target $(BUILT)/fuzz/$(HOST)/debug/fuzz $(BUILT)/fuzz/corpus/$$target -max_total_time=$(or $(SECONDS),60) \
+	  -timeout=20 -rss_limit_mb=4096 -artifact_prefix=$(BUILT)/fuzz/$$target- || exit 1; done
 
 crds: ## Write the YAML of the custom resource definitions anew
 	UPDATE_YAML=1 cargo test --locked --package crds

@@ -1,7 +1,9 @@
-//! Fuzzing on stable Rust: one function for every decoder of bytes from outside, a corpus of what was recorded, and a small
-//! seeded mutator. A target panics where a decoder does, or where it breaks its promise.
+//! Fuzzing on stable Rust: one function for every decoder of bytes from outside, and a corpus of what was recorded. A target panics
+//! where a decoder does, or where it breaks its promise.
 //!
-//! The suite runs each target for a moment; `make fuzz` runs them for as long as one likes. See [`campaign()`].
+//! `make fuzz` builds the decoders with coverage and lets libFuzzer look for new code in them, for as long as one likes. That is a
+//! build of its own, which takes minutes; so the suite runs each target for a moment on the corpus and on what a small seeded mutator
+//! makes of it, as it is built anyway. See [`campaign()`].
 
 // a target fails by panicking, with a message that says what was expected
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -14,5 +16,5 @@ mod targets;
 pub use self::{
     campaign::{Crash, campaign},
     mutate::Mutator,
-    targets::{TARGETS, Target},
+    targets::{NoSuchTarget, TARGETS, Target, target},
 };

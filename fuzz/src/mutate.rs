@@ -77,10 +77,15 @@ impl Mutator {
     pub fn input(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let start = self.below(corpus.len());
         let mut bytes = corpus.get(start).cloned().unwrap_or_default();
-        for _ in 0..=self.below(8) {
-            self.damage(&mut bytes, corpus);
-        }
+        self.change(&mut bytes, corpus);
         bytes
+    }
+
+    /// Damages an input in one to eight places, also with pieces of the corpus.
+    pub fn change(&mut self, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
+        for _ in 0..=self.below(8) {
+            self.damage(bytes, corpus);
+        }
     }
 
     fn damage(&mut self, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {

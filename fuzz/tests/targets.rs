@@ -4,19 +4,19 @@
 
 use std::{fs, time::Duration};
 
-use fuzz::{TARGETS, campaign};
+use fuzz::{TARGETS, campaign, target};
 
 /// So long for each; `make fuzz` takes longer.
 const MOMENT: Duration = Duration::from_millis(600);
 
 fn survives(name: &str) {
-    let target = TARGETS.iter().find(|target| target.name == name).expect("a target of this name");
-    match campaign(target, 0, MOMENT) {
+    let target = target(name).unwrap();
+    match campaign(&target, 0, MOMENT) {
         Ok(inputs) => println!("{name}: {inputs} inputs"),
         Err(crash) => {
             let file = std::env::temp_dir().join(format!("{name}-{:x}.bin", crash.seed));
             fs::write(&file, &crash.input).unwrap();
-            panic!("{}; `cargo run -p fuzz {name} --replay {}` shows it again", crash.why, file.display());
+            panic!("{}; `cargo run -p fuzz {name} {}` shows it again", crash.why, file.display());
         }
     }
 }

@@ -17,33 +17,47 @@ pub struct Target {
     pub corpus: fn() -> Vec<Vec<u8>>,
 }
 
-const fn target(name: &'static str, run: fn(&[u8]), corpus: fn() -> Vec<Vec<u8>>) -> Target {
+const fn decoder(name: &'static str, run: fn(&[u8]), corpus: fn() -> Vec<Vec<u8>>) -> Target {
     Target { name, run, corpus }
+}
+
+/// There is no such target.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no target {0}; there are {names}", names = TARGETS.map(|target| target.name).join(", "))]
+pub struct NoSuchTarget(String);
+
+/// The target of this name.
+///
+/// # Errors
+/// There is none.
+pub fn target(name: &str) -> Result<Target, NoSuchTarget> {
+    let found = TARGETS.into_iter().find(|target| target.name == name);
+    found.ok_or_else(|| NoSuchTarget(name.to_owned()))
 }
 
 /// Every decoder.
 pub const TARGETS: [Target; 23] = [
-    target("json", messages::json, messages::recorded),
-    target("frame", messages::frame, messages::frames),
-    target("compression", messages::compressed, messages::conversations),
-    target("application", messages::application, messages::applications),
-    target("path", messages::path, messages::paths),
-    target("cri", messages::cri, messages::cri_messages),
-    target("join-token", enrol::token, enrol::tokens),
-    target("jwt", enrol::jwt, enrol::jwts),
-    target("certificate", enrol::certificate, enrol::certificates),
-    target("request", enrol::request, enrol::requests),
-    target("key", enrol::key, enrol::keys),
-    target("edgecore-yaml", node::edgecore_yaml, node::edgecore_yamls),
-    target("edgecore-db", node::edgecore_db, node::edgecore_dbs),
-    target("store-db", node::store_db, node::store_dbs),
-    target("static-pod", node::static_pod, node::static_pods),
-    target("api-json", api::json, api::objects),
-    target("api-yaml", api::yaml, api::yamls),
-    target("api-protobuf", api::protobuf, api::protobufs),
-    target("api-patch", api::patch, api::patches),
-    target("api-apply", api::apply, api::applied),
-    target("api-query", api::query, api::queries),
-    target("api-definition", api::definition, api::definitions),
-    target("mqtt", broker::packets, broker::conversations),
+    decoder("json", messages::json, messages::recorded),
+    decoder("frame", messages::frame, messages::frames),
+    decoder("compression", messages::compressed, messages::conversations),
+    decoder("application", messages::application, messages::applications),
+    decoder("path", messages::path, messages::paths),
+    decoder("cri", messages::cri, messages::cri_messages),
+    decoder("join-token", enrol::token, enrol::tokens),
+    decoder("jwt", enrol::jwt, enrol::jwts),
+    decoder("certificate", enrol::certificate, enrol::certificates),
+    decoder("request", enrol::request, enrol::requests),
+    decoder("key", enrol::key, enrol::keys),
+    decoder("edgecore-yaml", node::edgecore_yaml, node::edgecore_yamls),
+    decoder("edgecore-db", node::edgecore_db, node::edgecore_dbs),
+    decoder("store-db", node::store_db, node::store_dbs),
+    decoder("static-pod", node::static_pod, node::static_pods),
+    decoder("api-json", api::json, api::objects),
+    decoder("api-yaml", api::yaml, api::yamls),
+    decoder("api-protobuf", api::protobuf, api::protobufs),
+    decoder("api-patch", api::patch, api::patches),
+    decoder("api-apply", api::apply, api::applied),
+    decoder("api-query", api::query, api::queries),
+    decoder("api-definition", api::definition, api::definitions),
+    decoder("mqtt", broker::packets, broker::conversations),
 ];
