@@ -136,11 +136,11 @@ fn tell(
     context: Arc<Context>,
     occurrences: mpsc::Receiver<Occurrence>,
 ) -> impl Future<Output = ()> + use<> {
-    let has_room = move || {
+    let wait_for_room = move || {
         let context = context.clone();
-        async move { context.sandbox_limit.has_room().await }
+        async move { context.sandbox_limit.wait_for_room().await }
     };
-    events::run(config.client.clone(), config.node_name.clone(), occurrences, has_room)
+    events::run(config.client.clone(), config.node_name.clone(), occurrences, wait_for_room)
 }
 
 /// To do so many things at the same time.

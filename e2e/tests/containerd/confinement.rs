@@ -237,7 +237,7 @@ fn sandboxes_have_the_profile_that_the_runtime_has_by_default() -> anyhow::Resul
     };
     let (first, second) = (profile_of("first")?, profile_of("second")?);
     ensure!(first == second, "the second sandbox has another profile than the first: {first}, {second}");
-    // the runtime's default is one for programs of all kinds, and never lets them trace the machine's kernel
+    // the runtime's default is one for programs of all kinds, and never lets them load another kernel
     let names = |profile: &Value| profile["syscalls"].to_string();
     ensure!(names(&first).contains("\"socket\"") && !names(&first).contains("\"kexec_load\""), "{first}");
     leaves_nothing(&rig)

@@ -15,17 +15,17 @@ use super::{
     series::{Series, Write},
 };
 
-/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until there is room, which `has_room` says;
+/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until there is room, which `wait_for_room` says;
 /// a warning never does, nor what was before it.
 pub(crate) async fn run<F: Future<Output = ()>>(
     client: Client,
     node_name: String,
     mut occurrences: mpsc::Receiver<Occurrence>,
-    has_room: impl Fn() -> F,
+    wait_for_room: impl Fn() -> F,
 ) {
     let mut series = Series::new(node_name);
     while let Some(occurrence) = occurrences.recv().await {
-        for occurrence in held(occurrence, &mut occurrences, has_room()).await {
+        for occurrence in held(occurrence, &mut occurrences, wait_for_room()).await {
             let Some(write) = series.take(occurrence) else { continue };
             if let Err(error) = tell(&client, write).await {
                 // Offline is no news here, and an event about an event would be one too many.
@@ -39,9 +39,9 @@ pub(crate) async fn run<F: Future<Output = ()>>(
 async fn held(
     first: Occurrence,
     occurrences: &mut mpsc::Receiver<Occurrence>,
-    has_room: impl Future<Output = ()>,
+    wait_for_room: impl Future<Output = ()>,
 ) -> Vec<Occurrence> {
-    let mut has_room = pin!(has_room);
+    let mut wait_for_room = pin!(wait_for_room);
     let mut next = Some(first);
     let mut all = Vec::new();
     while let Some(one) = next {
@@ -53,7 +53,7 @@ async fn held(
         next = tokio::select! {
             biased;
             // cancel-safe, both: nothing is taken that is not kept
-            () = &mut has_room => None,
+            () = &mut wait_for_room => None,
             next = occurrences.recv() => next,
         };
     }
@@ -97,13 +97,13 @@ mod tests {
     }
 
     /// The messages that are told when the first of them comes and the others wait, if any is told at all.
-    fn told(all: &[(Severity, &str)], has_room: impl Future<Output = ()>) -> Option<String> {
+    fn told(all: &[(Severity, &str)], wait_for_room: impl Future<Output = ()>) -> Option<String> {
         let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
         for (severity, message) in all {
             sender.try_send(occurrence(*severity, message)).unwrap();
         }
         let first = receiver.try_recv().unwrap();
-        let held = held(first, &mut receiver, has_room).now_or_never()?;
+        let held = held(first, &mut receiver, wait_for_room).now_or_never()?;
         Some(held.into_iter().map(|one| one.message).collect::<Vec<_>>().join(" "))
     }
 

@@ -85,7 +85,7 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
                 // cancel-safe: what is not done goes on below
                 done = &mut acting => done?,
                 // cancel-safe: waiting holds no data
-                () = context.sandbox_limit.is_worth_a_report() => {
+                () = context.sandbox_limit.wait_until_reportable() => {
                     // Side by side: a call that is under way is neither held up nor given up for a report.
                     let saying = say(context, pod, identity, &observed, &plan);
                     let (said, done) = tokio::join!(saying, acting);

@@ -8,8 +8,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// A sandbox that takes longer waits for something else, such as its network: it gives its permit back and holds up no other pod.
-const LONGEST: Duration = Duration::from_secs(3);
+/// A sandbox that takes longer waits for something else, such as its network: it gives its permit back.
+const MAX_HOLD: Duration = Duration::from_secs(3);
 /// What takes longer is reported while it goes on.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 /// What can wait until the machine has made all sandboxes waits no longer than this.
@@ -34,7 +34,7 @@ impl SandboxLimit {
         // nobody closes the semaphore; if somebody did, nothing would have to wait
         let permit = self.0.acquire().await;
         let mut work = pin!(work);
-        if let Ok(done) = timeout(LONGEST, &mut work).await {
+        if let Ok(done) = timeout(MAX_HOLD, &mut work).await {
             return done;
         }
         drop(permit);
@@ -42,16 +42,16 @@ impl SandboxLimit {
     }
 
     /// Ends when all sandboxes that were waited for before this call have been begun; after [`MAX_DEFERRAL`] in any case.
-    pub(crate) async fn has_room(&self) {
+    pub(crate) async fn wait_for_room(&self) {
         // whether it has waited for long makes no difference
         let _ = timeout(MAX_DEFERRAL, self.0.acquire()).await;
     }
 
     /// Ends when work that goes on since this was called is worth a report: a report of each of hundreds of pods that wait for
     /// their sandboxes takes from the time in which those could be made.
-    pub(super) async fn is_worth_a_report(&self) {
+    pub(super) async fn wait_until_reportable(&self) {
         sleep(REPORT_AFTER).await;
-        self.has_room().await;
+        self.wait_for_room().await;
     }
 }
 
@@ -90,26 +90,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_sandbox_that_hangs_holds_up_others_for_three_seconds() {
         let limit = SandboxLimit::new(1);
-        assert_eq!(beside_work_that_hangs(&limit, limit.run(async {})).await, LONGEST);
+        assert_eq!(beside_work_that_hangs(&limit, limit.run(async {})).await, MAX_HOLD);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_can_wait_waits_for_the_sandboxes_before_it_and_not_for_ever() {
         let limit = SandboxLimit::new(1);
         let begun = Instant::now();
-        limit.has_room().await;
+        limit.wait_for_room().await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
         let second = Duration::from_secs(1);
         let behind_another = async {
-            tokio::join!(limit.run(async { sleep(second).await }), limit.has_room());
+            tokio::join!(limit.run(async { sleep(second).await }), limit.wait_for_room());
         };
-        assert_eq!(beside_work_that_hangs(&limit, behind_another).await, LONGEST + second);
+        assert_eq!(beside_work_that_hangs(&limit, behind_another).await, MAX_HOLD + second);
         let all = async { join_all((0..20).map(|_| limit.run(pending::<()>()))).await };
         let begun = Instant::now();
         tokio::select! {
             biased;
             _ = all => unreachable!("they hang"),
-            () = limit.is_worth_a_report() => {}
+            () = limit.wait_until_reportable() => {}
         }
         assert_eq!(begun.elapsed(), REPORT_AFTER + MAX_DEFERRAL);
     }

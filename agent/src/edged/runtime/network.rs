@@ -8,6 +8,7 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::Path,
+    time::Duration,
 };
 
 use serde::de::IgnoredAny;
@@ -16,12 +17,14 @@ use serde::de::IgnoredAny;
 const RESULTS: &str = "/var/lib/cni/results";
 /// Largest result that is read; one is a few kilobytes.
 const MAX_RESULT: u64 = 1024 * 1024;
+/// A younger result may be one that libcni is just writing.
+const MIN_AGE: Duration = Duration::from_secs(10);
 
 /// Whether the sandbox had a result that cannot be read, and it is gone now: a call that failed to take its network down may be made
 /// again.
 pub(super) async fn healed(sandbox: &str) -> bool {
     let id = sandbox.to_owned();
-    let removed = tokio::task::spawn_blocking(move || remove_broken(Path::new(RESULTS), &id)).await;
+    let removed = tokio::task::spawn_blocking(move || remove_broken(Path::new(RESULTS), &id, MIN_AGE)).await;
     match removed {
         Ok(Ok(0)) | Err(_) => false,
         Ok(Ok(_)) => {
@@ -41,13 +44,14 @@ pub(super) async fn healed(sandbox: &str) -> bool {
     }
 }
 
-/// Removes the sandbox's results that are no JSON; says how many. Links are neither followed nor removed.
-fn remove_broken(results: &Path, sandbox: &str) -> io::Result<usize> {
+/// Removes the sandbox's results that are no JSON and at least so old; says how many. Links are neither followed nor removed.
+fn remove_broken(results: &Path, sandbox: &str, min_age: Duration) -> io::Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(results)? {
         let entry = entry?;
         if is_of(&entry.file_name().to_string_lossy(), sandbox)
             && entry.file_type()?.is_file()
+            && entry.metadata()?.modified()?.elapsed().is_ok_and(|age| age >= min_age)
             && is_broken(&entry.path())?
         {
             fs::remove_file(entry.path())?;

@@ -30,9 +30,9 @@ fn results_that_are_empty_or_cut_short_are_removed() {
         ("edge-net-58a4aeacdfbac53b-eth0", ""),
         ("edge-58a4aeacdfbac53b-net1", &WHOLE[..WHOLE.len() / 2]),
     ]);
-    assert_eq!(remove_broken(directory.path(), ID).unwrap(), 2);
+    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 2);
     assert!(left(&directory).is_empty());
-    assert_eq!(remove_broken(directory.path(), ID).unwrap(), 0);
+    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 0);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn whole_results_and_those_of_others_stay() {
         ("edge-cdfbac53b-eth0", ""),
     ];
     let directory = results(&stay);
-    assert_eq!(remove_broken(directory.path(), ID).unwrap(), 0);
+    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 0);
     assert_eq!(left(&directory), stay.map(|(name, _)| name));
 }
 
@@ -58,14 +58,21 @@ fn links_directories_and_what_is_too_large_stay() {
     large.set_len(MAX_RESULT + 1).unwrap();
     symlink(directory.path().join("elsewhere"), directory.path().join(format!("link-{ID}-eth0"))).unwrap();
     fs::create_dir(directory.path().join(format!("directory-{ID}-eth0"))).unwrap();
-    assert_eq!(remove_broken(directory.path(), ID).unwrap(), 0);
+    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 0);
     assert_eq!(left(&directory).len(), 4);
+}
+
+#[test]
+fn what_may_just_be_written_stays() {
+    let directory = results(&[("net-58a4aeacdfbac53b-eth0", "{")]);
+    assert_eq!(remove_broken(directory.path(), ID, MIN_AGE).unwrap(), 0);
+    assert_eq!(left(&directory).len(), 1);
 }
 
 #[test]
 fn a_machine_without_results_is_told() {
     let directory = results(&[]);
-    let error = remove_broken(&directory.path().join("none"), ID).unwrap_err();
+    let error = remove_broken(&directory.path().join("none"), ID, Duration::ZERO).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
