@@ -55,7 +55,7 @@ pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
     until_gone(pods).await?;
     let gone = begun.elapsed().as_secs_f64();
     fleet.stop().await;
-    cloud.stop().await;
+    cloud.stop().await?;
     Ok(vec![
         Figure { name: "fleet.1000-pods-10-nodes", value: seconds, unit: "s" },
         Figure { name: "fleet.1000-pods-10-nodes.rate", value: PODS as f64 / seconds, unit: "pods/s" },

@@ -62,7 +62,7 @@ pub(crate) async fn herd() -> anyhow::Result<Vec<Figure>> {
     ensure!(slots.iter().sum::<usize>() >= count, "not all came through the relay: {slots:?}");
     histogram(&slots);
     futures::future::join_all(nodes.into_iter().map(|mut node| async move { node.stop().await })).await;
-    cloud.stop().await;
+    cloud.stop().await?;
     let busiest = slots.iter().max().copied().unwrap_or_default();
     Ok(vec![
         Figure {

@@ -286,9 +286,12 @@ impl Cloud {
     }
 
     /// Ends sessions, servers and controllers.
-    pub async fn stop(self) {
+    ///
+    /// # Errors
+    /// One of them has panicked, now or before.
+    pub async fn stop(self) -> Result<(), TaskPanicked> {
         self.shutdown.cancel();
-        self.tasks.wait().await;
+        self.tasks.wait().await
     }
 }
 
@@ -322,7 +325,10 @@ fn spawn_controllers(
         tasks.spawn("scheduler", binder::run(client.clone(), events.clone(), shutdown.child_token()));
     }
     if given.account || given.root_ca.is_some() {
-        tasks.spawn("serviceaccount", namespaces::run(client.clone(), given, shutdown.child_token()));
+        tasks.spawn(
+            "serviceaccount and root-ca-certificate-publisher",
+            namespaces::run(client.clone(), given, shutdown.child_token()),
+        );
     }
     if is_on("node-lifecycle") {
         let lifecycle =
@@ -336,7 +342,10 @@ fn spawn_controllers(
         cloud: options.names.clone(),
     };
     if office.approves || office.signs {
-        tasks.spawn("csrsigning", certificates::run(client.clone(), office, shutdown.child_token()));
+        tasks.spawn(
+            "csrapproving and csrsigning",
+            certificates::run(client.clone(), office, shutdown.child_token()),
+        );
     }
     if is_on("csrcleaner") {
         tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));

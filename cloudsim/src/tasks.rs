@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} panicked: {message}; please report this with the log")]
 pub struct TaskPanicked {
-    /// The task, as the controller is called on the command line.
+    /// The task: a controller as on the command line, or a server or part of the cloud.
     pub name: &'static str,
     /// What the panic said.
     pub message: String,
@@ -30,7 +30,7 @@ impl Tasks {
         let tasks = self.clone();
         self.tracker.spawn(async move {
             if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
-                tasks.fail(name, said(panic.as_ref()));
+                tasks.fail(name, panic_message(panic.as_ref()));
             }
         });
     }
@@ -38,9 +38,9 @@ impl Tasks {
     /// Tells of a task that others have seen ending by a panic.
     pub(crate) fn fail(&self, name: &'static str, message: String) {
         let panicked = TaskPanicked { name, message };
-        tracing::error!(error = &panicked as &dyn std::error::Error, "a task of the cloud has failed");
         // an earlier one is likely to be the cause
-        let _ = self.panicked.set(panicked);
+        let _ = self.panicked.set(panicked.clone());
+        tracing::error!(error = &panicked as &dyn std::error::Error, "a task of the cloud has failed");
     }
 
     /// Waits for the first panic of a task.
@@ -54,13 +54,17 @@ impl Tasks {
     }
 
     /// Waits until all tasks have ended, after [`Self::close`].
-    pub(crate) async fn wait(&self) {
+    ///
+    /// # Errors
+    /// The first panic of a task, whenever it was.
+    pub(crate) async fn wait(&self) -> Result<(), TaskPanicked> {
         self.tracker.wait().await;
+        self.panicked.get().cloned().map_or(Ok(()), Err)
     }
 }
 
 /// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
@@ -82,6 +86,6 @@ mod tests {
         assert_eq!(tasks.panicked().await, panicked);
         receiver.await.expect("it goes on");
         tasks.close();
-        tasks.wait().await;
+        assert_eq!(tasks.wait().await, Err(panicked));
     }
 }

@@ -168,7 +168,7 @@ impl World {
     /// Ends the cloud.
     pub async fn stop_cloud(&mut self) {
         let cloud = self.cloud.take().expect("the cloud runs");
-        within("the cloud's end", cloud.stop()).await;
+        within("the cloud's end", cloud.stop()).await.expect("no part of it panicked");
     }
 
     /// Starts the cloud again, on its data and ports.

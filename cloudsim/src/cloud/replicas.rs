@@ -47,7 +47,7 @@ pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &Tasks, shutdown:
         tasks.spawn("edge controller", edge.clone().run(shutdown.child_token()));
         tasks.spawn("device controller", devices.clone().run(shutdown.child_token()));
     }
-    let stopping = shutdown.child_token();
+    let (stopping, all) = (shutdown.child_token(), tasks.clone());
     tasks.spawn("CloudHub", async move {
         // what a node lacks cannot be told before it is known which devices are whose
         for Replica { devices, .. } in &replicas {
@@ -55,6 +55,9 @@ pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &Tasks, shutdown:
                 return;
             }
         }
-        hub.run(stopping).await;
+        hub.run(stopping.clone()).await;
+        if !stopping.is_cancelled() {
+            all.fail("CloudHub", "it does not listen any more".into());
+        }
     });
 }

@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
 
-use super::{Signals, paste, say};
+use super::{Signals, paste, say, stop};
 use crate::{
     Cloud, Options,
     demo::{Seen, Steps},
@@ -40,10 +40,14 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyh
         say(&format!("  export KUBECONFIG={}", paste::path(kubeconfig)));
         say("  kubectl get pods -o wide");
         say(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
-        signals.wait().await;
+        tokio::select! {
+            // cancel-safe, both: the program ends then
+            () = signals.wait() => {}
+            // told by `stop`
+            _ = cloud.panicked() => {}
+        }
     }
-    fleet.stop().await;
-    cloud.stop().await;
+    stop(Some(fleet), cloud, &mut signals).await?;
     Ok(code)
 }
 

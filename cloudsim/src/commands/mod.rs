@@ -18,12 +18,16 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::CommandFactory;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::{filter::Targets, prelude::*};
 
-use crate::cli::{Cli, Command};
+use crate::{
+    Cloud,
+    cli::{Cli, Command},
+    fleet::Fleet,
+};
 
 /// Carries the command out.
 pub fn run(cli: Cli) -> ExitCode {
@@ -96,10 +100,25 @@ impl Signals {
     /// Waits for one of them, also for one that came before.
     async fn wait(&mut self) {
         tokio::select! {
-            // cancel-safe: a signal that is not seen ends the process anyway
+            // cancel-safe: a signal that is not seen waits for the next call
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+/// Ends nodes and cloud; a second signal ends the wait for them.
+async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
+    let stopping = async {
+        if let Some(fleet) = fleet {
+            fleet.stop().await;
+        }
+        cloud.stop().await
+    };
+    tokio::select! {
+        // cancel-safe, both: the program ends then
+        stopped = stopping => Ok(stopped?),
+        () = signals.wait() => bail!("ended by a second signal, before everything had stopped"),
     }
 }
 

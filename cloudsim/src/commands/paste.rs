@@ -10,7 +10,9 @@ pub(super) fn path(path: &Path) -> String {
 
 /// This program.
 pub(super) fn program() -> String {
-    std::env::current_exe().map_or_else(|_| "cloudsim".to_owned(), |program| path(&program))
+    // a program that was replaced meanwhile is not there any more
+    let program = std::env::current_exe().ok().filter(|program| program.exists());
+    program.map_or_else(|| "cloudsim".to_owned(), |program| path(&program))
 }
 
 fn quoted(word: &str) -> String {

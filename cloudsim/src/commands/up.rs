@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::{Signals, paste, say};
+use super::{Signals, paste, say, stop};
 use crate::{
     Cloud, Options,
     cli::Up,
@@ -24,9 +24,11 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     if let Some(quic) = addresses.quic {
         say(&format!("  QUIC       {quic}"));
     }
-    say(&format!("  kubectl    export KUBECONFIG={}", paste::path(&up.kubeconfig)));
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
-    say(&format!("  nodes      {program} token --kubeconfig {kubeconfig}"));
+    say("For kubectl:");
+    say(&format!("  export KUBECONFIG={kubeconfig}"));
+    say("The join token for nodes:");
+    say(&format!("  {program} token --kubeconfig {kubeconfig}"));
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
     // nodes are configured with paths from the root
     let directory = match &up.data_dir {
@@ -37,16 +39,13 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
         0 => None,
         count => Some(Fleet::start(addresses, cloud.token(), &fleet::Options::new(count, directory)).await?),
     };
-    let panicked = tokio::select! {
+    tokio::select! {
         // cancel-safe, both: the program ends then
-        () = signals.wait() => None,
-        panicked = cloud.panicked() => Some(panicked),
-    };
-    if let Some(fleet) = fleet {
-        fleet.stop().await;
+        () = signals.wait() => {}
+        // told by `stop`
+        _ = cloud.panicked() => {}
     }
-    cloud.stop().await;
-    panicked.map_or(Ok(()), |panicked| Err(panicked.into()))
+    stop(fleet, cloud, &mut signals).await
 }
 
 fn options(up: &Up) -> Options {

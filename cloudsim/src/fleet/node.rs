@@ -2,6 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
+    panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::Duration,
@@ -151,7 +152,11 @@ impl HollowNode {
         let Some(agent) = &mut self.agent else { return Ok(()) };
         let ended = (&mut agent.running).await;
         self.agent = None;
-        Ok(ended.unwrap_or(Ok(()))?)
+        match ended {
+            Ok(ended) => Ok(ended?),
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Ends the agent as a signal does.

@@ -31,8 +31,8 @@ pub(super) async fn carry_out(
         let request = tokio::select! {
             // cancel-safe: a request is taken only when this arm wins
             request = requests.recv() => request,
-            // cancel-safe: a watch that has ended is taken only to go on with its panic
-            () = dynamic.watch_panics() => None,
+            // cancel-safe: it waits for one watch after the other
+            () = dynamic.forget_panicked() => None,
         };
         let Some(request) = request else { break };
         let replies = match Up::from(request) {

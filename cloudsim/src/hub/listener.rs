@@ -92,10 +92,17 @@ impl Hub {
     /// Serves until `shutdown`; sessions are told and waited for.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
-        let quic =
-            self.quic.take().map(|quic| quic.run(self.replicas.clone(), tasks.clone(), shutdown.clone()));
-        // one task: without one of the two listeners the hub would look as if it worked
-        tokio::join!(self.accept(&tasks, &shutdown), OptionFuture::from(quic));
+        // without one of its two listeners the hub would look as if it worked: it ends as a whole
+        let ended = shutdown.child_token();
+        let quic = self.quic.take().map(|quic| {
+            let (quic, ended) =
+                (quic.run(self.replicas.clone(), tasks.clone(), ended.clone()), ended.clone());
+            async move {
+                quic.await;
+                ended.cancel();
+            }
+        });
+        tokio::join!(self.accept(&tasks, &ended), OptionFuture::from(quic));
         tasks.close();
         tasks.wait().await;
     }

@@ -1,7 +1,8 @@
 //! One node's session: what it lacks goes down one by one, what it says is carried out in its order.
 
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
+use futures::FutureExt;
 use tokio::{
     sync::{
         mpsc::{self, Permit},
@@ -80,7 +81,9 @@ async fn serve(
         records,
         traffic: registered.traffic.clone(),
     };
-    let ended = session.run(reader, mailbox, &requests, replies, &registered.token).await;
+    let running = session.run(reader, mailbox, &requests, replies, &registered.token);
+    // what it holds is dropped with it
+    let ended = AssertUnwindSafe(running).catch_unwind().await.unwrap_or(Ended::Panicked);
     // requests that arrived are still carried out, acknowledgements still written down
     drop(requests);
     for task in [clerk, recorder] {

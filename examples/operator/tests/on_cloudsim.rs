@@ -69,5 +69,5 @@ async fn a_website_comes_grows_and_goes() {
     reasons.sort_unstable();
     assert_eq!(reasons, ["Online", "Starting", "TakenDown"]);
     running.abort();
-    cloud.stop().await;
+    cloud.stop().await.expect("no part of it panicked");
 }

@@ -37,5 +37,5 @@ async fn what_is_switched_off_is_left_to_others() {
     let object = |kind, name| Object::new(&client, "v1", kind, Some("default"), name);
     object("ConfigMap", "kube-root-ca.crt").until("there", |_| true).await;
     assert_eq!(object("ServiceAccount", "default").find().await, None::<Value>);
-    cloud.stop().await;
+    cloud.stop().await.expect("no part of it panicked");
 }

@@ -15,7 +15,6 @@ mod request;
 use std::{
     collections::{BTreeMap, HashMap},
     future::pending,
-    panic::resume_unwind,
     sync::Arc,
 };
 
@@ -27,7 +26,7 @@ use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinSet},
 };
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 use wire::{
     Downstream, Header,
     application::{Application, Status, Target, Verb, Watches},
@@ -248,13 +247,20 @@ impl Session {
         Ok(Vec::new())
     }
 
-    /// Goes on with the panic of a watch, if there is one: without its watch the node would wait for news for ever.
-    pub(crate) async fn watch_panics(&mut self) {
-        while let Some(ended) = self.listening.join_next().await {
-            if let Err(error) = ended
-                && error.is_panic()
-            {
-                resume_unwind(error.into_panic());
+    /// Waits for watches that panic, and forgets them: the node asks for them again at its next connection. For ever.
+    pub(crate) async fn forget_panicked(&mut self) {
+        while let Some(ended) = self.listening.join_next_with_id().await {
+            let Err(error) = ended else { continue };
+            let id = self
+                .listeners
+                .iter()
+                .find(|(_, listener)| listener.id() == error.id())
+                .map(|(id, _)| id.clone());
+            let Some(id) = id.filter(|_| error.is_panic()) else { continue };
+            error!(node = self.node, id, %error, "a watch of a node panicked; please report this with the log");
+            self.listeners.remove(&id);
+            if let Some(kept) = self.dynamic.watches.lock().get_mut(&self.node) {
+                kept.remove(&id);
             }
         }
         pending().await

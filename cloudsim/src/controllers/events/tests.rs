@@ -98,5 +98,5 @@ async fn what_is_told_is_written_once_and_goes_after_an_hour() {
     assert!(api.list(&ListParams::default()).await.unwrap().items.is_empty());
     stop.cancel();
     tasks.close();
-    tasks.wait().await;
+    tasks.wait().await.expect("no task panicked");
 }

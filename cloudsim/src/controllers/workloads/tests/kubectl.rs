@@ -95,7 +95,7 @@ async fn a_deployment_is_rolled_out_and_back_and_told_of() {
     until(&config, "get events", &["SuccessfulCreate", "Created pod: web-", "RegisteredNode"]).await;
     until(&config, "get events.events.k8s.io", &["SuccessfulCreate", "Created pod: web-"]).await;
     stop.cancel();
-    cloud.stop().await;
+    cloud.stop().await.expect("no part of it panicked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,5 +137,5 @@ async fn a_pod_is_told_where_it_goes_and_why_it_does_not() {
     until(&config, "describe node edge-1", &["node.kubernetes.io/unschedulable:NoSchedule"]).await;
     let kubernetes = kubectl(&config, "get service kubernetes").await;
     assert!(kubernetes.contains("10.96.0.1"), "{kubernetes}");
-    cloud.stop().await;
+    cloud.stop().await.expect("no part of it panicked");
 }

@@ -354,6 +354,6 @@ async fn the_controllers_end_when_they_are_told_to_at_any_time() {
         tasks.close();
         tokio::task::yield_now().await;
         stop.cancel();
-        tasks.wait().await;
+        tasks.wait().await.expect("no task panicked");
     }
 }
