@@ -4,7 +4,8 @@
 NEXTEST := cargo nextest run --locked --no-fail-fast
 
 # What has changed since the branch left main, with what is not committed, as crates.
-FILES = $(shell git diff --name-only $$(git merge-base HEAD main)) $(shell git ls-files --others --exclude-standard)
+BASE = $(or $(shell git merge-base HEAD main 2>/dev/null || git merge-base HEAD origin/main),$(error neither main nor origin/main is known here))
+FILES = $(shell git diff --name-only $(BASE)) $(shell git ls-files --others --exclude-standard)
 CRATES = $(foreach folder,$(sort $(foreach file,$(FILES),$(firstword $(subst /, ,$(file))))),$(if $(wildcard $(folder)/Cargo.toml),--package $(folder)))
 
 # Where everything is built; what tests use of Python stands beside it.
@@ -91,12 +92,12 @@ worlds: ## A thousand simulated days of eight hours in minutes; SEEDS=10000 so m
 COVERAGE := -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters \
   -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares -C codegen-units=1
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-TARGETS = $(or $(TARGET),$(shell sed -n 's/^ *decoder("\([a-z-]*\)".*/\1/p' fuzz/src/targets/mod.rs))
+DECODERS = sed -n 's|^ *decoder("\([a-z-]*\)".*|\1|p' fuzz/src/targets/mod.rs
+TARGETS = $(or $(TARGET),$(shell $(DECODERS)))
 
 fuzz: ## Every decoder with libFuzzer, a minute each, built with coverage first; TARGET=name SECONDS=3600 one for an hour
 # with a target named, the flags are for it alone, not for programs that run while it is built
-	RUSTFLAGS="$(COVERAGE)" cargo build --locked --package fuzz --features libfuzzer --target $(HOST) --target-dir $(BUILT)/fuzz \
-	  --config profile.dev.opt-level=1
+	RUSTFLAGS="$(COVERAGE)" cargo build --locked --package fuzz --features libfuzzer --target $(HOST) --target-dir $(BUILT)/fuzz
 	for target in $(TARGETS); do \
 	  mkdir -p $(BUILT)/fuzz/corpus/$$target \
 	  && FUZZ_TARGET=$$target $(BUILT)/fuzz/$(HOST)/debug/fuzz $(BUILT)/fuzz/corpus/$$target -max_total_time=$(or $(SECONDS),60) \

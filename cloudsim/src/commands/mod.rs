@@ -16,11 +16,15 @@ mod up;
 use std::{
     io::{IsTerminal, Write},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use clap::CommandFactory;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::timeout,
+};
 use tracing_subscriber::{filter::Targets, prelude::*};
 
 use crate::{
@@ -107,6 +111,9 @@ impl Signals {
     }
 }
 
+/// A signal that comes sooner after the first is the same one, sent to this process and to its group.
+const SECOND_SIGNAL: Duration = Duration::from_millis(500);
+
 /// Ends nodes and cloud; a second signal ends the wait for them.
 async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
     let stopping = async {
@@ -115,10 +122,19 @@ async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyh
         }
         cloud.stop().await
     };
+    let again = async {
+        let same = async {
+            loop {
+                signals.wait().await;
+            }
+        };
+        let _: Result<(), _> = timeout(SECOND_SIGNAL, same).await;
+        signals.wait().await;
+    };
     tokio::select! {
         // cancel-safe, both: the program ends then
         stopped = stopping => Ok(stopped?),
-        () = signals.wait() => bail!("ended by a second signal, before everything had stopped"),
+        () = again => bail!("ended by a second signal, before everything had stopped"),
     }
 }
 
