@@ -81,7 +81,7 @@ proofs: needs build ## The long form of what CI proves in short: kills, power cu
 	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --release --package simulated no_seed -- --nocapture
 	$(MAKE) worlds
 
-bench: ## One JSON object a line, of programs as they are shipped (a quarter of an hour's build); BENCH=name runs one alone
+bench: ## One JSON object a line, of programs as they are shipped (minutes of building); BENCH=name runs one alone
 	cargo build --profile dist --locked --package cloudsim --package agent --package bench
 	$(BUILT)/dist/bench $(BENCH)
 

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 pub struct TaskPanicked {
     /// The task: a controller as on the command line, or a server or part of the cloud.
     pub name: &'static str,
-    /// What the panic said.
+    /// The message that it panicked with.
     pub message: String,
 }
 
@@ -63,7 +63,7 @@ impl Tasks {
     }
 }
 
-/// What a panic said.
+/// The message that a task panicked with; empty where it is no text.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()

@@ -15,7 +15,7 @@ use super::{
     series::{Series, Write},
 };
 
-/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until there is room, which `wait_for_room` says;
+/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until `wait_for_room` ends;
 /// a warning never does, nor what was before it.
 pub(crate) async fn run<F: Future<Output = ()>>(
     client: Client,

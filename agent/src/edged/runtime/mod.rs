@@ -68,7 +68,7 @@ pub(crate) struct Runtime {
     images: ImageServiceClient<Counted>,
     /// Of no use but with containerd.
     tasks: TasksClient<Channel>,
-    /// The same.
+    /// Tells what happens to tasks; of no use but with containerd.
     task_events: EventsClient<Channel>,
     operations: Operations,
     calls: Calls,

@@ -19,7 +19,7 @@ pub(super) const MAX_EVENT: usize = 64 * 1024;
 /// Waits after the stream has ended, or could not be had.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// What is told.
+/// The topics of events that are asked for.
 const TOPICS: [&str; 4] = ["/tasks/start", "/tasks/exit", "/tasks/oom", "/tasks/delete"];
 
 impl Runtime {

@@ -102,7 +102,7 @@ struct Collector {
     busy: HashSet<String>,
     absent: HashSet<String>,
     tasks: JoinSet<Done>,
-    /// Where the watches run.
+    /// The cloud's tasks, among which each kind's watch runs: a panic of one is told.
     cloud: Tasks,
 }
 
