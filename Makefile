@@ -13,7 +13,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3
 
-.PHONY: help demo test check needs build lint deny package doc unit proofs bench worlds fuzz crds schemas
+.PHONY: help demo test check needs build lint deny package doc unit proofs dist bench order worlds fuzz crds schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -81,9 +81,30 @@ proofs: needs build ## The long form of what CI proves in short: kills, power cu
 	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --release --package simulated no_seed -- --nocapture
 	$(MAKE) worlds
 
-bench: ## One JSON object a line, of programs as they are shipped (minutes of building); BENCH=name runs one alone
-	cargo build --profile dist --locked --package cloudsim --package agent --package bench
+# Its functions are in the order of agent/order/, whose names are those of mangling v0; docs/memory.md says what that is worth. The other
+# programs are built without, and agent/order/ has no part in any other build.
+dist: ## The agent as it is shipped, small: dist/edge-agent beside debug/ (five minutes of building)
+	mkdir -p $(BUILT)/dist
+	awk -f agent/order/linker-script.awk agent/order/names.txt > $(BUILT)/dist/order.ld
+	RUSTFLAGS="-C symbol-mangling-version=v0" cargo rustc --locked --profile dist --package agent --bin edge-agent \
+	  -- -C link-arg=-Wl,-T,$(abspath $(BUILT))/dist/order.ld
+
+bench: dist ## One JSON object a line, of the agent as it is shipped (minutes of building); BENCH=name runs one alone
+	cargo build --release --locked --package cloudsim --package bench
+	cp $(BUILT)/release/cloudsim $(BUILT)/release/bench $(BUILT)/dist
 	$(BUILT)/dist/bench $(BENCH)
+
+order: dist ## Find out anew which functions of the agent an ordinary node runs (root, containerd, valgrind; ten minutes)
+	cargo build --locked --package cloudsim --package bench
+	rm -rf $(BUILT)/order && mkdir $(BUILT)/order
+	cp $(BUILT)/debug/cloudsim $(BUILT)/debug/bench $(BUILT)/order
+	printf '#!/bin/sh\nexec valgrind --tool=callgrind --demangle=no --callgrind-out-file=%s/order/callgrind.%%%%p %s/dist/edge-agent "$$@"\n' \
+	  $(abspath $(BUILT)) $(abspath $(BUILT)) > $(BUILT)/order/edge-agent
+	chmod +x $(BUILT)/order/edge-agent
+# twice: what runs depends a little on which thread comes first
+	for run in 1 2; do $(BUILT)/order/bench containerd.ordinary containerd.idle || exit 1; done
+	nm $(BUILT)/dist/edge-agent | awk -f agent/order/ran.awk - $(BUILT)/order/callgrind.* | LC_ALL=C sort \
+	  | awk -f agent/order/shorten.awk | LC_ALL=C sort -u > agent/order/names.txt
 
 worlds: ## A thousand simulated days of eight hours in minutes; SEEDS=10000 so many
 	OUTRIGGER_SEEDS=$(or $(SEEDS),1000) cargo test --locked --profile worlds --package simulated no_day -- --nocapture

@@ -7,6 +7,11 @@ use futures::FutureExt;
 use tokio::sync::SetOnce;
 use tokio_util::task::TaskTracker;
 
+#[cfg(panic = "abort")]
+compile_error!(
+    "a panic must end one session of cloudsim alone: build it without `panic = \"abort\"`, as with `--release`"
+);
+
 /// A task panicked: a defect of this program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} panicked: {message}; please report this with the log")]
