@@ -123,6 +123,8 @@ pub struct Parts {
     pub signals: Option<Arc<dyn Signals>>,
     /// Where MetaServer keeps its copies; needed where it is enabled, and not used where it is not.
     pub copies: Option<Arc<dyn Store>>,
+    /// Whether volumes of Secrets, tokens and the downward API are in memory (tmpfs, which needs root) or on disk.
+    pub secrets_in_memory: bool,
 }
 
 impl Parts {
@@ -141,7 +143,13 @@ impl Parts {
             }
             None => None,
         };
-        Ok(Self { runtime: connect(&config.edged.runtime_endpoint)?, store, signals: None, copies })
+        Ok(Self {
+            runtime: connect(&config.edged.runtime_endpoint)?,
+            store,
+            signals: None,
+            copies,
+            secrets_in_memory: true,
+        })
     }
 }
 
@@ -219,6 +227,7 @@ impl App {
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
             let edged = edged_config(config, &meta, parts.runtime, parts.signals, traffic.clone())?;
+            let edged = edged::Config { secrets_in_memory: parts.secrets_in_memory, ..edged };
             let (_, edged_task) = edged::new(edged)?;
             let stop = shutdown.clone();
             supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
@@ -328,6 +337,7 @@ fn edged_config(
         runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),
+        secrets_in_memory: true,
         report_events: pods.report_events,
         static_pods: pods
             .static_pod_path

@@ -74,7 +74,7 @@ mod tests {
         symlink(logs.join("here"), links.join("alive")).unwrap();
         symlink(logs.join("gone"), links.join("dead")).unwrap();
         symlink(dir.path().join("elsewhere"), links.join("foreign")).unwrap();
-        let dirs = Dirs { root: dir.path().into(), logs };
+        let dirs = Dirs { root: dir.path().into(), logs, secrets_in_memory: false };
         make(&dirs, "new", &dirs.logs.join("here")).unwrap();
         make(&dirs, "new", &dirs.logs.join("here")).unwrap();
         make(&dirs, "none", &dirs.logs.join("not-yet")).unwrap();

@@ -59,7 +59,10 @@ mod usage;
 mod volumes;
 mod words;
 
-use std::{collections::BTreeMap, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, fmt, fs::Permissions, io, net::SocketAddr, os::unix::fs::PermissionsExt,
+    path::PathBuf, sync::Arc, time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Taint;
 use kubeapi::serve::BindError;
@@ -81,6 +84,9 @@ use crate::{
     metamanager::{Online, PodsWhole},
 };
 
+/// Who may look into the pods' directories: the kubelet's.
+const PODS_MODE: u32 = 0o750;
+
 /// What EdgeD needs.
 #[derive(Clone)]
 pub struct Config {
@@ -98,6 +104,9 @@ pub struct Config {
     pub root_dir: PathBuf,
     /// Where containers log to: `/var/log/pods`.
     pub log_dir: PathBuf,
+    /// Whether volumes of Secrets, tokens and the downward API are in memory, which needs root. A node without containers of its own
+    /// has them on disk: nobody is to mount something for pods that only seem to run.
+    pub secrets_in_memory: bool,
     /// Whether the API is told of events.
     pub report_events: bool,
     /// Where static pods come from, if they do.
@@ -309,10 +318,17 @@ pub fn new(config: Config) -> Result<(Edged, Task), Error> {
     {
         return Err(Error::NodeName(config.node_name));
     }
-    let dirs = names::Dirs { root: config.root_dir.clone(), logs: config.log_dir.clone() };
+    let dirs = names::Dirs {
+        root: config.root_dir.clone(),
+        logs: config.log_dir.clone(),
+        secrets_in_memory: config.secrets_in_memory,
+    };
     for (path, purpose) in [(dirs.pods(), "the pods' volumes"), (dirs.logs.clone(), "the pods' logs")] {
         std::fs::create_dir_all(&path).map_err(|source| Error::Directory { path, purpose, source })?;
     }
+    // nobody else on the machine is to read what pods have
+    let private = std::fs::set_permissions(dirs.pods(), Permissions::from_mode(PODS_MODE));
+    private.map_err(|source| Error::Directory { path: dirs.pods(), purpose: "the pods' volumes", source })?;
     let (sender, progress) = watch::channel(Progress::default());
     Ok((Edged { progress }, Task::new(config, dirs, sender)))
 }

@@ -37,6 +37,8 @@ pub(crate) struct Dirs {
     pub(crate) root: PathBuf,
     /// `/var/log/pods`.
     pub(crate) logs: PathBuf,
+    /// Whether volumes of Secrets, tokens and the downward API are in memory, as with a kubelet, or on disk.
+    pub(crate) secrets_in_memory: bool,
 }
 
 impl Dirs {

@@ -116,7 +116,8 @@ impl HollowNode {
             }
             None => None,
         };
-        let parts = Parts { runtime: self.runtime.channel(), store, signals: self.signals.clone(), copies };
+        let (runtime, signals) = (self.runtime.channel(), self.signals.clone());
+        let parts = Parts { runtime, store, signals, copies, secrets_in_memory: false };
         let app = App::start(&self.config, parts, shutdown.clone())?;
         let (meta_server, bus) = (app.meta_server(), app.bus());
         let (link, node) = (app.link(), self.name.clone());

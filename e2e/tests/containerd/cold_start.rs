@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeSet,
     env, fs,
+    os::unix::fs::PermissionsExt,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -107,9 +108,16 @@ fn power_off(rig: &mut RealRig) -> anyhow::Result<()> {
         rig.containerd.bare.remove_sandbox(&sandbox.id)?;
     }
     for pod in fs::read_dir(&rig.node.pods)? {
-        let memory = pod?.path().join("volumes/kubernetes.io~empty-dir/memory");
-        umount2(&memory, MntFlags::empty()).with_context(|| memory.display().to_string())?;
+        let volumes = pod?.path().join("volumes");
+        for volume in ["empty-dir/memory", "secret/secret", "projected/token"] {
+            let volume = volumes.join(format!("kubernetes.io~{volume}"));
+            umount2(&volume, MntFlags::empty()).with_context(|| volume.display().to_string())?;
+            ensure!(fs::read_dir(&volume)?.next().is_none(), "{} is on disk", volume.display());
+        }
     }
+    // nobody else on the machine reads what pods have
+    let mode = fs::metadata(&rig.node.pods)?.permissions().mode() & 0o777;
+    ensure!(mode == 0o750, "{mode:o}");
     Ok(())
 }
 

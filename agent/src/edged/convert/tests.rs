@@ -33,7 +33,7 @@ fn image(uid: Option<i64>, name: &str) -> wire::cri::Image {
 }
 
 fn dirs() -> Dirs {
-    Dirs { root: "/var/lib/kubelet".into(), logs: "/var/log/pods".into() }
+    Dirs { root: "/var/lib/kubelet".into(), logs: "/var/log/pods".into(), secrets_in_memory: false }
 }
 
 #[test]

@@ -88,7 +88,11 @@ mod tests {
     #[test]
     fn a_pod_has_volumes_and_logs() {
         let place = tempfile::tempdir().unwrap();
-        let dirs = Dirs { root: place.path().join("kubelet"), logs: place.path().join("logs") };
+        let dirs = Dirs {
+            root: place.path().join("kubelet"),
+            logs: place.path().join("logs"),
+            secrets_in_memory: false,
+        };
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "p", "namespace": "default", "uid": "u1"},
             "spec": {"containers": [], "volumes": [

@@ -12,7 +12,8 @@ use super::{Error, Payload, payload::File};
 
 const DATA: &str = "..data";
 const DATA_NEW: &str = "..data_tmp";
-const DIR_MODE: u32 = 0o755;
+/// Of the volume itself, and of directories in it.
+pub(super) const DIR_MODE: u32 = 0o755;
 /// What is made in a directory with this bit belongs to its group.
 pub(super) const SET_GID: u32 = 0o2000;
 

@@ -2,15 +2,11 @@
 //!
 //! Source: <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>.
 
-use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
+use std::{fs, path::Path};
 
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
-use nix::{
-    errno::Errno,
-    mount::{MsFlags, mount},
-};
 
-use super::{Error, atomic, mounted, payload::fs_group};
+use super::{Error, atomic, memory, mounted, payload::fs_group};
 use crate::edged::{admit, downward::Downward, quantity};
 
 /// Open to every user of the pod, as the kubelet's.
@@ -29,7 +25,7 @@ pub(super) fn set_up(
         make(place, group)?;
     }
     if source.medium.as_deref() == Some("Memory") {
-        in_memory(place, source, downward, group)
+        memory::provide(place, MODE, group, size(source, downward))
     } else {
         Ok(())
     }
@@ -47,51 +43,8 @@ fn make(place: &Path, group: Option<u32>) -> Result<(), Error> {
     fs::rename(&unfinished, place).map_err(Error::io(place))
 }
 
-/// Has memory at `place`, also after the machine has ended, with which it went.
-fn in_memory(
-    place: &Path,
-    source: &EmptyDirVolumeSource,
-    downward: &Downward<'_>,
-    group: Option<u32>,
-) -> Result<(), Error> {
-    if is_mounted(place)? || has_content(place)? {
-        return Ok(());
-    }
-    let mode = match group {
-        Some(group) => format!("mode={:o},gid={group}", atomic::SET_GID | MODE),
-        None => format!("mode={MODE:o}"),
-    };
-    let options = match size(source, downward) {
-        Some(bytes) => format!("{mode},size={bytes}"),
-        None => mode,
-    };
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    match mount(Some("tmpfs"), place, Some("tmpfs"), flags, Some(options.as_str())) {
-        // without root there are no mounts, and pods that run are better than none
-        Err(Errno::EPERM) => {
-            tracing::warn!(path = %place.display(), "no tmpfs for a volume in memory, which needs root: it is on disk");
-            Ok(())
-        }
-        mounted => mounted.map_err(|error| Error::io(place)(error.into())),
-    }
-}
-
-fn is_mounted(place: &Path) -> Result<bool, Error> {
-    let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).map_err(Error::io(path));
-    Ok(device(place)? != device(place.parent().unwrap_or(place))?)
-}
-
-/// Whether it has been used without a mount: that would hide what is there.
-fn has_content(place: &Path) -> Result<bool, Error> {
-    match fs::read_dir(place) {
-        Ok(mut entries) => Ok(entries.next().is_some()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::io(place)(error)),
-    }
-}
-
-/// Bytes that it may hold: no more than the pod may use, or all pods of the node.
-fn size(source: &EmptyDirVolumeSource, downward: &Downward<'_>) -> Option<i64> {
+/// Bytes that a volume in memory may hold: no more than the pod may use, or all pods of the node.
+pub(super) fn size(source: &EmptyDirVolumeSource, downward: &Downward<'_>) -> Option<i64> {
     let own = source.size_limit.as_ref().and_then(quantity::positive);
     let pods = admit::limit_of(downward.pod, "memory");
     let all = Some(downward.allocatable.memory).filter(|bytes| *bytes > 0);
@@ -102,6 +55,8 @@ fn size(source: &EmptyDirVolumeSource, downward: &Downward<'_>) -> Option<i64> {
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
+
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
     use crate::edged::downward::Allocatable;
@@ -137,7 +92,7 @@ mod tests {
         fs::create_dir_all(place.with_extension(UNFINISHED).join("half")).unwrap();
         make(&place, None).unwrap();
         assert_eq!(fs::metadata(&place).unwrap().mode() & 0o7777, MODE);
-        assert!(!has_content(&place).unwrap() && !is_mounted(&place).unwrap());
+        assert!(!memory::has_content(&place).unwrap() && !memory::is_mounted(&place).unwrap());
         assert!(!place.with_extension(UNFINISHED).exists());
     }
 }

@@ -1,13 +1,14 @@
 //! A pod's volumes on disk, in the kubelet's layout: `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`.
 //!
 //! [`mod@payload`] decides what is in the files of configMap, secret, downwardAPI and projected volumes, [`atomic`] writes them,
-//! [`mod@empty_dir`] makes empty ones, [`host`] looks at the node's own paths, [`claim`] at the volumes behind claims, which [`ownership`] gives to the pod's group;
+//! [`mod@empty_dir`] makes empty ones, [`memory`] keeps those off the disk that hold secrets, [`host`] looks at the node's own paths, [`claim`] at the volumes behind claims, which [`ownership`] gives to the pod's group;
 //! [`mounts`] puts it all into containers, of which [`sub_path`] may see a part only; [`mounted`] takes it away again.
 
 mod atomic;
 mod claim;
 mod empty_dir;
 mod host;
+mod memory;
 mod mounted;
 mod mounts;
 mod ownership;
@@ -22,7 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use k8s_openapi::api::core::v1::{Pod, Volume};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
 
 use self::payload::fs_group;
 pub(crate) use self::{
@@ -162,7 +163,15 @@ fn one(
         return empty_dir::set_up(&place, source, downward);
     }
     match payload(volume, objects, downward, tokens) {
-        Ok(Some(payload)) => atomic::write(&place, &payload, fs_group(downward.pod)),
+        Ok(Some(payload)) => {
+            let group = fs_group(downward.pod);
+            if dirs.secrets_in_memory && volume.config_map.is_none() {
+                let bytes = empty_dir::size(&EmptyDirVolumeSource::default(), downward);
+                std::fs::create_dir_all(&place).map_err(Error::io(&place))?;
+                memory::provide(&place, atomic::DIR_MODE, group, bytes)?;
+            }
+            atomic::write(&place, &payload, group)
+        }
         Ok(None) => Err(Error::Unsupported),
         // The pod has run with these files before: it may go on, and start again, without the cloud.
         Err(error) if atomic::is_written(&place) => {

@@ -16,6 +16,7 @@ struct World {
     objects: Objects,
     tokens: Tokens,
     claims: Claims,
+    secrets_in_memory: bool,
 }
 
 impl World {
@@ -26,7 +27,8 @@ impl World {
         }))
         .unwrap();
         let (objects, tokens, claims) = (Objects::default(), Tokens::new(), Claims::new());
-        let mut world = Self { dir: tempfile::tempdir().unwrap(), pod, objects, tokens, claims };
+        let dir = tempfile::tempdir().unwrap();
+        let mut world = Self { dir, pod, objects, tokens, claims, secrets_in_memory: false };
         world.config_map(&[("a.conf", "one"), ("b.conf", "two")]);
         world
     }
@@ -38,7 +40,8 @@ impl World {
     }
 
     fn dirs(&self) -> Dirs {
-        Dirs { root: self.dir.path().into(), logs: self.dir.path().join("logs") }
+        let (root, logs) = (self.dir.path().into(), self.dir.path().join("logs"));
+        Dirs { root, logs, secrets_in_memory: self.secrets_in_memory }
     }
 
     fn set_up(&self) -> Result<(), String> {
@@ -340,4 +343,71 @@ fn a_local_volume_that_is_not_there_is_said() {
     world.claims.insert("v".into(), found);
     let error = world.set_up().unwrap_err();
     assert!(error.contains("/no/such is not a directory"), "{error}");
+}
+
+/// Unmounts what a test has mounted, also where it fails.
+struct Unmounted<'a>(&'a World);
+
+impl Drop for Unmounted<'_> {
+    fn drop(&mut self) {
+        let _ = tear_down(&self.0.dirs(), "u-1");
+    }
+}
+
+fn secret(text: &str) -> Fetched {
+    Fetched::Found(Arc::new([("k".to_owned(), text.as_bytes().to_vec())].into()))
+}
+
+#[test]
+fn what_is_secret_is_in_memory_and_nothing_of_it_on_disk() {
+    let mut world = World::new(json!([
+        {"name": "s", "secret": {"secretName": "s"}},
+        {"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+        {"name": "d", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {"name": "c", "configMap": {"name": "cm"}}]));
+    world.secrets_in_memory = true;
+    world.objects.insert(Reference::Secret("s".into()), secret("first"));
+    world.tokens.insert(("p".into(), "t".into()), Ok("token".into()));
+    let of = |world: &World, plugin, name| world.dirs().volume("u-1", plugin, name);
+    {
+        let world = Unmounted(&world);
+        world.0.set_up().unwrap();
+        let files = [
+            (of(world.0, "secret", "s").join("k"), "first"),
+            (of(world.0, "projected", "p").join("t"), "token"),
+            (of(world.0, "downward-api", "d").join("name"), "p"),
+        ];
+        for (path, text) in &files {
+            assert_eq!(fs::read_to_string(path).unwrap(), *text);
+            let file_system = nix::sys::statfs::statfs(path).unwrap().filesystem_type();
+            assert_eq!(file_system, nix::sys::statfs::TMPFS_MAGIC, "{}", path.display());
+        }
+        let disk = nix::sys::statfs::statfs(world.0.dir.path()).unwrap().filesystem_type();
+        let config = nix::sys::statfs::statfs(&of(world.0, "configmap", "c").join("a.conf")).unwrap();
+        assert_eq!(config.filesystem_type(), disk);
+        // what lies below the mounts, as after the machine has lost its power
+        for (path, _) in &files {
+            let volume = path.parent().unwrap();
+            nix::mount::umount2(volume, nix::mount::MntFlags::MNT_DETACH).unwrap();
+            assert_eq!(fs::read_dir(volume).unwrap().count(), 0, "{}", volume.display());
+        }
+        world.0.set_up().unwrap();
+        assert!(files.iter().all(|(path, text)| fs::read_to_string(path).unwrap() == *text));
+    }
+    assert!(!world.dirs().pod("u-1").exists(), "it cannot be removed");
+}
+
+#[test]
+fn files_of_secrets_that_are_on_disk_already_are_not_hidden_from_those_who_use_them() {
+    let mut world = World::new(json!([{"name": "s", "secret": {"secretName": "s"}}]));
+    world.objects.insert(Reference::Secret("s".into()), secret("first"));
+    world.set_up().unwrap();
+    let volume = world.dirs().volume("u-1", "secret", "s");
+    let used = fs::File::open(&volume).unwrap();
+    world.secrets_in_memory = true;
+    world.objects.insert(Reference::Secret("s".into()), secret("second"));
+    let world = Unmounted(&world);
+    world.0.set_up().unwrap();
+    let through = format!("/proc/self/fd/{}/k", std::os::fd::AsRawFd::as_raw_fd(&used));
+    assert_eq!(fs::read_to_string(through).unwrap(), "second");
 }
