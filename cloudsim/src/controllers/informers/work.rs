@@ -37,7 +37,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    fn is_race(&self) -> bool {
+    /// Whether somebody else was faster: what they wrote is on its way here.
+    pub(crate) fn is_race(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if matches!(status.code, 404 | 409))
     }
 }

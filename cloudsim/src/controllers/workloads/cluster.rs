@@ -267,7 +267,9 @@ impl Cluster {
         if old == new {
             return Ok(());
         }
-        let patch = json!({"status": clearing(&old, new)});
+        // written over what was looked at: who counts from an older status than the stored one would count twice
+        let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
+            "status": clearing(&old, new)});
         let api = self.beside::<K>(object);
         match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(written) => informer.wrote(written),
@@ -278,12 +280,35 @@ impl Cluster {
     }
 }
 
-/// `new` as a merge patch of `old`: what is no longer there is said to be null.
-fn clearing(old: &Value, mut new: Value) -> Value {
+/// `new` as a merge patch of `old`: what is no longer there, at any depth, is said to be null. Lists replace each other whole.
+pub(crate) fn clearing(old: &Value, mut new: Value) -> Value {
     if let (Value::Object(old), Value::Object(new)) = (old, &mut new) {
-        for key in old.keys() {
-            new.entry(key.as_str()).or_insert(Value::Null);
+        for (key, old) in old {
+            let cleared = new.remove(key).map_or(Value::Null, |new| clearing(old, new));
+            new.insert(key.clone(), cleared);
         }
     }
     new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_at_any_depth_is_said_to_be_null() {
+        for (old, new, patch) in [
+            (json!({"a": 1}), json!({}), json!({"a": null})),
+            (json!({"a": {"b": ["x"]}}), json!({"a": {}}), json!({"a": {"b": null}})),
+            (
+                json!({"a": {"b": {"c": 1, "d": 2}}}),
+                json!({"a": {"b": {"d": 2}}}),
+                json!({"a": {"b": {"c": null, "d": 2}}}),
+            ),
+            (json!({"a": [1, 2]}), json!({"a": [2], "b": 3}), json!({"a": [2], "b": 3})),
+            (Value::Null, json!({"a": 1}), json!({"a": 1})),
+        ] {
+            assert_eq!(clearing(&old, new), patch, "{old}");
+        }
+    }
 }

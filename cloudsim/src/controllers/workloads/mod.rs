@@ -13,7 +13,7 @@ mod cluster;
 mod conditions;
 pub(super) mod cron_job;
 pub(super) mod daemon_set;
-pub(super) mod deployment;
+pub(crate) mod deployment;
 mod hash;
 mod history;
 pub(super) mod job;

@@ -18,7 +18,7 @@ mod revision;
 mod rollout;
 mod status;
 
-pub(super) use rollout::amount;
+pub(crate) use rollout::amount;
 
 use self::rollout::{DESIRED, Limits, MAXIMUM, Set};
 use super::{

@@ -1,285 +1,263 @@
-//! Which pods of a job come or go next, and how it ends. Pure.
+//! Which pods of a job come or go next, and what its status says of it. Pure.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::{
-    batch::v1::{Job, JobSpec, PodFailurePolicyRule},
-    core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod},
+    batch::v1::{Job, JobSpec, JobStatus},
+    core::v1::Pod,
 };
 use kube::ResourceExt;
 
-use super::tally::TRACKING;
-use crate::controllers::workloads::pods::{
-    deletion_rank, from_template, is_active, is_finished as has_ended, phase,
+use super::{
+    backoff,
+    ending::{self, Ending},
+    pod::{NewPod, index},
+    tally::{self, MAX_UNCOUNTED, is_terminating, is_tracked},
+    view::{End, View},
+};
+use crate::controllers::workloads::{
+    conditions::{Condition, seconds},
+    pods::{is_active, is_ready, phase},
+    replica_set::count,
 };
 
-/// The annotation and label with the number of an indexed job's pod.
-const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The longest wait before a failed pod is replaced.
-const LONGEST_BACKOFF: i64 = 600;
-/// The wait after the first failure; it doubles with each.
-const BACKOFF: i64 = 10;
+/// The most pods that one pass makes or deletes; the rest follows in the next.
+const BURST: usize = 500;
 
-/// How a job ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Complete,
-    Failed { reason: &'static str, message: String },
-}
-
-/// What to do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What to do, in this order.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    /// Pods to make, with their number if the job has numbers.
-    pub(super) create: Vec<Option<i32>>,
-    /// Names of pods to delete.
-    pub(super) delete: Vec<String>,
-    pub(super) outcome: Option<Outcome>,
-    /// `0-3,7`: the numbers that succeeded.
-    pub(super) completed: String,
+    /// Pods to delete; they count.
+    pub(super) delete: Vec<Arc<Pod>>,
+    /// Pods that lose their finalizer and are deleted; they do not count.
+    pub(super) discard: Vec<Arc<Pod>>,
+    /// Pods to make.
+    pub(super) create: Vec<NewPod>,
+    /// The status to write, once [`observe`] has added what the pods are then.
+    pub(super) status: JobStatus,
+    /// Pods that lose their finalizer when the status that notes them is written.
+    pub(super) untrack: Vec<Arc<Pod>>,
     /// When something is due without any event.
     pub(super) look_again: Option<Duration>,
 }
 
-/// Whether the job's end was told.
-pub(super) fn is_finished(job: &Job) -> bool {
-    let mut conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|condition| {
-        matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True"
-    })
+impl Plan {
+    fn due_in(&mut self, wait: Option<Duration>) {
+        self.look_again = self.look_again.into_iter().chain(wait).min();
+    }
 }
 
-/// What to do with the job's `pods`, of which so many `(succeeded, failed)` all told.
-pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], tally: (i32, i32), now: Timestamp) -> Plan {
-    let spec = job.spec.clone().unwrap_or_default();
-    let indexed = spec.completion_mode.as_deref() == Some("Indexed");
-    let done = if indexed { completed(job, pods) } else { BTreeSet::new() };
-    let mut active: Vec<_> = pods.iter().filter(|pod| is_active(pod)).collect();
-    active.sort_by_cached_key(|pod| deletion_rank(pod));
-    let mut plan = Plan { completed: ranges(&done), ..Plan::default() };
-    let succeeded = if indexed { i32::try_from(done.len()).unwrap_or(i32::MAX) } else { tally.0 };
-    let (deadline, overdue) = deadline(job, &spec, now);
-    plan.look_again = deadline;
-    plan.outcome = outcome(&spec, pods, (succeeded, tally.1), overdue, active.is_empty());
-    let suspended = spec.suspend == Some(true);
-    if plan.outcome.is_some() || suspended {
-        plan.delete = active.iter().map(|pod| pod.name_any()).collect();
-        return plan;
+/// What to do with the job's `pods`.
+pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
+    let Some(spec) = &job.spec else { return Plan::default() };
+    let mut plan = Plan { status: tally::counted(job, pods), ..Plan::default() };
+    let told = Ending::told(&plan.status);
+    if told.is_none() {
+        begin(spec, &mut plan.status, now);
     }
-    let wanted = wanted(&spec, succeeded);
-    let running = usize::try_from(wanted).unwrap_or_default();
-    plan.delete =
-        active.iter().take(active.len().saturating_sub(running)).map(|pod| pod.name_any()).collect();
-    // where the policy says so, an ending pod keeps its place until it is gone
-    let ending = pods.iter().filter(|pod| !is_active(pod) && !has_ended(pod)).count();
-    let waits = spec.pod_replacement_policy.as_deref() == Some("Failed");
-    let there = active.len() + if waits { ending } else { 0 };
-    let missing = running.saturating_sub(there);
-    if missing == 0 {
-        return plan;
+    let view = View::of(spec, &plan.status, pods);
+    let ending = told.or_else(|| Ending::new(&view, &plan.status, now));
+    match &ending {
+        Some(ending) if ending.well => plan.discard = owned(view.active.iter().take(BURST)),
+        Some(_) => plan.delete = owned(view.active.iter().take(BURST)),
+        None => {
+            plan.look_again = ending::deadline(spec, &plan.status, now);
+            manage(&view, &mut plan, now);
+        }
     }
-    if let Some(wait) = backoff(pods, tally.1, now) {
-        plan.look_again = Some(plan.look_again.map_or(wait, |deadline| deadline.min(wait)));
-        return plan;
+    let ending = ending.or_else(|| Ending::completed().filter(|_| is_complete(&view)));
+    count_ended(&view, ending.as_ref(), &mut plan);
+    if let Some(ending) = ending {
+        let conditions = plan.status.conditions.get_or_insert_default();
+        Condition { type_: ending.target(), holds: true, reason: &ending.reason, message: ending.message }
+            .set_job(conditions, now);
     }
-    plan.create = if indexed { free_indexes(&spec, &done, &active, missing) } else { vec![None; missing] };
     plan
 }
 
-/// How many pods should run.
-fn wanted(spec: &JobSpec, succeeded: i32) -> i32 {
-    let parallelism = spec.parallelism.unwrap_or(1);
-    match spec.completions {
-        Some(completions) => parallelism.min(completions - succeeded).max(0),
+fn owned<'a>(pods: impl Iterator<Item = &'a &'a Arc<Pod>>) -> Vec<Arc<Pod>> {
+    pods.map(|pod| Arc::clone(pod)).collect()
+}
+
+/// Notes when the job began, and whether it is suspended.
+fn begin(spec: &JobSpec, status: &mut JobStatus, now: Timestamp) {
+    let suspended = spec.suspend == Some(true);
+    if suspended {
+        status.start_time = None;
+    } else if status.start_time.is_none() {
+        status.start_time = Some(seconds(now));
+    }
+    let conditions = status.conditions.get_or_insert_default();
+    let (holds, reason, message) = if suspended {
+        (true, "JobSuspended", "Job suspended")
+    } else if conditions.iter().any(|condition| condition.type_ == "Suspended") {
+        (false, "JobResumed", "Job resumed")
+    } else {
+        return;
+    };
+    Condition { type_: "Suspended", holds, reason, message: message.into() }.set_job(conditions, now);
+}
+
+fn is_complete(view: &View<'_>) -> bool {
+    let is_enough = match view.spec.completions {
+        Some(completions) => view.succeeded >= completions,
         // without a number the first success says that there is no more to do
-        None if succeeded > 0 => 0,
+        None => view.succeeded > 0,
+    };
+    is_enough && view.active.is_empty()
+}
+
+/// Makes what is missing, or takes away what is too much; never both.
+fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
+    let active = view.active.len();
+    if view.spec.suspend == Some(true) {
+        plan.discard = owned(view.active.iter().take(BURST));
+        return;
+    }
+    let wanted = wanted(view);
+    plan.discard = surplus(view, active.saturating_sub(wanted));
+    if !plan.discard.is_empty() {
+        return;
+    }
+    // where the policy says so, an ending pod keeps its place until it is gone
+    let ending = view.pods.iter().filter(|pod| view.replaces_only_failed() && is_terminating(pod)).count();
+    let missing = wanted.saturating_sub(active + ending).min(BURST);
+    if missing == 0 {
+        return;
+    }
+    if view.spec.backoff_limit_per_index.is_some() {
+        create_independent(view, missing, plan, now);
+        return;
+    }
+    let has_failed = |pod: &Pod| phase(pod) == "Failed" && pod.metadata.deletion_timestamp.is_none();
+    if let Some(wait) = backoff::of_job(view.pods, has_failed, now) {
+        plan.due_in(Some(wait));
+        return;
+    }
+    plan.create = if view.is_indexed() {
+        let new = |index| NewPod { index: Some(index), failures: None };
+        pending(view, missing).into_iter().map(new).collect()
+    } else {
+        vec![NewPod::default(); missing]
+    };
+}
+
+/// How many pods should run.
+fn wanted(view: &View<'_>) -> usize {
+    let parallelism = view.spec.parallelism.unwrap_or(1);
+    let wanted = match view.spec.completions {
+        Some(completions) => parallelism.min(completions.saturating_sub(view.succeeded)),
+        // those that run may end well too
+        None if view.succeeded > 0 => return view.active.len(),
         None => parallelism,
-    }
-}
-
-fn outcome(
-    spec: &JobSpec,
-    pods: &[Arc<Pod>],
-    (succeeded, failed): (i32, i32),
-    overdue: bool,
-    idle: bool,
-) -> Option<Outcome> {
-    let fail = |reason, message: String| Some(Outcome::Failed { reason, message });
-    if let Some(message) = fatal(spec, pods) {
-        return fail("PodFailurePolicy", message);
-    }
-    if overdue {
-        return fail("DeadlineExceeded", "Job was active longer than specified deadline".into());
-    }
-    let ignored = pods.iter().filter(|pod| phase(pod) == "Failed" && matches(spec, pod, "Ignore")).count();
-    let failed = failed - i32::try_from(ignored).unwrap_or_default();
-    let restarts: i32 = pods.iter().filter(|pod| is_active(pod)).map(|pod| restarts(pod)).sum();
-    let limit = spec.backoff_limit.unwrap_or(6);
-    let restarts_in_place =
-        spec.template.spec.as_ref().is_some_and(|spec| spec.restart_policy.as_deref() == Some("OnFailure"));
-    if failed > limit || (restarts_in_place && restarts > 0 && restarts >= limit) {
-        return fail("BackoffLimitExceeded", "Job has reached the specified backoff limit".into());
-    }
-    match spec.completions {
-        Some(completions) => (succeeded >= completions).then_some(Outcome::Complete),
-        None => (succeeded > 0 && idle).then_some(Outcome::Complete),
-    }
-}
-
-fn restarts(pod: &Pod) -> i32 {
-    let status = pod.status.clone().unwrap_or_default();
-    let containers = status.container_statuses.into_iter().chain(status.init_container_statuses).flatten();
-    containers.map(|container| container.restart_count).sum()
-}
-
-/// Why the job fails at once, by its policy.
-fn fatal(spec: &JobSpec, pods: &[Arc<Pod>]) -> Option<String> {
-    pods.iter().filter(|pod| phase(pod) == "Failed").find_map(|pod| {
-        let (index, action, why) = rule(spec, pod)?;
-        (action == "FailJob").then(|| format!("{why} matching FailJob rule at index {index}"))
-    })
-}
-
-/// Whether the first rule of the policy that the failed pod matches has this action.
-fn matches(spec: &JobSpec, pod: &Pod, action: &str) -> bool {
-    rule(spec, pod).is_some_and(|(_, own, _)| own == action)
-}
-
-/// The first rule of the policy that the failed pod matches: its place, its action, and what of the pod it is about.
-fn rule<'a>(spec: &'a JobSpec, pod: &Pod) -> Option<(usize, &'a str, String)> {
-    let rules = &spec.pod_failure_policy.as_ref()?.rules;
-    let found = |(index, rule): (usize, &'a PodFailurePolicyRule)| {
-        Some((index, rule.action.as_str(), cause(rule, pod)?))
     };
-    rules.iter().enumerate().find_map(found)
+    usize::try_from(wanted).unwrap_or_default()
 }
 
-/// What of the failed pod the rule is about, in the words of Kubernetes.
-fn cause(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
-    let status = pod.status.clone().unwrap_or_default();
-    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-    let by_code = rule.on_exit_codes.as_ref().and_then(|codes| {
-        let containers = [&status.container_statuses, &status.init_container_statuses];
-        containers.into_iter().flatten().flatten().find_map(|container| {
-            let named = codes.container_name.as_ref().is_none_or(|name| *name == container.name);
-            let code = container.state.as_ref()?.terminated.as_ref()?.exit_code;
-            let among = codes.values.contains(&code) == (codes.operator == "In");
-            let container = &container.name;
-            (named && code != 0 && among).then(|| {
-                format!("Container {container} for pod {namespace}/{name} failed with exit code {code}")
-            })
-        })
-    });
-    let mut patterns = rule.on_pod_conditions.iter().flatten();
-    by_code.or_else(|| {
-        let held = patterns.find(|pattern| {
-            let mut conditions = status.conditions.iter().flatten();
-            conditions.any(|condition| condition.type_ == pattern.type_ && condition.status == pattern.status)
-        })?;
-        Some(format!("Pod {namespace}/{name} has condition {}", held.type_))
-    })
-}
-
-/// How long until the job's deadline, and whether that is past.
-fn deadline(job: &Job, spec: &JobSpec, now: Timestamp) -> (Option<Duration>, bool) {
-    let started = job.status.as_ref().and_then(|status| status.start_time.as_ref());
-    let (Some(seconds), Some(started)) = (spec.active_deadline_seconds, started) else {
-        // the deadline runs from the start that is written now
-        let seconds = spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        return (seconds.map(Duration::from_secs), false);
-    };
-    let left = SignedDuration::from_secs(seconds) - now.duration_since(started.0);
-    if left <= SignedDuration::ZERO { (None, true) } else { (Duration::try_from(left).ok(), false) }
-}
-
-/// How long to wait for the next pod after the last failure.
-fn backoff(pods: &[Arc<Pod>], failed: i32, now: Timestamp) -> Option<Duration> {
-    if failed == 0 {
-        return None;
+/// The pods that go: those without a number of the job's, those whose number another has, and then as many as are too many.
+fn surplus(view: &View<'_>, too_many: usize) -> Vec<Arc<Pod>> {
+    let (mut gone, mut kept) = (Vec::new(), Vec::new());
+    let mut taken = BTreeSet::new();
+    // from the one that is worth most
+    for pod in view.active.iter().rev() {
+        let is_wrong = view.is_indexed() && view.index(pod).is_none_or(|index| !taken.insert(index));
+        if is_wrong { &mut gone } else { &mut kept }.push(Arc::clone(pod));
     }
-    let ended = |pod: &Arc<Pod>| {
-        let status = pod.status.as_ref()?;
-        let containers = status.container_statuses.iter().flatten();
-        let times = containers
-            .filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
-        times.map(|time| time.0).max()
+    let more = too_many.saturating_sub(gone.len());
+    gone.extend(kept.into_iter().rev().take(more));
+    gone.truncate(BURST);
+    gone
+}
+
+/// The lowest numbers that nothing was done about.
+fn pending(view: &View<'_>, missing: usize) -> Vec<i32> {
+    let keeps_place = |pod: &&Arc<Pod>| is_active(pod) || view.replaces_only_failed() && is_terminating(pod);
+    let taken: BTreeSet<_> = view.pods.iter().filter(keeps_place).filter_map(|pod| index(pod)).collect();
+    let is_free = |index: &i32| {
+        !taken.contains(index)
+            && !view.succeeded_indexes.contains(*index)
+            && !view.failed_indexes.contains(*index)
     };
-    let last = pods.iter().filter(|pod| phase(pod) == "Failed").filter_map(ended).max()?;
-    let seconds =
-        BACKOFF.checked_shl(u32::try_from(failed - 1).unwrap_or_default().min(10)).unwrap_or(LONGEST_BACKOFF);
-    let left = SignedDuration::from_secs(seconds.min(LONGEST_BACKOFF)) - now.duration_since(last);
-    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+    (0..view.spec.completions.unwrap_or_default()).filter(is_free).take(missing).collect()
 }
 
-fn index(pod: &Pod) -> Option<i32> {
-    pod.annotations().get(INDEX).and_then(|index| index.parse().ok())
-}
-
-/// The numbers that succeeded: those of the status, and those of pods.
-fn completed(job: &Job, pods: &[Arc<Pod>]) -> BTreeSet<i32> {
-    let text = job.status.as_ref().and_then(|status| status.completed_indexes.clone()).unwrap_or_default();
-    let known = text.split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<i32>().ok()?..=last.parse::<i32>().ok()?)
-    });
-    let of_pods = pods.iter().filter(|pod| phase(pod) == "Succeeded").filter_map(|pod| index(pod));
-    let limit = job.spec.as_ref().and_then(|spec| spec.completions).unwrap_or_default();
-    known.flatten().chain(of_pods).take_while(|index| *index < limit).collect()
-}
-
-fn ranges(indexes: &BTreeSet<i32>) -> String {
-    let mut ranges: Vec<(i32, i32)> = Vec::new();
-    for index in indexes {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *index => *last = *index,
-            _ => ranges.push((*index, *index)),
+/// Makes pods whose numbers fail each for itself.
+fn create_independent(view: &View<'_>, missing: usize, plan: &mut Plan, now: Timestamp) {
+    let kept = view.kept_for_count();
+    for index in pending(view, missing) {
+        let mut failures = (0, 0);
+        if let Some(pod) = kept.get(&index) {
+            failures = view.failures_with(pod);
+            let all = usize::try_from(failures.0.saturating_add(failures.1)).unwrap_or_default();
+            if let Some(wait) = backoff::left(all, backoff::ended_at(pod), now) {
+                plan.due_in(Some(wait));
+                continue;
+            }
         }
+        plan.create.push(NewPod { index: Some(index), failures: Some(failures) });
     }
-    let text = |(first, last): &(i32, i32)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    ranges.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-fn free_indexes(
-    spec: &JobSpec,
-    done: &BTreeSet<i32>,
-    active: &[&Arc<Pod>],
-    missing: usize,
-) -> Vec<Option<i32>> {
-    let taken: BTreeSet<_> = active.iter().filter_map(|pod| index(pod)).collect();
-    let all = 0..spec.completions.unwrap_or_default();
-    all.filter(|index| !done.contains(index) && !taken.contains(index)).take(missing).map(Some).collect()
-}
-
-/// A new pod of the job.
-pub(super) fn pod(job: &Job, index: Option<i32>) -> Pod {
-    let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
-    let mut pod = from_template(&template, job);
-    pod.finalizers_mut().push(TRACKING.to_owned());
-    let Some(index) = index else { return pod };
-    pod.metadata.generate_name = Some(format!("{}-{index}-", job.name_any()));
-    pod.annotations_mut().insert(INDEX.into(), index.to_string());
-    pod.labels_mut().insert(INDEX.into(), index.to_string());
-    let spec = pod.spec.get_or_insert_default();
-    spec.hostname = Some(format!("{}-{index}", job.name_any()));
-    let source = ObjectFieldSelector {
-        field_path: format!("metadata.labels['{INDEX}']"),
-        ..ObjectFieldSelector::default()
-    };
-    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
-        let variables = container.env.get_or_insert_default();
-        if !variables.iter().any(|variable| variable.name == "JOB_COMPLETION_INDEX") {
-            variables.push(EnvVar {
-                name: "JOB_COMPLETION_INDEX".into(),
-                value_from: Some(EnvVarSource { field_ref: Some(source.clone()), ..EnvVarSource::default() }),
-                value: None,
-            });
+/// Notes the pods that ended, and frees those that are noted or need not be.
+fn count_ended(view: &View<'_>, ending: Option<&Ending>, plan: &mut Plan) {
+    let fails = ending.is_some_and(|ending| !ending.well);
+    let rest = if fails { End::Failed } else { End::Uncounted };
+    let mut ended = view.ended.clone();
+    if ending.is_some() {
+        // whatever is left ends with the job
+        let is_new =
+            |pod: &&Arc<Pod>| is_tracked(pod) && !ended.iter().any(|(known, _)| known.uid() == pod.uid());
+        let (succeeded, failed) = tally::noted(&plan.status);
+        let is_noted =
+            |pod: &&Arc<Pod>| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
+        let left: Vec<_> = view.pods.iter().filter(is_new).filter(|pod| !is_noted(pod)).collect();
+        // those that were only now told to go are freed as they go
+        let left = left.into_iter().filter(|pod| fails || !is_active(pod));
+        ended.extend(left.map(|pod| (pod, rest)));
+    }
+    let kept = if ending.is_none() { view.kept_for_count() } else { Default::default() };
+    let kept: BTreeSet<_> = kept.values().filter_map(|pod| pod.uid()).collect();
+    let room = MAX_UNCOUNTED.saturating_sub(kept.len());
+    let mut free: Vec<Arc<Pod>> = Vec::new();
+    let (succeeded, failed) = tally::noted(&plan.status);
+    let noted =
+        |pod: &&Arc<Pod>| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
+    free.extend(view.pods.iter().filter(noted).filter(|pod| is_tracked(pod)).cloned());
+    for (pod, end) in ended.into_iter().take(room.saturating_sub(free.len())) {
+        match end {
+            End::Succeeded if view.is_indexed() => {}
+            End::Uncounted => {}
+            End::Succeeded | End::Failed => tally::note(&mut plan.status, pod, end == End::Succeeded),
         }
+        free.push(Arc::clone(pod));
     }
-    pod
+    free.retain(|pod| pod.uid().is_none_or(|uid| !kept.contains(&uid)));
+    plan.untrack = free;
+    if view.is_indexed() {
+        plan.status.completed_indexes = view.succeeded_indexes.text();
+        plan.status.succeeded = Some(view.succeeded).filter(|count| *count > 0);
+        plan.status.failed_indexes = view.failed_indexes.text();
+    }
 }
 
-#[cfg(test)]
-mod tests;
+/// What of the status follows from the pods as they are after the plan was carried out. The end is told when everything is
+/// counted and no pod is left.
+pub(super) fn observe(status: &mut JobStatus, pods: &[Arc<Pod>], is_counted: bool, now: Timestamp) {
+    let count = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
+    let active = count(&is_active);
+    let terminating = count(&is_terminating);
+    status.active = (active > 0).then_some(active);
+    status.ready = Some(count(&|pod| is_active(pod) && is_ready(pod)));
+    status.terminating = Some(terminating);
+    let Some(ending) = Ending::told(status) else { return };
+    if !is_counted || !tally::is_settled(status) || active > 0 || terminating > 0 {
+        return;
+    }
+    if ending.well {
+        status.completion_time = Some(seconds(now));
+    }
+    let conditions = status.conditions.get_or_insert_default();
+    Condition { type_: ending.condition(), holds: true, reason: &ending.reason, message: ending.message }
+        .set_job(conditions, now);
+}

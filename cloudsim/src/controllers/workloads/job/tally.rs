@@ -8,22 +8,15 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use crate::controllers::workloads::{
-    pods::{is_finished, phase},
-    replica_set::count,
-};
+use crate::controllers::workloads::{pods::is_finished, replica_set::count};
 
 /// The finalizer of a pod that is not yet counted.
 pub(super) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// The most pods that are noted at the same time, so that a status stays small.
+pub(super) const MAX_UNCOUNTED: usize = 500;
 
-/// The uids of pods that ended and are not counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Uncounted {
-    pub(super) succeeded: Vec<String>,
-    pub(super) failed: Vec<String>,
-}
-
-fn is_tracked(pod: &Pod) -> bool {
+/// Whether the pod has its finalizer.
+pub(super) fn is_tracked(pod: &Pod) -> bool {
     pod.finalizers().iter().any(|finalizer| finalizer == TRACKING)
 }
 
@@ -36,7 +29,7 @@ pub(super) fn counted(job: &Job, pods: &[Arc<Pod>]) -> JobStatus {
         let (left, done): (Vec<_>, Vec<_>) =
             uids.unwrap_or_default().into_iter().partition(|uid| tracked(uid));
         if !done.is_empty() {
-            *number = Some(number.unwrap_or_default() + count(done.len()));
+            *number = Some(number.unwrap_or_default().saturating_add(count(done.len())));
         }
         (!left.is_empty()).then_some(left)
     };
@@ -47,60 +40,35 @@ pub(super) fn counted(job: &Job, pods: &[Arc<Pod>]) -> JobStatus {
     status
 }
 
-/// The pods that ended, have their finalizer and stand nowhere yet. One that is deleted while it runs counts as failed when it
-/// is gone from its node, which is when its phase says so or it has none to end on.
-pub(super) fn uncounted(pods: &[Arc<Pod>], status: &JobStatus) -> Uncounted {
-    let noted = status.uncounted_terminated_pods.clone().unwrap_or_default();
-    let noted: Vec<_> =
-        noted.succeeded.into_iter().flatten().chain(noted.failed.into_iter().flatten()).collect();
-    let mut uncounted = Uncounted::default();
-    for pod in pods.iter().filter(|pod| is_tracked(pod)) {
-        let Some(uid) = pod.uid().filter(|uid| !noted.contains(uid)) else { continue };
-        let ended_by_deletion = pod.metadata.deletion_timestamp.is_some()
-            && pod.metadata.deletion_grace_period_seconds.unwrap_or_default() == 0;
-        match phase(pod) {
-            "Succeeded" => uncounted.succeeded.push(uid),
-            _ if is_finished(pod) || ended_by_deletion => uncounted.failed.push(uid),
-            _ => {}
-        }
-    }
-    uncounted
-}
-
-/// How many pods succeeded and failed, all told.
-pub(super) fn with(status: &JobStatus, uncounted: &Uncounted) -> (i32, i32) {
-    let noted = status.uncounted_terminated_pods.clone().unwrap_or_default();
-    let size = |list: Option<Vec<String>>| list.map_or(0, |list| count(list.len()));
+/// The uids that the status notes: of pods that succeeded, and of those that failed.
+pub(super) fn noted(status: &JobStatus) -> (&[String], &[String]) {
+    let noted = status.uncounted_terminated_pods.as_ref();
     (
-        status.succeeded.unwrap_or_default() + size(noted.succeeded) + count(uncounted.succeeded.len()),
-        status.failed.unwrap_or_default() + size(noted.failed) + count(uncounted.failed.len()),
+        noted.and_then(|noted| noted.succeeded.as_deref()).unwrap_or_default(),
+        noted.and_then(|noted| noted.failed.as_deref()).unwrap_or_default(),
     )
 }
 
-/// Notes the pods in the status, so that they are counted even if this process ends now.
-pub(super) fn note(status: &mut JobStatus, uncounted: &Uncounted) {
+/// Notes a pod in the status, so that it is counted even if this process ends now.
+pub(super) fn note(status: &mut JobStatus, pod: &Pod, succeeded: bool) {
     let noted = status.uncounted_terminated_pods.get_or_insert_default();
-    for (list, uids) in [(&mut noted.succeeded, &uncounted.succeeded), (&mut noted.failed, &uncounted.failed)]
-    {
-        if !uids.is_empty() {
-            list.get_or_insert_default().extend(uids.iter().cloned());
-        }
-    }
-}
-
-/// The noted pods that still have their finalizer.
-pub(super) fn noted(pods: &[Arc<Pod>], status: &JobStatus) -> Vec<Arc<Pod>> {
-    let noted = status.uncounted_terminated_pods.clone().unwrap_or_default();
-    let noted: Vec<_> =
-        noted.succeeded.into_iter().flatten().chain(noted.failed.into_iter().flatten()).collect();
-    pods.iter()
-        .filter(|pod| is_tracked(pod) && pod.uid().is_some_and(|uid| noted.contains(&uid)))
-        .cloned()
-        .collect()
+    let list = if succeeded { &mut noted.succeeded } else { &mut noted.failed };
+    list.get_or_insert_default().extend(pod.uid());
 }
 
 /// Whether nothing is noted.
-pub(super) fn is_empty(noted: &UncountedTerminatedPods) -> bool {
-    let empty = |list: &Option<Vec<String>>| list.as_ref().is_none_or(Vec::is_empty);
-    empty(&noted.succeeded) && empty(&noted.failed)
+pub(super) fn is_settled(status: &JobStatus) -> bool {
+    let (succeeded, failed) = noted(status);
+    succeeded.is_empty() && failed.is_empty()
+}
+
+/// Whether the pod is on its way out and still runs.
+pub(super) fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some() && !is_finished(pod)
+}
+
+/// Whether the pod ended without having said so: it was deleted, and its node is done with it.
+pub(super) fn is_gone_from_node(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+        && pod.metadata.deletion_grace_period_seconds.unwrap_or_default() == 0
 }

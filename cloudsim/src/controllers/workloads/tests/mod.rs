@@ -16,6 +16,7 @@ use crate::controllers::{
 };
 
 mod garbage;
+mod jobs;
 mod kubectl;
 mod rows;
 mod world;

@@ -1,0 +1,57 @@
+//! When the next pod may follow one that failed. Pure.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::controllers::workloads::pods::phase;
+
+/// The longest wait before a failed pod is replaced.
+const LONGEST_BACKOFF: i64 = 600;
+/// The wait after the first failure; it doubles with each.
+const BACKOFF: i64 = 10;
+
+/// When a pod ended: its last container, else when it was no longer ready, else when it was deleted.
+pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
+    let status = pod.status.as_ref();
+    let containers = status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let ends = containers
+        .filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    let not_ready = || {
+        let mut conditions = status?.conditions.iter().flatten();
+        let condition = conditions.find(|one| one.type_ == "Ready" && one.status == "False")?;
+        condition.last_transition_time.as_ref().map(|time| time.0)
+    };
+    let deleted = || {
+        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
+        let end = pod.metadata.deletion_timestamp.as_ref()?.0;
+        end.checked_sub(SignedDuration::from_secs(grace)).ok()
+    };
+    let created = || pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    ends.map(|time| time.0).max().or_else(not_ready).or_else(deleted).or_else(created)
+}
+
+/// How much is left of the wait after the last of so many failures in a row.
+pub(super) fn left(failures: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    let (doublings, last) = (failures.checked_sub(1)?, last?);
+    let seconds = match u32::try_from(doublings) {
+        Ok(doublings @ 0..=10) => (BACKOFF << doublings).min(LONGEST_BACKOFF),
+        _ => LONGEST_BACKOFF,
+    };
+    let left = SignedDuration::from_secs(seconds) - now.duration_since(last);
+    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
+/// How much is left of the wait after the pods that failed since the last success. A pod `has_failed` also when it only ends.
+pub(super) fn of_job(
+    pods: &[Arc<Pod>],
+    has_failed: impl Fn(&Pod) -> bool,
+    now: Timestamp,
+) -> Option<Duration> {
+    let last_success =
+        pods.iter().filter(|pod| phase(pod) == "Succeeded").filter_map(|pod| ended_at(pod)).max();
+    let ends = pods.iter().filter(|pod| has_failed(pod)).filter_map(|pod| ended_at(pod));
+    let since: Vec<_> = ends.filter(|end| last_success.is_none_or(|success| *end > success)).collect();
+    left(since.len(), since.iter().copied().max(), now)
+}

@@ -1,0 +1,171 @@
+//! A job's pods as its plan looks at them. Pure.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::{
+    batch::v1::{JobSpec, JobStatus},
+    core::v1::Pod,
+};
+use kube::ResourceExt;
+
+use super::{
+    indexes::Indexes,
+    pod::{failures, index},
+    policy::{self, Action},
+    tally::{self, is_gone_from_node, is_tracked},
+};
+use crate::controllers::workloads::{
+    pods::{deletion_rank, is_active, phase},
+    replica_set::count,
+};
+
+/// What a pod that has its finalizer, and stands nowhere yet, counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Succeeded,
+    Failed,
+    /// It ended, and is neither.
+    Uncounted,
+}
+
+/// A job's pods, sorted by what they are to it.
+pub(super) struct View<'a> {
+    pub(super) spec: &'a JobSpec,
+    pub(super) pods: &'a [Arc<Pod>],
+    /// Those that run or will; the first to go are the first.
+    pub(super) active: Vec<&'a Arc<Pod>>,
+    /// Those that ended and are not noted.
+    pub(super) ended: Vec<(&'a Arc<Pod>, End)>,
+    pub(super) succeeded_indexes: Indexes,
+    pub(super) failed_indexes: Indexes,
+    /// How many pods succeeded, all told; numbers where the job has numbers.
+    pub(super) succeeded: i32,
+    /// How many pods failed, all told.
+    pub(super) failed: i32,
+}
+
+impl<'a> View<'a> {
+    /// The pods of a job with this status, in which everything is counted that can be.
+    pub(super) fn of(spec: &'a JobSpec, status: &JobStatus, pods: &'a [Arc<Pod>]) -> Self {
+        let completions = spec.completions.unwrap_or_default();
+        let parse = |text: &Option<String>| Indexes::parse(text.as_deref().unwrap_or_default(), completions);
+        let mut active: Vec<_> = pods.iter().filter(|pod| is_active(pod)).collect();
+        active.sort_by_cached_key(|pod| deletion_rank(pod));
+        let mut view = Self {
+            spec,
+            pods,
+            active,
+            ended: Vec::new(),
+            succeeded_indexes: parse(&status.completed_indexes),
+            failed_indexes: parse(&status.failed_indexes),
+            succeeded: 0,
+            failed: 0,
+        };
+        let (succeeded, failed) = tally::noted(status);
+        let is_noted =
+            |pod: &Pod| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
+        let fresh = pods.iter().filter(|pod| is_tracked(pod) && !is_noted(pod));
+        view.ended = fresh.filter_map(|pod| Some((pod, view.end_of(pod)?))).collect();
+        view.note_indexes();
+        let new = |wanted: End| count(view.ended.iter().filter(|(_, end)| *end == wanted).count());
+        view.failed = status.failed.unwrap_or_default() + count(failed.len()) + new(End::Failed);
+        view.succeeded = if view.is_indexed() {
+            view.succeeded_indexes.count()
+        } else {
+            status.succeeded.unwrap_or_default() + count(succeeded.len()) + new(End::Succeeded)
+        };
+        view
+    }
+
+    /// Whether each pod has a number of its own.
+    pub(super) fn is_indexed(&self) -> bool {
+        self.spec.completion_mode.as_deref() == Some("Indexed")
+    }
+
+    /// Whether a pod is replaced only when it has ended, not already when it is told to.
+    pub(super) fn replaces_only_failed(&self) -> bool {
+        self.spec.pod_failure_policy.is_some()
+            || self.spec.pod_replacement_policy.as_deref() == Some("Failed")
+    }
+
+    /// The pod's number, if it is one of the job's.
+    pub(super) fn index(&self, pod: &Pod) -> Option<i32> {
+        index(pod).filter(|index| (0..self.spec.completions.unwrap_or_default()).contains(index))
+    }
+
+    /// Whether the pod counts as having failed.
+    pub(super) fn has_failed(&self, pod: &Pod) -> bool {
+        match phase(pod) {
+            "Succeeded" => false,
+            "Failed" => true,
+            _ if is_gone_from_node(pod) => true,
+            _ => pod.metadata.deletion_timestamp.is_some() && !self.replaces_only_failed(),
+        }
+    }
+
+    fn end_of(&self, pod: &Pod) -> Option<End> {
+        let has_place = !self.is_indexed() || self.index(pod).is_some();
+        if phase(pod) == "Succeeded" {
+            return Some(if has_place { End::Succeeded } else { End::Uncounted });
+        }
+        if !self.has_failed(pod) {
+            return None;
+        }
+        let is_ignored = phase(pod) == "Failed" && policy::on_failure(self.spec, pod) == Action::Ignore;
+        Some(if has_place && !is_ignored { End::Failed } else { End::Uncounted })
+    }
+
+    /// How often pods of this failed pod's number have failed with it, and how many of the failures were ignored.
+    pub(super) fn failures_with(&self, pod: &Pod) -> (i32, i32) {
+        let (failed, ignored) = failures(pod);
+        match policy::on_failure(self.spec, pod) {
+            Action::Ignore => (failed, ignored.saturating_add(1)),
+            _ => (failed.saturating_add(1), ignored),
+        }
+    }
+
+    fn note_indexes(&mut self) {
+        if !self.is_indexed() {
+            return;
+        }
+        for (pod, end) in &self.ended {
+            if let (End::Succeeded, Some(index)) = (end, index(pod)) {
+                self.succeeded_indexes.insert(index);
+            }
+        }
+        let Some(limit) = self.spec.backoff_limit_per_index else { return };
+        let failed = self.pods.iter().filter(|pod| is_tracked(pod) && self.has_failed(pod));
+        let is_lost = |pod: &Pod| {
+            policy::on_failure(self.spec, pod) == Action::FailIndex || self.failures_with(pod).0 > limit
+        };
+        let lost: Vec<i32> = failed.filter(|pod| is_lost(pod)).filter_map(|pod| self.index(pod)).collect();
+        for index in lost {
+            if !self.succeeded_indexes.contains(index) {
+                self.failed_indexes.insert(index);
+            }
+        }
+    }
+
+    /// Where each number has its own limit: the failed pods that tell how often their number has failed, until their
+    /// successors do.
+    pub(super) fn kept_for_count(&self) -> BTreeMap<i32, &'a Arc<Pod>> {
+        let mut kept: BTreeMap<i32, &'a Arc<Pod>> = BTreeMap::new();
+        if self.spec.backoff_limit_per_index.is_none() {
+            return kept;
+        }
+        let is_active = |wanted: i32| self.active.iter().any(|pod| index(pod) == Some(wanted));
+        let all = |pod: &Pod| {
+            let (failed, ignored) = failures(pod);
+            failed.saturating_add(ignored)
+        };
+        for pod in self.pods.iter().filter(|pod| is_tracked(pod) && self.has_failed(pod)) {
+            let Some(index) = self.index(pod) else { continue };
+            let is_over = self.succeeded_indexes.contains(index) || self.failed_indexes.contains(index);
+            if is_over || is_active(index) || kept.get(&index).is_some_and(|other| all(other) > all(pod)) {
+                continue;
+            }
+            kept.insert(index, pod);
+        }
+        kept
+    }
+}
