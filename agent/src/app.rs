@@ -45,7 +45,7 @@ use crate::{
     edged::{self, AddressSource, NodeConfig, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     eventbus::{self, Bus},
-    metamanager::{self, Listening, MetaManager, MetaServer},
+    metamanager::{self, Listening, MetaManager, MetaServer, Timing},
     rt::{Ended, Supervisor},
 };
 
@@ -219,8 +219,17 @@ impl App {
         let node_name = config.node.name.clone();
         let server = meta_server::config(config, parts.copies)?;
         let (store, to_cloud) = (parts.store.clone(), hub.clone());
-        let (meta, ends) =
-            metamanager::new(metamanager::Config { node_name, store: parts.store, hub, inbound, server });
+        let (meta, ends) = metamanager::new(metamanager::Config {
+            node_name,
+            store: parts.store,
+            hub,
+            inbound,
+            timing: Timing {
+                query_timeout: config.meta_manager.remote_query_timeout,
+                pod_status_interval: config.meta_manager.pod_status_sync_interval,
+            },
+            server,
+        });
         let metamanager::Ends { task: meta_task, server: meta_server, device_messages, topic_messages } =
             ends;
         let listening = meta_server.as_ref().map(MetaServer::listening);

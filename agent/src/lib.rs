@@ -11,6 +11,7 @@ mod database;
 pub mod devicetwin;
 pub mod edged;
 pub mod edgehub;
+mod environment;
 pub mod eventbus;
 pub mod metamanager;
 mod program;

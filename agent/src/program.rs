@@ -14,6 +14,7 @@ use crate::{
     config::{self, Config},
     database,
     edgehub::Link,
+    environment,
 };
 
 /// Work is waiting, not computing: two threads serve a hundred pods.
@@ -54,6 +55,7 @@ fn start(path: &Path) -> anyhow::Result<()> {
     for warning in warnings {
         warn!(file = %path.display(), "{warning}");
     }
+    environment::check(&config, |name| std::env::var(name).ok(), Path::new("/proc"))?;
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();

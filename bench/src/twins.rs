@@ -97,6 +97,7 @@ impl Node {
             store: store.clone(),
             hub: hub.clone(),
             inbound,
+            timing: metamanager::Timing::default(),
             server: None,
         });
         let (bus, requests, bus_task) = eventbus::new(eventbus::Config {

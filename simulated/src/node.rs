@@ -78,6 +78,7 @@ impl Node {
             store,
             hub: hub.clone(),
             inbound,
+            timing: metamanager::Timing::default(),
             server: None,
         };
         let (meta, ends) = metamanager::new(config);

@@ -14,7 +14,14 @@ fn given(change: Value) -> Option<(String, Vec<String>)> {
     let (config, warnings) = config::parse(Path::new("x"), &change.to_string(), None, &host).ok()?;
     let (hub, inbound, _) = edgehub::new(hub_config(&config).unwrap());
     let store = MemoryStore::new();
-    let meta = metamanager::Config { node_name: "edge-1".into(), store, hub, inbound, server: None };
+    let meta = metamanager::Config {
+        node_name: "edge-1".into(),
+        store,
+        hub,
+        inbound,
+        timing: Timing::default(),
+        server: None,
+    };
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
     let edged = edged_config(&config, &meta, runtime, None, Traffic::default()).ok()?;

@@ -20,7 +20,7 @@ mod task;
 mod watched;
 mod whole;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 use kubeapi::{
@@ -52,8 +52,26 @@ pub struct Config {
     pub hub: EdgeHub,
     /// The cloud's messages.
     pub inbound: Inbound,
+    /// How long the cloud may take, and how often it is told.
+    pub timing: Timing,
     /// The Kubernetes API for what runs on this node; `None` where there is none.
     pub server: Option<MetaServerConfig>,
+}
+
+/// How long the cloud may take, and how often it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// The longest wait for the answer to what this node asks of the cloud.
+    pub query_timeout: Duration,
+    /// Time between two reports of a pod's status that has not changed; `None`: only what has changed is reported.
+    pub pod_status_interval: Option<Duration>,
+}
+
+impl Default for Timing {
+    /// EdgeCore's defaults.
+    fn default() -> Self {
+        Self { query_timeout: Duration::from_secs(60), pod_status_interval: None }
+    }
 }
 
 /// The handle.
@@ -103,17 +121,18 @@ pub struct Ends {
 
 /// Builds the room.
 pub fn new(config: Config) -> (MetaManager, Ends) {
-    let Config { node_name, store, hub, inbound, server } = config;
+    let Config { node_name, store, hub, inbound, timing, server } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
     let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
-    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone());
+    let remote =
+        Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone(), timing.query_timeout);
     let client = client_of(remote, "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, told) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
     let online = Online::new(hub.link());
-    let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
+    let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
     let task = Task::new(inbound, hub, desired, (reporter, judge), (told, others, service));

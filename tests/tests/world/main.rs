@@ -47,3 +47,4 @@ mod server;
 mod stand_ins;
 mod static_pods;
 mod takeover;
+mod upkeep;

@@ -19,6 +19,12 @@ pub(in crate::config) struct Edged {
     pub(in crate::config) register_node_namespace: String,
     #[serde(rename = "minimumGCAge")]
     pub(in crate::config) minimum_gc_age: String,
+    /// Not one of EdgeCore's; empty: the kubelet's.
+    #[serde(rename = "containerGCPeriod", default)]
+    pub(in crate::config) container_gc_period: String,
+    /// Not one of EdgeCore's; empty: the kubelet's.
+    #[serde(rename = "imageGCPeriod", default)]
+    pub(in crate::config) image_gc_period: String,
     pub(in crate::config) max_per_pod_container_count: i64,
     pub(in crate::config) max_container_count: i64,
     pub(in crate::config) register_schedulable: bool,

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub(in crate::config) struct MetaManager {
     pub(in crate::config) enable: bool,
     pub(in crate::config) remote_query_timeout: i64,
+    /// Not one of EdgeCore's any more.
+    #[serde(default)]
+    pub(in crate::config) pod_status_sync_interval: i64,
     pub(in crate::config) meta_server: MetaServer,
 }
 

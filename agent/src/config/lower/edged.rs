@@ -29,7 +29,7 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         pod_logs_dir: values.path(&at("podLogsDir"), kubelet.pod_logs_dir.clone()),
         static_pod_path: values.optional_path(&at("staticPodPath"), kubelet.static_pod_path.clone()),
         file_check_frequency: values.duration(&at("fileCheckFrequency"), &kubelet.file_check_frequency),
-        sync_frequency: values.duration(&at("syncFrequency"), &kubelet.sync_frequency),
+        sync_frequency: values.frequency(&at("syncFrequency"), &kubelet.sync_frequency),
         image_endpoint: image_endpoint(kubelet, &runtime, values),
         runtime_endpoint: runtime,
         parallel_image_pulls: if kubelet.serialize_image_pulls {

@@ -1,5 +1,7 @@
 //! Garbage collection of containers and images, and log rotation.
 
+use std::time::Duration;
+
 use super::values::{KUBELET, Values};
 use crate::{
     config::{file, typed::Housekeeping},
@@ -22,6 +24,7 @@ pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeepin
     if !max_age.is_zero() && max_age <= min_age {
         values.fault(&at("imageMaximumGCAge"), "must be longer than imageMinimumGCAge, or 0s for no limit");
     }
+    let kubelets = Housekeeping::default();
     Housekeeping {
         container_min_age: values.duration("modules.edged.minimumGCAge", &edged.minimum_gc_age),
         containers_per_name: count(
@@ -30,6 +33,18 @@ pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeepin
             values,
         ),
         containers_in_all: count("modules.edged.maxContainerCount", edged.max_container_count, values),
+        container_period: period(
+            "modules.edged.containerGCPeriod",
+            &edged.container_gc_period,
+            kubelets.container_period,
+            values,
+        ),
+        image_period: period(
+            "modules.edged.imageGCPeriod",
+            &edged.image_gc_period,
+            kubelets.image_period,
+            values,
+        ),
         image_high_percent: high,
         image_low_percent: low,
         image_min_age: min_age,
@@ -39,6 +54,11 @@ pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeepin
         log_interval: values
             .frequency(&at("containerLogMonitorInterval"), &kubelet.container_log_monitor_interval),
     }
+}
+
+/// A period that may be left out.
+fn period(path: &str, written: &str, otherwise: Duration, values: &mut Values<'_>) -> Duration {
+    if written.is_empty() { otherwise } else { values.frequency(path, written) }
 }
 
 /// A negative number is no limit.

@@ -12,9 +12,11 @@ use crate::config::{
 };
 
 pub(super) fn meta_manager(written: file::MetaManager, values: &mut Values<'_>) -> MetaManager {
-    let path = "modules.metaManager.remoteQueryTimeout";
+    let at = |key: &str| format!("modules.metaManager.{key}");
+    let interval = values.seconds(&at("podStatusSyncInterval"), written.pod_status_sync_interval, 0);
     MetaManager {
-        remote_query_timeout: values.seconds(path, written.remote_query_timeout, 1),
+        remote_query_timeout: values.seconds(&at("remoteQueryTimeout"), written.remote_query_timeout, 1),
+        pod_status_sync_interval: (!interval.is_zero()).then_some(interval),
         meta_server: written.meta_server.enable.then(|| meta_server(written.meta_server, values)),
     }
 }

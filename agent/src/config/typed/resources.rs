@@ -14,6 +14,10 @@ pub struct Housekeeping {
     pub containers_per_name: Option<u32>,
     /// Ended containers that are kept on the whole node; `None` for no limit.
     pub containers_in_all: Option<u32>,
+    /// Time between two looks at ended containers.
+    pub container_period: Duration,
+    /// Time between two looks at images.
+    pub image_period: Duration,
     /// Percent of the images' disk in use from which images are removed …
     pub image_high_percent: u8,
     /// … until no more than this is in use.
@@ -37,6 +41,8 @@ impl Default for Housekeeping {
             container_min_age: Duration::ZERO,
             containers_per_name: Some(1),
             containers_in_all: None,
+            container_period: Duration::from_secs(60),
+            image_period: Duration::from_secs(300),
             image_high_percent: 85,
             image_low_percent: 80,
             image_min_age: Duration::from_secs(120),

@@ -7,8 +7,10 @@ use super::{Endpoint, HostPort, Secret, TlsFiles};
 /// The store's own settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaManager {
-    /// How long to wait for the cloud before the stored answer is given.
+    /// How long the cloud may take to answer what this node asks of it.
     pub remote_query_timeout: Duration,
+    /// Time between two reports of a pod's status that has not changed; `None`: only what has changed is reported.
+    pub pod_status_sync_interval: Option<Duration>,
     /// The Kubernetes API for this node's pods.
     pub meta_server: Option<MetaServer>,
 }

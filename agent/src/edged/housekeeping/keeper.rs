@@ -1,6 +1,6 @@
 //! What is done, and when.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -23,11 +23,6 @@ use crate::{
         specs::{self, is_over},
     },
 };
-
-/// Time between two looks at containers; the kubelet's.
-const CONTAINERS: Duration = Duration::from_secs(60);
-/// Time between two looks at images; the kubelet's.
-const IMAGES: Duration = Duration::from_secs(300);
 
 /// Why images were not cleaned up.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +58,7 @@ pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progr
     let containers = async {
         loop {
             warn(keeper.clean_containers(false).await, "containers that have ended are removed later");
-            tokio::time::sleep(CONTAINERS).await;
+            tokio::time::sleep(keeper.limits.container_period).await;
         }
     };
     let logs = async {
@@ -76,7 +71,7 @@ pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progr
         let mut failed_before = false;
         loop {
             failed_before = keeper.clean_images(failed_before).await;
-            tokio::time::sleep(IMAGES).await;
+            tokio::time::sleep(keeper.limits.image_period).await;
         }
     };
     tokio::join!(containers, logs, images);

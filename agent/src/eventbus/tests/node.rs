@@ -72,6 +72,7 @@ impl Node {
             store: store.clone(),
             hub: hub.clone(),
             inbound,
+            timing: metamanager::Timing::default(),
             server: None,
         };
         let (meta, ends) = metamanager::new(meta);

@@ -42,7 +42,7 @@ impl Remote {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::{pin::pin, time::Duration};
 
     use futures::FutureExt;
     use kubeapi::{Api, Rules, store::MemoryStore};
@@ -53,6 +53,8 @@ mod tests {
         metamanager::{desired::Desired, whole::Judge},
     };
 
+    /// As EdgeCore's.
+    const TIMEOUT: Duration = Duration::from_secs(60);
     /// Three of each of a hundred pods.
     const EVENTS: usize = 300;
 
@@ -62,7 +64,7 @@ mod tests {
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (hub, _inbound, mut line) = line();
         let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
-        let remote = Remote::new(api.service(), desired, hub, pods_whole);
+        let remote = Remote::new(api.service(), desired, hub, pods_whole, TIMEOUT);
         line.up();
 
         let mut tell = pin!(async {

@@ -38,7 +38,7 @@ impl Remote {
             Method::PUT => Upstream::put(Change::Update, NAMESPACE, &kind, &given, lease),
             _ => Upstream::query(NAMESPACE, &kind, &given),
         };
-        let mut lease = match self.ask(request).await?.0 {
+        let mut lease = match self.ask_once(request).await?.0 {
             Answer::Response(response) => response.into_result().map_err(Refusal::of)?,
             Answer::Failed(status) => return Err(Refusal::of(status)),
             Answer::Found(lease) => lease,
@@ -68,6 +68,8 @@ impl Remote {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures::FutureExt;
     use http_body_util::BodyExt;
     use kubeapi::{Api, Rules, store::MemoryStore};
@@ -84,13 +86,16 @@ mod tests {
         },
     };
 
+    /// As EdgeCore's.
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
     fn remote() -> (Remote, Desired, Line) {
         let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (hub, _, mut line) = line();
         let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
         line.up();
-        (Remote::new(api.service(), desired.clone(), hub, pods_whole), desired, line)
+        (Remote::new(api.service(), desired.clone(), hub, pods_whole, TIMEOUT), desired, line)
     }
 
     async fn know_node(desired: &Desired, uid: &str) {

@@ -25,6 +25,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body as ClientBody;
 use kubeapi::{ApiService, Body};
 use serde_json::Value;
+use tokio::time::Instant;
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
@@ -36,10 +37,10 @@ use super::{
     desired::Desired,
     now_ms,
 };
-use crate::edgehub::EdgeHub;
+use crate::edgehub::{EdgeHub, Unreachable};
 
-/// How long the cloud may take for an answer. EdgeCore gives it a minute; whoever asks here can ask again.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// After so long without an answer the cloud is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The largest body taken; the API server's limit.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -51,21 +52,40 @@ pub(super) struct Remote {
     desired: Desired,
     hub: EdgeHub,
     pods_whole: PodsWhole,
+    /// How long the cloud may take for an answer.
+    timeout: Duration,
 }
 
 impl Remote {
-    pub(super) fn new(local: ApiService, desired: Desired, hub: EdgeHub, pods_whole: PodsWhole) -> Self {
-        Self { local, desired, hub, pods_whole }
+    pub(super) fn new(
+        local: ApiService,
+        desired: Desired,
+        hub: EdgeHub,
+        pods_whole: PodsWhole,
+        timeout: Duration,
+    ) -> Self {
+        Self { local, desired, hub, pods_whole, timeout }
     }
 
-    /// What the cloud answers, and the message that it was.
+    /// What the cloud answers, and the message that it was. Until the time is over it is asked again and again, since CloudCore
+    /// drops what it cannot deal with, as while it starts.
     async fn ask(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
-        let answer = self.hub.request(request.into_message(now_ms()), PATIENCE).await;
-        let message = answer.map_err(|error| Refusal::unavailable(&error.to_string()))?;
-        match Down::from(message.clone()).body {
-            Downstream::Answer { answer, .. } => Ok((answer, message)),
-            _ => Err(Refusal::bad_gateway("the cloud's answer is of another kind than the request")),
+        let end = Instant::now() + self.timeout;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.hub.request(request.clone().into_message(now_ms()), ASK_AGAIN.min(left)).await {
+                Err(Unreachable::Timeout(_)) if left > ASK_AGAIN => {}
+                Err(Unreachable::Timeout(_)) => {
+                    return answered(Err(Unreachable::Timeout(self.timeout)));
+                }
+                answer => return answered(answer),
+            }
         }
+    }
+
+    /// The same, asked once: for what is asked again by itself.
+    async fn ask_once(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
+        answered(self.hub.request(request.into_message(now_ms()), ASK_AGAIN.min(self.timeout)).await)
     }
 
     async fn handle(&self, place: Place, request: Request<ClientBody>) -> Result<Response<Body>, Refusal> {
@@ -84,6 +104,14 @@ impl Remote {
             Place::Pod(namespace, name) => self.pod(&namespace, &name, request).await,
             Place::PodEnd(namespace, name) => self.end_pod(&namespace, &name, request).await,
         }
+    }
+}
+
+fn answered(answer: Result<Message, Unreachable>) -> Result<(Answer, Message), Refusal> {
+    let message = answer.map_err(|error| Refusal::unavailable(&error.to_string()))?;
+    match Down::from(message.clone()).body {
+        Downstream::Answer { answer, .. } => Ok((answer, message)),
+        _ => Err(Refusal::bad_gateway("the cloud's answer is of another kind than the request")),
     }
 }
 
@@ -119,4 +147,33 @@ impl Service<Request<ClientBody>> for Remote {
 /// 201 for what a POST made, 200 for the rest.
 fn found(method: &Method, value: &Value) -> Response<Body> {
     object(if method == Method::POST { http::StatusCode::CREATED } else { http::StatusCode::OK }, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use kubeapi::{Rules, store::MemoryStore};
+    use wire::ResourceType;
+
+    use super::*;
+    use crate::{edgehub::line::line, metamanager::whole::Judge};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cloud_that_is_silent_is_asked_again_until_the_time_is_over() {
+        for (seconds, times) in [(3, 1), (25, 3), (60, 6)] {
+            let api = kubeapi::Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
+            let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+            let (hub, _inbound, mut line) = line();
+            let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
+            let limit = Duration::from_secs(seconds);
+            let remote = Remote::new(api.service(), desired, hub, pods_whole, limit);
+            line.up();
+            let begun = Instant::now();
+            let refusal = remote.lookup(ResourceType::ConfigMap, "ns", "settings").await.unwrap_err();
+            assert_eq!(begun.elapsed().as_secs(), seconds);
+            assert!(refusal.is_unavailable(), "{refusal:?}");
+            let asked = std::iter::from_fn(|| line.next().now_or_never()).count();
+            assert_eq!(asked, times, "{seconds} s");
+        }
+    }
 }

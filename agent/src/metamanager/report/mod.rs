@@ -15,6 +15,7 @@ use std::{
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kubeapi::store::{Key, Resource, StoreError, Watch};
 use parking_lot::Mutex;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, warn};
 use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
 
@@ -52,6 +53,10 @@ pub(super) struct Reporter {
     node_name: String,
     /// The connection over which the cloud has confirmed the node's status.
     node_told: Arc<Mutex<Option<Link>>>,
+    /// Time between two reports of a pod's status that has not changed.
+    status_interval: Option<Duration>,
+    /// Pods whose status is reported the next time whether or not the cloud has confirmed it.
+    stale: Arc<Mutex<HashSet<Key>>>,
 }
 
 /// A report failed for reasons of its own.
@@ -68,8 +73,13 @@ enum Failed {
 }
 
 impl Reporter {
-    pub(super) fn new(desired: Desired, hub: EdgeHub, node_name: String) -> Self {
-        Self { desired, hub, node_name, node_told: Arc::default() }
+    pub(super) fn new(
+        desired: Desired,
+        hub: EdgeHub,
+        node_name: String,
+        status_interval: Option<Duration>,
+    ) -> Self {
+        Self { desired, hub, node_name, node_told: Arc::default(), status_interval, stale: Arc::default() }
     }
 
     /// Runs for ever.
@@ -101,13 +111,14 @@ impl Reporter {
         // under way, or to be told later
         let mut busy: HashSet<Key> = HashSet::new();
         let mut last = None;
+        let mut again = self.status_interval.map(every);
         loop {
             let now = *link.borrow_and_update();
             let online = now != Link::Down;
             // compared, not only heard of: a link that is down for a moment is up again before anybody looks
             if now != seen && online {
                 // the cloud may have forgotten, or thought this node dead; beside the reports, one of which may hold the store
-                listing.push(self.everything());
+                listing.push(self.everything().boxed());
             }
             seen = now;
             while online && under_way.len() < AT_ONCE {
@@ -143,6 +154,8 @@ impl Reporter {
                 key = changed(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
                 // cancel-safe, as above
                 key = changed(&mut node_changes) => { waiting.insert(key?); }
+                // cancel-safe: an interval keeps its ticks
+                () = tick(&mut again), if online => listing.push(self.pods_again().boxed()),
                 // cancel-safe: the state is read at the head of the loop
                 changed = link.changed() => if changed.is_err() { return Ok(()) },
             }
@@ -158,6 +171,14 @@ impl Reporter {
         let records = self.desired.list(&Resource::new(GROUP, pods.as_str())).await?.0;
         keys.extend(records.into_iter().map(|object| Key { resource: pods.clone(), ..object.key }));
         keys.insert(Key::new(nodes, "", self.node_name.as_str()));
+        Ok(keys)
+    }
+
+    /// The places of all pods, whose statuses are to be told again.
+    async fn pods_again(&self) -> Result<BTreeSet<Key>, StoreError> {
+        let pods = self.desired.list(&resource(&ResourceType::Pod)).await?.0;
+        let keys: BTreeSet<Key> = pods.into_iter().map(|object| object.key).collect();
+        self.stale.lock().extend(keys.iter().cloned());
         Ok(keys)
     }
 
@@ -212,6 +233,21 @@ fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
         Answer::Response(response) => response.into_result(),
         Answer::Failed(status) => Err(status),
         Answer::Done | Answer::Found(_) => Ok(serde_json::Value::Null),
+    }
+}
+
+/// Ticks from one period after now on.
+fn every(period: Duration) -> Interval {
+    let mut ticks = interval_at(Instant::now() + period, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Waits for the next tick; for ever where there is none.
+async fn tick(ticks: &mut Option<Interval>) {
+    match ticks {
+        Some(ticks) => drop(ticks.tick().await),
+        None => std::future::pending().await,
     }
 }
 

@@ -40,7 +40,8 @@ impl Reporter {
         let Some(status) = status.filter(|status| status.get("startTime").is_some()) else {
             return Ok(Told::Done);
         };
-        if record.reported.as_deref() == Some(fingerprint(status).as_str()) {
+        let is_stale = self.stale.lock().remove(key);
+        if !is_stale && record.reported.as_deref() == Some(fingerprint(status).as_str()) {
             return Ok(Told::Done);
         }
         self.status(key, &record, status).await?;

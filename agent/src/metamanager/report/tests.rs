@@ -53,7 +53,7 @@ async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often()
     line.up();
     let (asked, last) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Value>>::default());
     tokio::spawn(refuse(line, asked.clone(), last.clone()));
-    tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into()).run());
+    tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into(), None).run());
     let key = Key::new(resource(&ResourceType::Pod), "ns", "p");
     for change in 1..=CHANGES {
         desired.set(&key, Some(pod(change))).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
     line.up();
     let clouds = Arc::new(Mutex::new(None));
     tokio::spawn(know_nodes(line, clouds.clone()));
-    tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into()).run());
+    tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into(), None).run());
     let uid = async |wanted: &str| {
         let is_so = async {
             loop {
@@ -126,4 +126,35 @@ async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
     desired.set(&key, Some(own("c"))).await.unwrap();
     uid("").await;
     uid("u100").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_pod_is_told_again_at_the_interval_that_is_set() {
+    const INTERVAL: Duration = Duration::from_secs(30);
+    let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+    let (hub, _inbound, mut line) = line();
+    let key = Key::new(resource(&ResourceType::Pod), "ns", "p");
+    let pod = json!({
+        "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
+    });
+    let placed = |_: &_| Placement { object: Next::Set(pod.clone()), record: Next::Set(Record::of("u", 1)) };
+    desired.change(&key, placed).await.unwrap();
+    line.up();
+    let begun = Instant::now();
+    tokio::spawn(Reporter::new(desired, hub, "edge-1".into(), Some(INTERVAL)).run());
+    let mut told = Vec::new();
+    while told.len() < 4 {
+        let message = line.next().await;
+        let path = message.route.resource.clone();
+        if path.as_str().contains("/podpatch/") {
+            let patch = message.content_json().unwrap();
+            assert_eq!(patch["status"]["phase"], "Running");
+            told.push(begun.elapsed().as_secs());
+        }
+        let answer = Answer::Response(wire::ObjectResp::ok(json!({"metadata": {}})));
+        let answer = Downstream::Answer { path, answer };
+        line.say(answer.into_message(1).answering(&message.header.msg_id)).await;
+    }
+    assert_eq!(told, [0, 30, 60, 90]);
 }

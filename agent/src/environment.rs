@@ -1,0 +1,91 @@
+//! What else runs on this machine: beside a kubelet the agent does not start, as EdgeCore does not. Both would run pods with the one
+//! container runtime, and each would take the other's for what nobody wants any more.
+
+use std::{fs, path::Path};
+
+use crate::config::Config;
+
+/// The variable by which EdgeCore is told not to look, where it is `false`.
+const SWITCH: &str = "CHECK_EDGECORE_ENVIRONMENT";
+/// The process that is looked for.
+const KUBELET: &str = "kubelet";
+
+/// A kubelet runs here.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a kubelet runs on this machine (process {process}), and each would end the other's pods; stop it (systemctl disable --now \
+     kubelet), or set {SWITCH}=false in the agent's environment to start beside it"
+)]
+pub(crate) struct KubeletRuns {
+    process: u32,
+}
+
+/// Looks at the processes below `proc`, unless the variable says not to, or MetaServer is enabled: EdgeCore does not look then, either.
+///
+/// # Errors
+/// A kubelet is among them.
+pub(crate) fn check(
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+    proc: &Path,
+) -> Result<(), KubeletRuns> {
+    let is_off = variable(SWITCH).is_some_and(|value| value == "false");
+    if is_off || config.meta_manager.meta_server.is_some() {
+        return Ok(());
+    }
+    // where processes cannot be seen, as with hidepid, there is nothing to say
+    let processes = fs::read_dir(proc).into_iter().flatten().flatten();
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_kubelet = |process: &u32| {
+        fs::read_to_string(proc.join(process.to_string()).join("comm"))
+            .is_ok_and(|name| name.trim_end() == KUBELET)
+    };
+    numbers.find(is_kubelet).map_or(Ok(()), |process| Err(KubeletRuns { process }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Host};
+
+    fn config(text: &str) -> Config {
+        let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
+        config::parse(Path::new("x"), text, None, &host).unwrap().0
+    }
+
+    fn proc(names: &[(u32, &str)]) -> tempfile::TempDir {
+        let proc = tempfile::tempdir().unwrap();
+        fs::write(proc.path().join("uptime"), "1 1").unwrap();
+        for (process, name) in names {
+            let directory = proc.path().join(process.to_string());
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join("comm"), format!("{name}\n")).unwrap();
+        }
+        proc
+    }
+
+    #[test]
+    fn beside_a_kubelet_the_agent_does_not_start_unless_it_is_told_to() {
+        let plain = config("kind: EdgeCore");
+        let with_meta_server = config("modules: {metaManager: {metaServer: {enable: true}}}");
+        let (unset, off) = (None, Some("false".to_owned()));
+        let others = proc(&[(1, "init"), (77, "kubelet-wrapper"), (78, "kube-proxy")]);
+        let kubelets = proc(&[(1, "init"), (4711, "kubelet")]);
+        let look = |config, value: &Option<String>, proc: &tempfile::TempDir| {
+            let variable =
+                |name: &str| if name == "CHECK_EDGECORE_ENVIRONMENT" { value.clone() } else { None };
+            check(config, variable, proc.path())
+        };
+        assert!(look(&plain, &unset, &others).is_ok());
+        assert!(look(&plain, &off, &kubelets).is_ok());
+        assert!(look(&with_meta_server, &unset, &kubelets).is_ok());
+        for value in [unset, Some("true".to_owned()), Some(String::new())] {
+            let told = look(&plain, &value, &kubelets).unwrap_err().to_string();
+            for part in
+                ["process 4711", "systemctl disable --now kubelet", "CHECK_EDGECORE_ENVIRONMENT=false"]
+            {
+                assert!(told.contains(part), "{told}");
+            }
+        }
+    }
+}
