@@ -12,8 +12,12 @@ pub mod devicetwin;
 pub mod edged;
 pub mod edgehub;
 pub mod eventbus;
+mod join;
 pub mod metamanager;
 mod program;
+mod reset;
 mod rt;
+mod systemd;
 
+use program::one_line;
 pub use program::run as main;
