@@ -61,8 +61,7 @@ async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
     writeln!(out, "Looking at this machine and at {}:", join.cloud)?;
     let machine = Machine::look(join).await;
     let text = settings::edgecore_yaml(join, &host, &machine)?;
-    // faults of the command line are told as those of the file that it stands for
-    let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(one_line)?;
+    let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(asked)?;
     let mut report = Report::new(&join.ignore_checks);
     checks::all(&Ground { join, path: &path, config: &config, machine: &machine, host: &host }, &mut report)
         .await;
@@ -76,6 +75,17 @@ async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
     writeln!(out, "  configuration  {}", path.display())?;
     writeln!(out, "  undo           {} reset{}", program(), reset_options(join))?;
     start(join, path, out).await
+}
+
+/// Faults of the command line, by the settings that it stands for.
+fn asked(error: config::Error) -> anyhow::Error {
+    match error {
+        config::Error::Faults { faults, .. } => {
+            let lines: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+            anyhow::anyhow!("this cannot be configured:{lines}")
+        }
+        error => one_line(error),
+    }
 }
 
 /// The token itself, or the first line of stdin.

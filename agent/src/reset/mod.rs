@@ -58,6 +58,7 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
         )?;
         return Ok(ExitCode::SUCCESS);
     }
+    permitted(reset, &config)?;
     writeln!(out, "This ends node {} on this machine: its pods, and", config.node.name)?;
     for path in files::of(&config, &path).iter().filter(|path| path.exists()) {
         writeln!(out, "  {}", path.display())?;
@@ -109,6 +110,20 @@ fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Re
 /// Whether anything of an agent is here.
 fn is_here(config: &Config, path: &Path) -> bool {
     files::of(config, path).iter().any(|path| path.exists())
+}
+
+/// Whether this is an agent's machine, and this program may change it.
+fn permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
+    if config.database.exists() && !app::database(config).exists() {
+        bail!(
+            "{} is here, and nothing of edge-agent: this is EdgeCore's node; `keadm reset edge` ends it",
+            config.database.display()
+        );
+    }
+    if reset.place.is_machine() && !nix::unistd::geteuid().is_root() {
+        bail!("this is not root; run the same line as root, as with sudo in front of it");
+    }
+    Ok(())
 }
 
 fn confirm(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<()> {

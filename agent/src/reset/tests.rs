@@ -66,6 +66,19 @@ fn done(reset: &Reset, answer: &str) -> (anyhow::Result<ExitCode>, String) {
 }
 
 #[test]
+fn what_edge_core_has_is_not_touched() {
+    let directory = tempfile::tempdir().unwrap();
+    node(directory.path());
+    let data = directory.path().join("var/lib/kubeedge");
+    fs::remove_file(data.join("outrigger.db")).unwrap();
+    fs::write(data.join("edgecore.db"), "").unwrap();
+    let before = files(directory.path());
+    let (refused, _) = done(&reset(directory.path(), "--force --without-runtime"), "");
+    assert!(refused.unwrap_err().to_string().contains("keadm reset edge"));
+    assert_eq!(files(directory.path()), before);
+}
+
+#[test]
 fn all_that_is_the_agents_goes_and_all_else_stays_and_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let others = node(directory.path());

@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn two_agents_of_one_name_do_not_take_turns() {
         let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-        let run = |id| Instance::new(id, "2026-11-26T16:00:00Z");
+        let run = |id: &str| Instance::new(id, "2026-11-26T16:00:00Z");
         let from = |id: &str, port| Arrival {
             instance: run(id),
             address: ([10, 0, 0, 7], port).into(),

@@ -75,8 +75,8 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     // the cloud has the name still
     let taken = run(&mut machine.pasted(line)?)?;
     ensure!(taken.code == Some(1), "{taken:?}");
-    let mut agent =
-        Process::start("edge-agent", machine.pasted(&format!("{line} --rejoin"))?, directory.path())?;
+    let again = machine.pasted(&format!("{line} --rejoin"))?;
+    let mut agent = Process::start("edge-agent-again", again, directory.path())?;
     agent.wait_for("edge-agent runs")?;
     kubectl.run(&["wait", "--for=condition=Ready", "pod/web", "--timeout=100s"])?;
     machine.run(&["edge-agent", "reset", "--force"]).map(drop)

@@ -70,21 +70,21 @@ pub(super) async fn fetch_ca(
     let shown = deferred.shown().ok_or_else(|| wrong("it showed no certificate".into()))?;
     verifier(&ca)?
         .verify_server_cert(&shown.leaf, &shown.intermediates, &target.host, &[], UnixTime::now())
-        .map_err(|error| unverified(&target, &shown.leaf, error))?;
+        .map_err(|error| unverified((&target.url, &server.host), &shown.leaf, error))?;
     Ok(ca)
 }
 
 /// Why the server's certificate does not do, and so what would help.
-fn unverified(target: &Target<'_>, shown: &[u8], error: rustls::Error) -> EnrollError {
+fn unverified((url, host): (&str, &str), shown: &[u8], error: rustls::Error) -> EnrollError {
     use rustls::CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
     };
-    let url = target.url.clone();
+    let url = url.to_owned();
     match error {
         rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
             let names = names_of(shown);
             let names = if names.is_empty() { "no name at all".to_owned() } else { names.join(", ") };
-            EnrollError::OtherName { url, host: target.server.host.clone(), names }
+            EnrollError::OtherName { url, host: host.to_owned(), names }
         }
         rustls::Error::InvalidCertificate(
             why @ (Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }),
@@ -208,3 +208,6 @@ async fn send(
     let said = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).trim().to_owned();
     Err(EnrollError::Refused { url: target.url.clone(), status: status.as_u16(), said })
 }
+
+#[cfg(test)]
+mod tests;
