@@ -32,7 +32,7 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Taint;
-use kubeapi::store::{SqliteOptions, SqliteStore, Store, StoreError};
+use kubeapi::store::{LockError, SqliteOptions, SqliteStore, Store, StoreError, StoreLock};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -98,6 +98,9 @@ pub enum Error {
     /// The store cannot be opened.
     #[error("what the cloud said cannot be read")]
     Store(#[from] StoreError),
+    /// Another agent runs on the same database.
+    #[error("the database belongs to one agent at a time")]
+    Locked(#[from] LockError),
     /// The keys that the store is encrypted with cannot be used.
     #[error(transparent)]
     Keys(#[from] KeysError),
@@ -153,9 +156,24 @@ impl Parts {
     }
 }
 
+/// The right to run on the configured database; whoever runs an agent holds it as long.
+pub(crate) fn lock(config: &Config) -> Result<StoreLock, Error> {
+    let path = database(config);
+    if let Some(directory) = path.parent() {
+        let failed = |source| Error::Directory { path: directory.to_owned(), source };
+        std::fs::create_dir_all(directory).map_err(failed)?;
+    }
+    Ok(StoreLock::take(&path)?)
+}
+
 /// Where the store of a configured agent is.
 pub(crate) fn database(config: &Config) -> PathBuf {
     config.database.with_file_name(DATABASE)
+}
+
+/// All databases of a configured agent, made or not.
+pub(crate) fn databases(config: &Config) -> [PathBuf; 3] {
+    [DATABASE, COPIES, BROKER_DATABASE].map(|name| config.database.with_file_name(name))
 }
 
 async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Error> {
@@ -294,7 +312,7 @@ impl App {
     }
 }
 
-fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
+pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     let hub = &config.edge_hub;
     Ok(edgehub::Config {
         node_name: config.node.name.clone(),

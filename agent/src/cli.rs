@@ -7,10 +7,20 @@ use clap_complete::Shell;
 
 use crate::config::{self, Host};
 
+mod join;
+
+pub use self::join::{Driver, Join, Place, Reset};
+
 const EXAMPLES: &str = "\
 Examples:
-  Write a configuration, put the cloud's addresses and join token into it, start:
-    edge-agent --minconfig > /etc/kubeedge/config/edgecore.yaml
+  Make this machine a node, as root; `cloudsim up` prints the line with the token:
+    edge-agent join --cloud 192.0.2.10 --token TOKEN
+
+  The end of that: pods, configuration, certificate and database go:
+    edge-agent reset
+
+  Write a configuration by hand, put the cloud's addresses and join token into it, start:
+    mkdir -p /etc/kubeedge/config && edge-agent --minconfig > /etc/kubeedge/config/edgecore.yaml
     edge-agent
 
   Try a configuration that stands elsewhere, and see what the agent decides:
@@ -31,7 +41,7 @@ Examples:
 
 /// KubeEdge's edge node agent: runs the pods that the cloud places on this node, and goes on without the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
-#[command(name = "edge-agent", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "edge-agent", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// The configuration, EdgeCore's edgecore.yaml (v1alpha2)
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
@@ -69,6 +79,13 @@ pub enum Command {
     /// Look into the database of this node; the agent may run meanwhile
     #[command(subcommand)]
     Db(Db),
+    /// Make this machine a node: look at it, write edgecore.yaml, get a certificate, start
+    ///
+    /// With systemd the agent becomes the service edge-agent; without, or with --foreground, it runs here. A check that
+    /// fails says what to do, and nothing is changed then.
+    Join(Box<Join>),
+    /// Undo `join`: stop the agent, end its pods, remove configuration, certificate, database and volumes
+    Reset(Reset),
 }
 
 /// What is done with the database.
@@ -105,10 +122,36 @@ pub struct DbFile {
     pub database: Option<PathBuf>,
 }
 
+impl DbFile {
+    /// The configuration: its own, where one was given, else the one that stands before the subcommand.
+    pub fn or(&self, before: &std::path::Path) -> Self {
+        let own = if self.config == *config::DEFAULT_PATH { before } else { &self.config };
+        Self { config: own.to_owned(), database: self.database.clone() }
+    }
+}
+
+impl Db {
+    /// The same with the configuration that stands before the subcommand, where it has none of its own.
+    pub fn or(&self, before: &std::path::Path) -> Self {
+        match self {
+            Self::Check(file) => Self::Check(file.or(before)),
+            Self::Dump { file, show_secrets } => {
+                Self::Dump { file: file.or(before), show_secrets: *show_secrets }
+            }
+            Self::NewKey { file } => Self::NewKey { file: file.clone() },
+        }
+    }
+}
+
 impl Cli {
     /// The filter for the log: `--log-filter` where given, else what `-v` means.
     pub fn log_filter(&self) -> String {
         self.log_filter.clone().unwrap_or_else(|| filter(self.verbosity))
+    }
+
+    /// Whether a document is to be printed, and something else to be done.
+    pub fn is_contradictory(&self) -> bool {
+        (self.minconfig || self.defaultconfig) && self.command.is_some()
     }
 
     /// Prints what was asked for instead of running the agent; `false` where nothing was.
@@ -116,6 +159,9 @@ impl Cli {
     /// # Errors
     /// `out` takes no more.
     pub fn print(&self, out: &mut impl Write) -> std::io::Result<bool> {
+        if self.is_contradictory() {
+            return Ok(false);
+        }
         if let Some(Command::Completions { shell }) = &self.command {
             // into memory first: the generator panics on a closed pipe
             let mut script = Vec::new();
@@ -136,7 +182,8 @@ impl Cli {
 pub fn filter(v: i32) -> String {
     match v {
         ..0 => "error",
-        0..=1 => "warn,agent=info,edge_agent=info",
+        // kube_client tells of each failed request before whoever made it does, and cannot know whether it matters
+        0..=1 => "warn,kube_client=off,agent=info,edge_agent=info",
         2..=3 => "info",
         4..=5 => "info,agent=debug,edge_agent=debug,wire=debug",
         6.. => "debug",

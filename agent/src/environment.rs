@@ -1,5 +1,5 @@
-//! What else runs on this machine: beside a kubelet the agent does not start, as EdgeCore does not. Both would run pods with the one
-//! container runtime, and each would take the other's for what nobody wants any more.
+//! What else runs on this machine: beside a kubelet the agent neither joins nor starts, as EdgeCore does not. Both would run pods with
+//! the one container runtime, and each would take the other's for what nobody wants any more.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use crate::config::Config;
 /// The variable by which EdgeCore is told not to look, where it is `false`.
 const SWITCH: &str = "CHECK_EDGECORE_ENVIRONMENT";
 /// The process that is looked for.
-const KUBELET: &str = "kubelet";
+pub(crate) const KUBELET: &str = "kubelet";
 
 /// A kubelet runs here.
 #[derive(Debug, thiserror::Error)]
@@ -29,18 +29,31 @@ pub(crate) fn check(
     variable: impl Fn(&str) -> Option<String>,
     proc: &Path,
 ) -> Result<(), KubeletRuns> {
-    let is_off = variable(SWITCH).is_some_and(|value| value == "false");
-    if is_off || config.meta_manager.meta_server.is_some() {
+    if is_switched_off(variable) || config.meta_manager.meta_server.is_some() {
         return Ok(());
     }
-    // where processes cannot be seen, as with hidepid, there is nothing to say
-    let processes = fs::read_dir(proc).into_iter().flatten().flatten();
-    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_kubelet = |process: &u32| {
-        fs::read_to_string(proc.join(process.to_string()).join("comm"))
-            .is_ok_and(|name| name.trim_end() == KUBELET)
-    };
-    numbers.find(is_kubelet).map_or(Ok(()), |process| Err(KubeletRuns { process }))
+    let found = processes(proc, &[KUBELET]).into_iter().next();
+    found.map_or(Ok(()), |(_, process)| Err(KubeletRuns { process }))
+}
+
+/// Whether nobody is to look for a kubelet.
+pub(crate) fn is_switched_off(variable: impl Fn(&str) -> Option<String>) -> bool {
+    variable(SWITCH).is_some_and(|value| value == "false")
+}
+
+/// Processes of these names below `proc`, but this one: name and process id. Those of containers are among them, as for EdgeCore.
+/// Where processes cannot be seen, as with hidepid, there are none.
+pub(crate) fn processes(proc: &Path, names: &[&str]) -> Vec<(String, u32)> {
+    let own = std::process::id();
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let process: u32 = entry.file_name().to_str()?.parse().ok()?;
+        // the kernel cuts names off after 15 letters
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let name = name.trim_end();
+        (process != own && names.contains(&name)).then(|| (name.to_owned(), process))
+    });
+    named.collect()
 }
 
 #[cfg(test)]

@@ -13,8 +13,12 @@ pub mod edged;
 pub mod edgehub;
 mod environment;
 pub mod eventbus;
+mod join;
 pub mod metamanager;
 mod program;
+mod reset;
 mod rt;
+mod systemd;
 
+use program::one_line;
 pub use program::run as main;

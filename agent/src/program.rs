@@ -9,12 +9,14 @@ use tracing::{info, warn};
 use tracing_subscriber::{filter::Targets, prelude::*};
 
 use crate::{
-    app::{App, Parts},
+    app::{self, App, Parts},
     cli::{Cli, Command},
     config::{self, Config},
     database,
     edgehub::Link,
     environment,
+    join::{self, Next},
+    reset,
 };
 
 /// Work is waiting, not computing: two threads serve a hundred pods.
@@ -22,8 +24,26 @@ const THREADS: usize = 2;
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
-    if let Some(Command::Db(command)) = &cli.command {
-        return database::run(command, &mut std::io::stdout().lock()).unwrap_or_else(|error| failed(&error));
+    if cli.is_contradictory() {
+        return failed(&anyhow::anyhow!("--minconfig and --defaultconfig stand alone, without a subcommand"));
+    }
+    let mut config = cli.config.clone();
+    let out = &mut std::io::stdout();
+    match &cli.command {
+        Some(Command::Db(command)) => {
+            return database::run(&command.or(&cli.config), &mut out.lock())
+                .unwrap_or_else(|error| failed(&error));
+        }
+        Some(Command::Reset(command)) => {
+            let done = reset::run(command, &mut std::io::stdin().lock(), &mut out.lock());
+            return done.unwrap_or_else(|error| failed(&error));
+        }
+        Some(Command::Join(command)) => match join::run(command, &mut out.lock()) {
+            Ok(Next::Done) => return ExitCode::SUCCESS,
+            Ok(Next::Run(path)) => config = path,
+            Err(error) => return failed(&error),
+        },
+        Some(Command::Completions { .. }) | None => {}
     }
     let filter = match cli.log_filter().parse::<Targets>() {
         Ok(filter) => filter,
@@ -37,7 +57,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(lines).with(filter).init();
-    match start(&cli.config) {
+    match start(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
@@ -62,7 +82,7 @@ fn start(path: &Path) -> anyhow::Result<()> {
     runtime.context("no threads could be started")?.block_on(serve(&config, path))
 }
 
-fn one_line(error: config::Error) -> anyhow::Error {
+pub(crate) fn one_line(error: config::Error) -> anyhow::Error {
     match error.source() {
         Some(source) => anyhow::anyhow!("{error}: {source}"),
         None => anyhow::Error::new(error),
@@ -81,6 +101,7 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
         }
         stop.cancel();
     });
+    let _lock = app::lock(config)?;
     let parts = Parts::of_machine(config).await?;
     let app = App::start(config, parts, shutdown.clone())?;
     info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent runs");

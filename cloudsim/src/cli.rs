@@ -21,7 +21,7 @@ Examples:
     cloudsim up --nodes 3
 
   A cloud that other machines reach, and that remembers everything:
-    cloudsim up --address 0.0.0.0 --name 192.0.2.10 --data-dir /var/lib/cloudsim
+    cloudsim up --address 0.0.0.0 --data-dir /var/lib/cloudsim
 
   The join token for a node's edgecore.yaml:
     cloudsim token
@@ -53,8 +53,9 @@ pub struct Cli {
 impl Cli {
     /// The filter for the log: what was asked for, else what suits the command.
     pub fn log_filter(&self) -> &str {
+        // kube_client tells of each failed request before whoever made it does, and cannot know whether it matters
         let quiet = matches!(self.command, Command::Demo { .. } | Command::Run(_));
-        self.log_filter.as_deref().unwrap_or(if quiet { "off" } else { "warn" })
+        self.log_filter.as_deref().unwrap_or(if quiet { "off" } else { "warn,kube_client=off" })
     }
 }
 
@@ -161,7 +162,7 @@ pub struct Up {
     pub address: IpAddr,
 
     /// Name or address by which this cloud is reached, for its certificates; the first one stands in the kubeconfig.
-    /// Repeatable. Default: 127.0.0.1 and localhost
+    /// Repeatable. Default: 127.0.0.1 and localhost, and with --address 0.0.0.0 all addresses and the name of this machine
     #[arg(long = "name", value_name = "NAME")]
     pub names: Vec<String>,
 

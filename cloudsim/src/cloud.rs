@@ -11,7 +11,7 @@ use kube::Client;
 use kubeapi::{
     Api, Registry,
     serve::{BindError, Server},
-    store::{MemoryStore, SqliteStore, Store, StoreError},
+    store::{LockError, MemoryStore, SqliteStore, Store, StoreError, StoreLock},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -121,6 +121,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error("the store of --data-dir cannot be opened")]
     Store(#[from] StoreError),
+    /// Another cloud runs in the data directory.
+    #[error("a data directory belongs to one cloud at a time; choose another one with --data-dir")]
+    Locked(#[from] LockError),
     /// The API is not complete.
     #[error("the API could not be given its first namespaces")]
     Api(#[from] kube::Error),
@@ -165,6 +168,8 @@ pub struct Addresses {
 pub struct Cloud {
     client: Client,
     store: Arc<dyn Store>,
+    /// Of the data directory, if there is one.
+    _lock: Option<StoreLock>,
     addresses: Addresses,
     kubeconfig: String,
     token: String,
@@ -179,7 +184,7 @@ impl Cloud {
     /// Starts a cloud. When this returns, its servers accept connections.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let primary = options.names.first().cloned().ok_or(StartError::NoName)?;
-        let store = open_store(&options).await?;
+        let (store, lock) = open_store(&options).await?;
         let accounts = Arc::new(ServiceAccountTokens::default());
         let registry = Registry::builtin().with_crds(&crds::all());
         let api = Api::builder(Arc::clone(&store)).registry(registry);
@@ -237,7 +242,19 @@ impl Cloud {
         tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();
-        Ok(Self { client, store, addresses, kubeconfig, token, faults, sessions, trust, shutdown, tasks })
+        Ok(Self {
+            client,
+            store,
+            _lock: lock,
+            addresses,
+            kubeconfig,
+            token,
+            faults,
+            sessions,
+            trust,
+            shutdown,
+            tasks,
+        })
     }
 
     /// A client of its API, in the same process.
@@ -360,9 +377,12 @@ async fn watch_store(store: Arc<dyn Store>, tasks: Tasks, stop: CancellationToke
     }
 }
 
-async fn open_store(options: &Options) -> Result<Arc<dyn Store>, StartError> {
-    let Some(directory) = &options.data_dir else { return Ok(MemoryStore::new()) };
+/// The store, with the right to it where it is on the disk.
+async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLock>), StartError> {
+    let Some(directory) = &options.data_dir else { return Ok((MemoryStore::new(), None)) };
     let failed = |source| StartError::Directory { path: directory.clone(), source };
     tokio::fs::create_dir_all(directory).await.map_err(failed)?;
-    Ok(SqliteStore::open(&directory.join(DATABASE)).await?)
+    let database = directory.join(DATABASE);
+    let lock = StoreLock::take(&database)?;
+    Ok((SqliteStore::open(&database).await?, Some(lock)))
 }

@@ -18,6 +18,7 @@ pub mod hub;
 mod kubeconfig;
 pub mod mailbox;
 pub mod pki;
+mod reach;
 pub mod runtime;
 pub mod scenario;
 pub mod tasks;

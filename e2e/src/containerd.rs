@@ -5,6 +5,7 @@
 
 mod bare;
 mod image;
+mod machine;
 mod network;
 mod rig;
 mod traces;
@@ -26,6 +27,7 @@ use self::network::Network;
 pub use self::{
     bare::Bare,
     image::{IMAGE, PAUSE},
+    machine::Machine,
     rig::RealRig,
     traces::Traces,
 };

@@ -182,13 +182,11 @@ impl Node {
             ("readOnlyPort", cloud.node.to_string()),
             ("staticPodPath", below("manifests")),
             ("podLogsDir", below("logs")),
+            ("dmiSockPath", below("")),
             ("containerRuntimeEndpoint", format!("unix://{}", Runtime::socket(directory).display())),
         ] {
             text = with_setting(&text, key, &value)?;
         }
-        // each test's node has mappers of its own
-        let devices = format!("modules:\n  deviceTwin:\n    dmiSockPath: {:?}\n", below(""));
-        let text = text.replacen("modules:\n", &devices, 1);
         let path = directory.join("edgecore.yaml");
         let text = with_kubelet_settings(&text, &UNMOVED)?;
         let groups = [("cgroupRoot", group_root(directory)), ("cgroupDriver", driver().to_owned())];

@@ -19,6 +19,7 @@ pub mod enroll;
 mod envelope;
 #[cfg(feature = "frame")]
 pub mod frame;
+pub mod instance;
 pub mod json;
 pub mod lane;
 mod path;

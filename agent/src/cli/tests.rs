@@ -26,9 +26,26 @@ fn lines() {
         "edge-agent -v many",
         "edge-agent --minconfig --defaultconfig",
         "edge-agent what",
+        "edge-agent join --cloud c",
+        "edge-agent join --token t",
         "edge-agent completions",
     ] {
         assert!(cli(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn the_configuration_may_stand_before_a_subcommand_and_behind_it() {
+    for (line, config) in [
+        ("edge-agent --config /a db check", "/a"),
+        ("edge-agent db check --config /a", "/a"),
+        ("edge-agent --config /b db check --config /a", "/a"),
+        ("edge-agent db check", config::DEFAULT_PATH),
+    ] {
+        let cli = cli(line).unwrap();
+        let Some(Command::Db(db)) = &cli.command else { panic!("{line}") };
+        let Db::Check(file) = db.or(&cli.config) else { panic!("{line}") };
+        assert_eq!(file.config, PathBuf::from(config), "{line}");
     }
 }
 

@@ -29,6 +29,11 @@ impl Host {
 }
 
 impl Host {
+    /// Whether the machine's own name cannot be a node's, and another stands in.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.name == FALLBACK_NAME
+    }
+
     /// The address of the interface of this name, an IPv4 one if there is one.
     pub fn address_of(interface: &str) -> Option<IpAddr> {
         let all = nix::ifaddrs::getifaddrs().ok()?.filter(|one| one.interface_name == interface);
@@ -38,6 +43,28 @@ impl Host {
             v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
         });
         addresses.min_by_key(IpAddr::is_ipv6)
+    }
+
+    /// Addresses by which other machines may reach this one: that of the default route first. At most 32.
+    pub fn addresses() -> Vec<IpAddr> {
+        const MOST: usize = 32;
+        let mut all: Vec<IpAddr> = Self::outgoing_address().into_iter().collect();
+        for interface in nix::ifaddrs::getifaddrs().into_iter().flatten() {
+            let Some(address) = interface.address else { continue };
+            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            let address = v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())));
+            let reaches = |ip: &IpAddr| match ip {
+                IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
+                IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),
+            };
+            if let Some(address) = address.filter(reaches)
+                && !all.contains(&address)
+            {
+                all.push(address);
+            }
+        }
+        all.truncate(MOST);
+        all
     }
 
     /// The address that the default route sends from, if there is such a route. Connecting a UDP socket sends nothing: it only

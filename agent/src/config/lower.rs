@@ -15,6 +15,7 @@ mod services;
 mod values;
 
 use self::values::Values;
+pub(super) use self::values::parse_host_port;
 
 /// Group and version that EdgeCore has had since KubeEdge 1.12.
 const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";

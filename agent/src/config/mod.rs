@@ -7,6 +7,7 @@
 mod document;
 mod duration;
 mod file;
+mod fill;
 mod host;
 mod lower;
 mod names;
@@ -24,6 +25,7 @@ use std::{
 
 use serde_json::Value;
 
+pub(crate) use self::fill::{fill, moved};
 pub use self::{
     document::{default_config, minimal_config},
     host::Host,
@@ -44,7 +46,10 @@ const MAX_BYTES: u64 = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file is missing, or may not be read.
-    #[error("cannot read {path}; `edge-agent --minconfig > {path}` writes one to begin with")]
+    #[error(
+        "cannot read {path}; `edge-agent join` writes one, or `mkdir -p {} && edge-agent --minconfig > {path}` one to begin with",
+        path.parent().unwrap_or(Path::new(".")).display()
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -89,6 +94,21 @@ pub enum Error {
         /// All of them.
         faults: Vec<Fault>,
     },
+}
+
+/// `HOST[:PORT]` as people write it: an IPv6 address stands in brackets where a port follows, and may where none does.
+///
+/// # Errors
+/// It is neither a name nor an address, or the port is none.
+pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
+    if let Ok(address) = text.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>() {
+        return Ok(HostPort { host: address.to_string(), port });
+    }
+    if text.contains(':') {
+        lower::parse_host_port(text)
+    } else {
+        lower::parse_host_port(&format!("{text}:{port}"))
+    }
 }
 
 /// Reads the configuration at `path`, with the token of a bootstrap file beside it where there is one.

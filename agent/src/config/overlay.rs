@@ -135,13 +135,23 @@ fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
         (Value::String(_), _) => "text",
         (Value::Bool(_), Value::String(_)) => "true or false, without quotes",
         (Value::Bool(_), _) => "true or false",
-        (Value::Number(_), Value::String(_)) => "a number, without quotes",
+        // what looks like a time is no token
+        (Value::Number(_), Value::String(text)) if duration::parse(text).is_some() && !is_number(text) => {
+            let seconds = duration::parse(text).unwrap_or_default().as_secs();
+            return Err(format!("is {text:?}, but must be a whole number, which counts seconds: {seconds}"));
+        }
+        (Value::Number(_), Value::String(text)) if is_number(text) => "a number, without quotes",
+        (Value::Number(_), Value::String(_)) => "a whole number",
         (Value::Number(_), _) => "a whole number",
         (Value::Array(_), _) => "a list (lines that begin with '- ')",
         (Value::Object(_), _) => "a mapping (indented 'key: value' lines)",
         (Value::Null, _) => return Ok(user),
     };
     Err(format!("is {}, but must be {wanted}", found(&user)))
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<f64>().is_ok()
 }
 
 /// A value in words. Text is not repeated: it may be the token.

@@ -119,6 +119,20 @@ fn faults() {
 }
 
 #[test]
+fn a_number_that_is_text_gets_the_cure_that_helps() {
+    for (value, cure) in [
+        ("15s", "a whole number, which counts seconds: 15"),
+        ("1m30s", "seconds: 90"),
+        ("'15'", "a number, without quotes"),
+        ("soon", "must be a whole number"),
+    ] {
+        let said = refused(&format!("modules: {{edgeHub: {{heartbeat: {value}}}}}"));
+        assert!(said.contains(cure), "{value}: {said}");
+        assert!(value == "'15'" || !said.contains("quotes"), "{value}: {said}");
+    }
+}
+
+#[test]
 fn warnings_name_the_place() {
     let text = "\
 modules:

@@ -32,6 +32,8 @@ mod events;
 mod fields;
 mod groups;
 mod housekeeping;
+mod inquire;
+mod leave;
 mod links;
 mod lost;
 mod metrics;
@@ -76,6 +78,10 @@ pub use self::{
     static_pods::StaticPods,
     stats::{busy_nanos, idle},
     task::Task,
+};
+pub(crate) use self::{
+    inquire::{NoRuntime, RuntimeFound, inquire},
+    leave::{Left, clear, end_pods},
 };
 use crate::{
     component,

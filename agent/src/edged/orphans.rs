@@ -62,7 +62,7 @@ pub(super) async fn run(
             }
             Ok(Left::Files) => backoff.next(1.0),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "orphans are looked for later");
+                error.tell("orphans are looked for later");
                 backoff.next(1.0)
             }
         };

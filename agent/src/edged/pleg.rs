@@ -20,6 +20,7 @@ use super::{
     pods::{Book, Context, Trigger},
     runtime::{CallError, Runtime},
 };
+use crate::rt::{Repeated, now};
 
 /// A stream of events that ended is asked for again after this; meanwhile the lists are compared.
 const RESUBSCRIBE: Duration = Duration::from_secs(5);
@@ -28,8 +29,15 @@ const RESUBSCRIBE: Duration = Duration::from_secs(5);
 /// every `relist`, and less often where the kernel tells when containers have ended.
 pub(super) async fn run(context: Arc<Context>, relist: Duration) {
     let (groups, pace) = (context.groups.watch(), Pace::new(relist));
-    let mut lists =
-        Lists { last: Snapshot::default(), context: &context, groups, pace, watched: false, away: false };
+    let mut lists = Lists {
+        last: Snapshot::default(),
+        context: &context,
+        groups,
+        pace,
+        watched: false,
+        away: false,
+        faults: Repeated::default(),
+    };
     let (runtime, mut wait) = (&context.runtime, Duration::ZERO);
     loop {
         let stream = subscribe(wait, || runtime.events());
@@ -137,6 +145,8 @@ struct Lists<'a> {
     watched: bool,
     /// The runtime did not answer: when it does, it may have lost something.
     away: bool,
+    /// What was told of that.
+    faults: Repeated,
 }
 
 impl Lists<'_> {
@@ -173,14 +183,14 @@ impl Lists<'_> {
                     }
                     self.last = now;
                     if std::mem::take(&mut self.away) {
+                        self.is_back();
                         self.context.orphaned.notify_one();
                     }
                     self.watched = self.groups.follow(&held);
                     self.pace.after(found, took, Instant::now())
                 }
                 Err(error) => {
-                    tracing::debug!(error = &error as &dyn std::error::Error, "the runtime is not listed");
-                    self.away = true;
+                    self.is_away(&error);
                     self.pace.every()
                 }
             };
@@ -194,6 +204,29 @@ impl Lists<'_> {
                 () = self.context.moved.notified() => self.pace.moved(Instant::now()),
             }
             tokio::time::sleep(self.pace.soon()).await;
+        }
+    }
+}
+
+impl Lists<'_> {
+    /// Told here for all that needs the runtime: one line, again at growing intervals.
+    fn is_away(&mut self, error: &CallError) {
+        self.away = true;
+        if !error.is_unreachable() {
+            return tracing::debug!(error = error as &dyn std::error::Error, "the runtime is not listed");
+        }
+        if let Some(times) = self.faults.count("away", now()) {
+            tracing::warn!(
+                times,
+                error = error.message(),
+                "the container runtime is away, and all pods wait for it"
+            );
+        }
+    }
+
+    fn is_back(&mut self) {
+        if std::mem::take(&mut self.faults).has_any() {
+            tracing::info!("the container runtime answers again");
         }
     }
 }

@@ -31,7 +31,6 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-pub(crate) use self::session::now_ms;
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::EnrollError,
@@ -40,6 +39,10 @@ pub use self::{
     kind::Kind,
     task::Task,
     traffic::{Direction, Flow, Octets, Traffic},
+};
+pub(crate) use self::{
+    enroll::{by_token_once as enroll, is_known},
+    session::now_ms,
 };
 use self::{queue::Queue, waiters::Waiters};
 use crate::config::{HostPort, Secret, Transport};
@@ -92,6 +95,13 @@ pub enum Error {
     /// Enrolment was refused, or its files are unusable.
     #[error("this node could not be enrolled with the cloud")]
     Enroll(#[from] EnrollError),
+}
+
+/// Connects to the first of the hub's servers, and says nothing to it.
+pub(crate) async fn reach(config: &Config) -> std::io::Result<()> {
+    let Some(server) = config.servers.first() else { return Ok(()) };
+    let failed = |error: std::io::Error| std::io::Error::new(error.kind(), format!("{server}: {error}"));
+    dial::tcp::connect(server, &config.proxy).await.map(drop).map_err(failed)
 }
 
 /// Builds the room for connections that are made, and trusted, elsewhere: a simulation hands in its own. No configuration leads

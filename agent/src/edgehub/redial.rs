@@ -13,8 +13,23 @@ const SHORT: Duration = Duration::from_millis(400);
 const TOGETHER: Duration = Duration::from_secs(1);
 /// Later the longest wait is this part of the time that the cloud has been away.
 const PART: u32 = 64;
+/// While another agent has this node's name, the first wait is this; each next one is twice as long …
+const RIVAL: Duration = Duration::from_secs(2);
+/// … up to this: the other one may be ended by a person.
+const RIVAL_LONGEST: Duration = Duration::from_secs(300);
 /// A connection that lasted so long starts the waits over.
 const STABLE: Duration = Duration::from_secs(2);
+
+/// Why there is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The way to the cloud, or this end of it: probably this node's alone.
+    Way,
+    /// The cloud itself, as where it ended the connection or refused one: other nodes met with it at the same time.
+    Cloud,
+    /// Another agent of the same name is connected, and stays so.
+    Rival,
+}
 
 /// The waits of one outage after the other: exponential, with full jitter, so that a fleet cut off at one instant does not return
 /// at one instant (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>).
@@ -23,12 +38,16 @@ pub(super) struct Redial {
     tries: u32,
     since: Instant,
     together: bool,
+    /// How often in a row another agent of the same name was in the way.
+    rivals: u32,
+    /// Whether it was the last time.
+    is_rival: bool,
 }
 
 impl Redial {
     /// Nothing has been dialled yet.
     pub(super) fn new(now: Instant) -> Self {
-        Self { tries: 0, since: now, together: false }
+        Self { tries: 0, since: now, together: false, rivals: 0, is_rival: false }
     }
 
     /// The connection that was made at `begun` has ended; the cloud was `heard` over it, or said nothing. A link that breaks every
@@ -36,7 +55,7 @@ impl Redial {
     pub(super) fn ended(&mut self, begun: Instant, now: Instant, heard: bool) {
         let stable = now.duration_since(begun) >= STABLE;
         if stable {
-            self.tries = 0;
+            (self.tries, self.rivals) = (0, 0);
         }
         if stable || heard {
             self.since = now;
@@ -49,14 +68,20 @@ impl Redial {
         self.together = false;
     }
 
-    /// Whether the last failure was the cloud's own, as a connection that it ended, or one that it refused: other nodes met with
-    /// it at the same time. A way on which nothing comes back is probably this node's alone.
-    pub(super) fn together(&mut self, together: bool) {
-        self.together = together;
+    /// Why the last connection failed or ended.
+    pub(super) fn because(&mut self, cause: Cause) {
+        self.together = cause == Cause::Cloud;
+        self.is_rival = cause == Cause::Rival;
+        self.rivals = if self.is_rival { self.rivals.saturating_add(1) } else { 0 };
     }
 
     /// The wait before the next dial, given `unit` drawn uniformly from 0.0..1.0.
     pub(super) fn wait(&mut self, unit: f64, now: Instant) -> Duration {
+        if self.is_rival {
+            let longest = RIVAL.saturating_mul(2_u32.saturating_pow(self.rivals.saturating_sub(1)));
+            // never at once: two agents that take turns would be none
+            return longest.min(RIVAL_LONGEST).mul_f64(0.5 + 0.5 * unit.clamp(0.0, 1.0));
+        }
         let away = now.duration_since(self.since);
         let ceiling = if self.together {
             (away / PART).max(TOGETHER).min(LONGEST)
@@ -131,17 +156,32 @@ mod tests {
         let mut slots = [0_u32; 4];
         for _ in 0..1000 {
             let mut redial = Redial::new(now);
-            redial.together(true);
+            redial.because(Cause::Cloud);
             let wait = redial.wait(rand::random(), now);
             slots[(wait.as_millis() / 250).min(3) as usize] += 1;
         }
         // 250 each, give or take six standard deviations
         assert!(slots.iter().all(|slot| (168..=332).contains(slot)), "{slots:?}");
         let mut redial = Redial::new(now);
-        redial.together(true);
+        redial.because(Cause::Cloud);
         assert_eq!(redial.wait(1.0, now + Duration::from_secs(128)), Duration::from_secs(2));
         redial.hope();
         assert_eq!(redial.wait(1.0, now), FIRST, "another network");
+    }
+
+    #[test]
+    fn while_another_agent_has_the_name_waits_grow_to_minutes_and_are_never_short() {
+        let now = Instant::now();
+        let mut redial = Redial::new(now);
+        let mut wait = |unit| {
+            redial.because(Cause::Rival);
+            redial.wait(unit, now).as_secs()
+        };
+        let waits: Vec<u64> = (0..9).map(|_| wait(1.0)).collect();
+        assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 300]);
+        assert_eq!(wait(0.0), 150);
+        redial.because(Cause::Way);
+        assert!(redial.wait(1.0, now) <= SHORT, "the other one has gone");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::{
     network::Network,
     queue::Queue,
     rate::Rate,
+    redial::Cause,
     traffic::{Direction, Traffic},
     transport::{Reader, Transport, Writer},
     waiters::Waiters,
@@ -44,6 +45,8 @@ pub(super) enum Ended {
     Shutdown,
     #[error("the cloud closed the connection")]
     Closed,
+    #[error("{0}; a name is one machine's: give one of the two another, or end one")]
+    TakenOver(String),
     #[error("the cloud has not been heard of for too long; the link is dead")]
     Silent,
     #[error("the socket failed")]
@@ -61,16 +64,17 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// Whether the other end ended it: it still had a way to say so.
-    pub(super) fn was_said(&self) -> bool {
+    /// Whose fault it was: the other end's, where it still had a way to say so.
+    pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::Closed | Self::Socket(_) | Self::Stream(_) => true,
+            Self::TakenOver(_) => Cause::Rival,
+            Self::Closed | Self::Socket(_) | Self::Stream(_) => Cause::Cloud,
             Self::Shutdown
             | Self::Silent
             | Self::Stalled
             | Self::Malformed(_)
             | Self::Frame(_)
-            | Self::Compression(_) => false,
+            | Self::Compression(_) => Cause::Way,
         }
     }
 }

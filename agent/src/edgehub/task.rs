@@ -9,6 +9,7 @@ use std::{
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use wire::instance::Instance;
 
 use super::{
     Config, Error, Link,
@@ -60,7 +61,7 @@ impl Task {
         let (watcher, network) = Watcher::new();
         let begun = Instant::now();
         let mut hub = Hub {
-            dialler: Dialler::new(self.ends.traffic.clone()),
+            dialler: Dialler::new(self.ends.traffic.clone(), this_run()),
             redial: Redial::new(begun),
             patience: Patience::new(),
             network,
@@ -187,12 +188,19 @@ impl Hub {
         self.task.end(renewed.is_none());
         self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
         self.redial.ended(begun, Instant::now(), ends.traffic.received() > received);
-        self.redial.together(ended.was_said());
+        self.redial.because(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");
         }
         renewed
     }
+}
+
+/// This run of the agent, as the cloud tells it from others of the same name.
+fn this_run() -> Instance {
+    let (id, started) = (uuid::Uuid::new_v4().to_string(), jiff::Timestamp::now().round(jiff::Unit::Second));
+    let started = started.map_or_else(|_| "unknown".to_owned(), |started| started.to_string());
+    Instance::new(&id, &started).unwrap_or_default()
 }
 
 /// A new certificate and a connection that was made with it. The files are replaced when it works; until then the old

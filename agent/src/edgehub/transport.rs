@@ -13,6 +13,7 @@ use wire::{
     Message,
     compression::{Compressor, Decompressor},
     frame::{self, Decoder},
+    instance::TAKEN_OVER,
 };
 
 use super::{
@@ -99,6 +100,9 @@ async fn text(
 ) -> Result<bytes::Bytes, Ended> {
     loop {
         match reader.next().await {
+            Some(Ok(tungstenite::Message::Close(Some(frame)))) if u16::from(frame.code) == TAKEN_OVER => {
+                return Err(Ended::TakenOver(frame.reason.to_string()));
+            }
             None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
             Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
             Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {

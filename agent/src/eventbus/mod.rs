@@ -105,7 +105,10 @@ pub enum Error {
     #[error("modules.eventBus.eventBusTLS cannot be used")]
     Tls(#[from] TlsError),
     /// The broker in this process cannot start, or cannot go on.
-    #[error("modules.eventBus: the internal broker cannot run")]
+    #[error(
+        "modules.eventBus: the internal broker cannot run; where something else listens at its port, change mqttServerInternal, or set \
+         mqttMode to 2 to use a broker that is there"
+    )]
     Broker(#[from] mqtt::Error),
     /// The users of the broker in this process cannot be read.
     #[error("modules.eventBus.internalAccess.passwordFile cannot be used")]

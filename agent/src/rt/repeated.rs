@@ -27,6 +27,11 @@ struct Fault {
 }
 
 impl Repeated {
+    /// Whether any fault has come.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// A fault has come: how often in all, if it is to be told now.
     pub(crate) fn count(&mut self, fault: &str, now: Instant) -> Option<u64> {
         let Some(known) = self.0.get_mut(fault) else {

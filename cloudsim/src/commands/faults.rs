@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use anyhow::{Context, bail};
 use http::Method;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use serde_json::{Value, json};
 
-use super::{remote::Remote, say, table::Table};
+use super::{nodes::sessions, remote::Remote, say, table::Table};
 use crate::{
     cli::FaultsCommand,
     faults::{Conditions, Link, Profile, Shape, Whom},
@@ -22,6 +25,9 @@ pub(super) async fn run(kubeconfig: Option<&Path>, command: FaultsCommand) -> an
     }
     let cloud = Remote::of(kubeconfig).await?;
     let set = async |whom: &Whom, conditions: Conditions| {
+        if let Whom::Node(node) = whom {
+            known(&cloud, node).await?;
+        }
         cloud.ask::<Value>(Method::PUT, &format!("faults/{whom}"), &conditions).await
     };
     let wrong = match command {
@@ -46,16 +52,37 @@ pub(super) async fn run(kubeconfig: Option<&Path>, command: FaultsCommand) -> an
     Ok(())
 }
 
+/// A mistyped name would be a fault that nobody ever meets.
+async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
+    let registered = Api::<Node>::all(cloud.client.clone()).get_opt(node).await;
+    let registered = registered.with_context(|| format!("{} tells of no nodes", cloud.server))?;
+    if registered.is_some() || sessions(cloud).await?.iter().any(|session| session.node == node) {
+        return Ok(());
+    }
+    bail!("this cloud has no node {node}; `cloudsim nodes` lists those that it has")
+}
+
 async fn send(cloud: &Remote, node: &str, shapes: &[Shape]) -> anyhow::Result<()> {
+    known(cloud, node).await?;
+    if !sessions(cloud).await?.iter().any(|session| session.node == node) {
+        bail!("node {node} is not connected; `cloudsim nodes` shows who is");
+    }
+    let mut sent_any = false;
     for shape in if shapes.is_empty() { Shape::ALL } else { shapes } {
         let path = format!("hostile/{node}");
         let sent = cloud.ask::<Value>(Method::POST, &path, &json!({"shape": shape})).await;
         match sent {
-            Ok(_) => say(&format!("{:<18} sent to {node}", shape.name())),
+            Ok(_) => {
+                sent_any = true;
+                say(&format!("{:<18} sent to {node}", shape.name()));
+            }
             // a node ends its session over many of them, and is back in a moment
             Err(error) if shapes.len() != 1 => say(&format!("{:<18} not sent: {error:#}", shape.name())),
             Err(error) => return Err(error),
         }
+    }
+    if !sent_any {
+        bail!("nothing was sent to {node}");
     }
     Ok(())
 }

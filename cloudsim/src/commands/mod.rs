@@ -4,6 +4,7 @@ mod connect;
 mod demo;
 mod devices;
 mod faults;
+mod join_line;
 mod nodes;
 mod paste;
 mod remote;

@@ -19,12 +19,21 @@ struct Sessions {
 
 pub(super) async fn run(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let cloud = Remote::of(kubeconfig).await?;
-    let sessions: Sessions = cloud.ask(Method::GET, "nodes", &()).await?;
+    let sessions = sessions(&cloud).await?;
     let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;
     let nodes = nodes.with_context(|| format!("{} lists no nodes", cloud.server))?;
     let ready = nodes.iter().map(|node| (node.name_any(), readiness(node))).collect();
-    say(table(&ready, &sessions.nodes, Timestamp::now()).to_string().trim_end());
+    let now = Timestamp::now();
+    say(table(&ready, &sessions, now).to_string().trim_end());
+    for line in rivals(&sessions, now) {
+        say(&line);
+    }
     Ok(())
+}
+
+/// The nodes that are connected.
+pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<Vec<NodeSession>> {
+    Ok(cloud.ask::<Sessions>(Method::GET, "nodes", &()).await?.nodes)
 }
 
 /// Every node that is known or connected.
@@ -59,6 +68,23 @@ fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: 
     table
 }
 
+/// A line for each name that two agents have.
+fn rivals(sessions: &[NodeSession], now: Timestamp) -> Vec<String> {
+    let line = |session: &NodeSession| {
+        let NodeSession { node, address, started, rival, .. } = session;
+        let (rival, started) = (rival.as_ref()?, started.as_deref().unwrap_or("at an unknown time"));
+        Some(format!(
+            "{node}: TWO AGENTS HAVE THIS NAME: {address} (started {started}) is connected; {} (started {}) was refused {} times, \
+             last {} ago. Give one of them another name, or end one.",
+            rival.address,
+            rival.started,
+            rival.refused,
+            ago(rival.last, now)
+        ))
+    };
+    sessions.iter().filter_map(line).collect()
+}
+
 fn readiness(node: &Node) -> &'static str {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
@@ -88,6 +114,7 @@ fn ago(since: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::Rival;
 
     #[test]
     fn every_node_has_a_line() {
@@ -101,9 +128,25 @@ mod tests {
             queue: 3,
             sent: Count { messages: 12, bytes: 34_567 },
             received: Count { messages: 5, bytes: 678 },
+            started: Some("2025-06-01T11:00:00Z".to_owned()),
+            rival: None,
         };
         let ready = [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is));
         let sessions = [session("edge-1", Carrier::WebSocket), session("edge-2", Carrier::Quic)];
         insta::assert_snapshot!(table(&ready.into(), &sessions, now).to_string());
+        assert!(rivals(&sessions, now).is_empty());
+        let rival = Rival {
+            address: ([192, 0, 2, 9], 4712).into(),
+            started: "2025-06-01T10:00:00Z".to_owned(),
+            refused: 3,
+            last: "2025-06-01T11:59:30Z".parse().unwrap(),
+        };
+        let two = NodeSession { rival: Some(rival), ..session("edge-1", Carrier::WebSocket) };
+        let lines = rivals(&[two], now);
+        for part in
+            ["edge-1: TWO AGENTS", "192.0.2.7:4711", "192.0.2.9:4712", "refused 3 times, last 30s ago"]
+        {
+            assert!(lines[0].contains(part), "{part}: {lines:?}");
+        }
     }
 }

@@ -15,6 +15,12 @@ pub(super) fn program() -> String {
     program.map_or_else(|| "cloudsim".to_owned(), |program| path(&program))
 }
 
+/// The agent's program: the one that lies beside this one, as after a build; else the one that the shell finds.
+pub(super) fn agent() -> String {
+    let beside = std::env::current_exe().ok().map(|program| program.with_file_name("edge-agent"));
+    beside.filter(|agent| agent.exists()).map_or_else(|| "edge-agent".to_owned(), |agent| path(&agent))
+}
+
 fn quoted(word: &str) -> String {
     // a path has no NUL, which is all that no shell can be given
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)

@@ -4,18 +4,20 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::{Signals, paste, say, stop};
+use super::{Signals, join_line, paste, say, stop};
 use crate::{
     Cloud, Options,
     cli::Up,
     fleet::{self, Fleet},
     hub::Limits,
+    reach::{OwnNames, Reach},
 };
 
 pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let begun = Instant::now();
-    let cloud = Cloud::start(options(&up)).await?;
+    let reach = Reach::of(up.address, &up.names, &OwnNames::of_machine());
+    let cloud = Cloud::start(options(&up, &reach)).await?;
     let addresses = cloud.addresses();
     say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
     say(&format!("  API        https://{}", addresses.api));
@@ -29,6 +31,9 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     say(&format!("  export KUBECONFIG={kubeconfig}"));
     say("The join token for nodes:");
     say(&format!("  {program} token --kubeconfig {kubeconfig}"));
+    for line in join_line::lines(&reach, addresses, cloud.token()) {
+        say(&line);
+    }
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
     // nodes are configured with paths from the root
     let directory = match &up.data_dir {
@@ -48,11 +53,10 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     stop(fleet, cloud, &mut signals).await
 }
 
-fn options(up: &Up) -> Options {
-    let defaults = Options::default();
+fn options(up: &Up, reach: &Reach) -> Options {
     Options {
         address: up.address,
-        names: if up.names.is_empty() { defaults.names } else { up.names.clone() },
+        names: reach.names.clone(),
         api_port: up.api_port,
         https_port: up.https_port,
         ws_port: up.ws_port,

@@ -48,8 +48,14 @@ impl Door {
             WebSocketStream::from_raw_socket(stream, Role::Server, Some(websocket_limits(limits))).await;
         let (incoming, outgoing) = transport::websocket(socket, limits.max_message, false);
         let (node, ticket) = (node.to_owned(), self.0.sessions.ticket());
-        let arrival =
-            Arrival { node, ticket, address: NOWHERE, transport: Carrier::WebSocket, replica: self.0.number };
+        let arrival = Arrival {
+            node,
+            ticket,
+            address: NOWHERE,
+            transport: Carrier::WebSocket,
+            replica: self.0.number,
+            instance: None,
+        };
         let connected = Connected { incoming, outgoing, mute: None };
         attend(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;
     }

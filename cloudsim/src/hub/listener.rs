@@ -147,7 +147,7 @@ async fn serve(
         () = shutdown.cancelled() => return,
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let Upgraded { node, ticket, socket, compressed } = match upgraded {
+    let Upgraded { node, ticket, instance, socket, compressed } = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
             return warn!(%peer, error = &error as &dyn std::error::Error, "a connection was refused");
@@ -156,6 +156,6 @@ async fn serve(
     };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = super::Carrier::WebSocket;
-    let arrival = Arrival { node, ticket, address: peer, transport, replica: shared.number };
+    let arrival = Arrival { node, ticket, address: peer, transport, replica: shared.number, instance };
     attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
 }

@@ -31,7 +31,7 @@ pub use self::{
     door::Door,
     listener::{BindError, Hub},
     quic::QuicBindError,
-    sessions::{Carrier, Count, NodeSession, Sessions},
+    sessions::{Carrier, Count, NodeSession, Rival, Sessions},
 };
 use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},

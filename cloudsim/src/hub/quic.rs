@@ -145,8 +145,14 @@ async fn serve(
     match welcomed {
         Ok(Ok((node, ticket, (incoming, outgoing)))) => {
             let mute = Some((mute, peer));
-            let arrival =
-                Arrival { node, ticket, address: peer, transport: Carrier::Quic, replica: shared.number };
+            let arrival = Arrival {
+                node,
+                ticket,
+                address: peer,
+                transport: Carrier::Quic,
+                replica: shared.number,
+                instance: None,
+            };
             attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
         Ok(Err(error)) => warn!(%peer, %error, "a QUIC connection was refused"),

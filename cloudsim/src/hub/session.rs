@@ -11,7 +11,7 @@ use tokio::{
     time::sleep_until,
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 use wire::{Message, Up, Upstream, lane::needs_ack};
 
@@ -81,7 +81,7 @@ async fn serve(
         records,
         traffic: registered.traffic.clone(),
     };
-    let running = session.run(reader, mailbox, &requests, replies, &registered.token);
+    let running = session.run(reader, mailbox, &requests, replies, registered);
     // what it holds is dropped with it
     let ended = AssertUnwindSafe(running).catch_unwind().await.unwrap_or(Ended::Panicked);
     // requests that arrived are still carried out, acknowledgements still written down
@@ -123,7 +123,7 @@ impl Session<'_> {
         mailbox: &Mailbox,
         requests: &mpsc::Sender<Message>,
         mut replies: mpsc::Receiver<Reply>,
-        token: &CancellationToken,
+        registered: &Registered,
     ) -> Ended {
         let (shared, node, records) = (self.shared, self.node, self.records.clone());
         let keepalive = shared.limits.keepalive;
@@ -142,8 +142,9 @@ impl Session<'_> {
                 // requests, and is then not read; its signs of life hold up nobody's session but its own.
                 biased;
                 // cancel-safe: a cancelled token stays cancelled
-                () = token.cancelled() => {
-                    self.farewell(CloseCode::Away, "the cloud stops, or this node has connected anew").await;
+                () = registered.token.cancelled() => {
+                    let (code, reason) = registered.farewell();
+                    self.farewell(code, reason).await;
                     return Ended::Replaced;
                 }
                 // cancel-safe: the task goes on

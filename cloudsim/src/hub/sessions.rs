@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -13,7 +13,15 @@ use std::{
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
+use wire::instance::{Instance, TAKEN_OVER};
+
+pub use self::rivals::Rival;
+use self::rivals::Rivals;
+
+mod rivals;
 
 /// What carries a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +53,12 @@ pub struct NodeSession {
     pub sent: Count,
     /// Messages and bytes of messages from the node.
     pub received: Count,
+    /// When its agent started, as it says; EdgeCore does not.
+    #[serde(default)]
+    pub started: Option<String>,
+    /// Another agent of the same name, that would have the session.
+    #[serde(default)]
+    pub rival: Option<Rival>,
 }
 
 /// Messages and their bytes.
@@ -102,6 +116,16 @@ pub(super) struct Arrival {
     pub(super) address: SocketAddr,
     pub(super) transport: Carrier,
     pub(super) replica: usize,
+    /// Which run of an agent it is, where it says so.
+    pub(super) instance: Option<Instance>,
+}
+
+impl Arrival {
+    /// For people.
+    fn place(&self) -> String {
+        let started = self.instance.as_ref().map(|instance| format!(", started {}", instance.started()));
+        format!("{}{}", self.address, started.unwrap_or_default())
+    }
 }
 
 /// Why there is no session.
@@ -118,6 +142,7 @@ struct Entry {
     arrival: Arrival,
     since: Timestamp,
     token: CancellationToken,
+    taken_over: Arc<OnceLock<String>>,
     traffic: Arc<Traffic>,
 }
 
@@ -125,6 +150,7 @@ struct Entry {
 struct Register {
     tickets: u64,
     nodes: HashMap<String, Entry>,
+    rivals: Rivals,
 }
 
 /// The register; cheap to clone.
@@ -144,6 +170,24 @@ impl Sessions {
         self.0.lock().nodes.contains_key(node)
     }
 
+    /// Whether this run of an agent may ask for the node's session. One that had it before, and comes back while another run has it,
+    /// is a second agent of the same name: whoever has the session keeps it, or the two would take turns. The error is for people.
+    pub(super) fn admit(
+        &self,
+        node: &str,
+        instance: Option<&Instance>,
+        address: SocketAddr,
+    ) -> Result<(), String> {
+        let mut register = self.0.lock();
+        let Register { nodes, rivals, .. } = &mut *register;
+        let (Some(entry), Some(instance)) = (nodes.get(node), instance) else { return Ok(()) };
+        if entry.arrival.instance.as_ref() == Some(instance) || !rivals.has_had(node, instance) {
+            return Ok(());
+        }
+        rivals.refused(node, instance, address, Timestamp::now());
+        Err(format!("another agent of this name is connected, from {}", entry.arrival.place()))
+    }
+
     /// Registers a session and ends the node's older one.
     pub(super) fn begin(
         &self,
@@ -159,15 +203,35 @@ impl Sessions {
             _ => {}
         }
         let (token, traffic) = (parent.child_token(), Arc::new(Traffic::default()));
+        let taken_over = Arc::new(OnceLock::new());
         let session = Session {
             sessions: self.clone(),
             node: node.clone(),
             ticket: arrival.ticket,
             token: token.clone(),
+            taken_over: taken_over.clone(),
             traffic: traffic.clone(),
         };
-        let entry = Entry { arrival, since: Timestamp::now(), token, traffic };
+        if let Some(instance) = &arrival.instance {
+            register.rivals.has_session(&node, instance);
+        }
+        let place = arrival.place();
+        let entry = Entry { arrival, since: Timestamp::now(), token, taken_over, traffic };
+        let is_other = |older: &Entry, newer: &Option<Instance>| matches!((&older.arrival.instance, newer), (Some(older), Some(newer)) if older != newer);
+        let newer = entry.arrival.instance.clone();
         if let Some(older) = register.nodes.insert(node, entry) {
+            if is_other(&older, &newer) {
+                let node = &older.arrival.node;
+                warn!(
+                    node,
+                    older = older.arrival.place(),
+                    newer = place,
+                    "an agent that was started anew takes the session over from one that did not say goodbye; if both run, give one \
+                     of them another name"
+                );
+                // nobody has set it: this is done once, where the entry goes
+                let _ = older.taken_over.set(format!("an agent of this name at {place} has taken over"));
+            }
             older.token.cancel();
         }
         Ok(session)
@@ -185,6 +249,8 @@ impl Sessions {
             .nodes
             .values()
             .map(|Entry { arrival, since, traffic, .. }| NodeSession {
+                started: arrival.instance.as_ref().map(|instance| instance.started().to_owned()),
+                rival: register.rivals.of(&arrival.node, Timestamp::now()),
                 node: arrival.node.clone(),
                 since: *since,
                 address: arrival.address,
@@ -208,7 +274,19 @@ pub(super) struct Session {
     ticket: Ticket,
     /// Cancelled when it should end.
     pub(super) token: CancellationToken,
+    /// By whom, where another agent of the same name has ended it.
+    taken_over: Arc<OnceLock<String>>,
     pub(super) traffic: Arc<Traffic>,
+}
+
+impl Session {
+    /// The code and the words with which the node is told that its token was cancelled.
+    pub(super) fn farewell(&self) -> (CloseCode, &str) {
+        match self.taken_over.get() {
+            Some(by) => (CloseCode::from(TAKEN_OVER), by),
+            None => (CloseCode::Away, "the cloud stops, or this node has connected anew"),
+        }
+    }
 }
 
 impl Drop for Session {
@@ -232,7 +310,49 @@ mod tests {
             address: ([127, 0, 0, 1], 1).into(),
             transport: Carrier::WebSocket,
             replica,
+            instance: None,
         }
+    }
+
+    /// Two agents of one name: the one that started later has the session, and the other one learns from whom, and does not get it
+    /// back as long as that one is there.
+    #[test]
+    fn two_agents_of_one_name_do_not_take_turns() {
+        let (sessions, parent) = (Sessions::default(), CancellationToken::new());
+        let run = |id: &str| Instance::new(id, "2026-11-26T16:00:00Z");
+        let from = |id: &str, port| Arrival {
+            instance: run(id),
+            address: ([10, 0, 0, 7], port).into(),
+            ..arrival(&sessions, "edge-1", 0)
+        };
+        let admit =
+            |id: &str, port: u16| sessions.admit("edge-1", run(id).as_ref(), ([10, 0, 0, 7], port).into());
+        admit("a", 1).unwrap();
+        let first = sessions.begin(from("a", 1), 9, &parent).unwrap();
+        admit("a", 1).unwrap();
+        admit("b", 2).unwrap();
+        let second = sessions.begin(from("b", 2), 9, &parent).unwrap();
+        assert!(first.token.is_cancelled());
+        let (code, words) = first.farewell();
+        assert_eq!(u16::from(code), TAKEN_OVER);
+        assert!(words.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z") && words.len() < 120, "{words}");
+        for _ in 0..2 {
+            let refused = admit("a", 3).unwrap_err();
+            assert!(refused.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z"), "{refused}");
+        }
+        assert!(!second.token.is_cancelled());
+        let listed = sessions.list();
+        let rival = listed[0].rival.as_ref().unwrap();
+        assert_eq!((rival.address.port(), rival.refused), (3, 2));
+        assert_eq!(listed[0].started.as_deref(), Some("2026-11-26T16:00:00Z"));
+        // a second one that has gone is in nobody's way
+        drop((first, second));
+        admit("a", 3).unwrap();
+        let again = sessions.begin(from("a", 3), 9, &parent).unwrap();
+        assert!(sessions.list()[0].rival.is_none());
+        // EdgeCore does not say which run it is
+        sessions.admit("edge-1", None, ([10, 0, 0, 7], 4).into()).unwrap();
+        drop(again);
     }
 
     /// Every order in which two sessions of a node can begin and end: whichever was asked for last stays.

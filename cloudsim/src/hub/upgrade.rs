@@ -1,5 +1,7 @@
 //! TLS and the WebSocket upgrade of one connection: who is it, and does the header say the same as the certificate?
 
+use std::net::SocketAddr;
+
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -17,6 +19,7 @@ use tokio_tungstenite::{
 use wire::{
     compression,
     enroll::{Identity, identity_of},
+    instance::{self, Instance},
 };
 
 use super::{
@@ -54,6 +57,8 @@ pub(super) struct Upgraded {
     pub(super) node: String,
     /// When it asked for its session.
     pub(super) ticket: Ticket,
+    /// Which run of an agent it is, where it says so.
+    pub(super) instance: Option<Instance>,
     pub(super) socket: Socket,
     /// Whether messages are compressed.
     pub(super) compressed: bool,
@@ -67,6 +72,7 @@ pub(super) async fn upgrade(
 ) -> Result<Upgraded, UpgradeError> {
     stream.set_nodelay(true).map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
+    let address = stream.get_ref().0.peer_addr().map_err(UpgradeError::Tls)?;
     let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let identity = match peer.map(|cert| identity_of(cert)) {
         Some(Ok(Identity::Node(name))) => Ok(name),
@@ -77,13 +83,15 @@ pub(super) async fn upgrade(
     if let Ok(node) = &identity {
         gate::pass(&shared.faults, node).await?;
     }
-    let (mut refused, mut ticket, mut compressed) = (None, None, false);
+    let (mut refused, mut ticket, mut compressed, mut own) = (None, None, false, None);
     let check = Check {
         identity: &identity,
         refused: &mut refused,
         sessions: &shared.sessions,
         ticket: &mut ticket,
         compressed: &mut compressed,
+        address,
+        instance: &mut own,
     };
     let config = websocket_limits(&shared.limits);
     let stream: Box<dyn Stream> = Box::new(stream);
@@ -94,7 +102,7 @@ pub(super) async fn upgrade(
     let node = identity.map_err(UpgradeError::Refused)?;
     let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
     let ticket = ticket.unwrap_or_else(|| shared.sessions.ticket());
-    Ok(Upgraded { node, ticket, socket, compressed })
+    Ok(Upgraded { node, ticket, instance: own, socket, compressed })
 }
 
 /// What one message may cost.
@@ -114,6 +122,9 @@ struct Check<'a> {
     /// Drawn before the answer is written: a node asks for one session at a time.
     ticket: &'a mut Option<Ticket>,
     compressed: &'a mut bool,
+    /// From where it asks.
+    address: SocketAddr,
+    instance: &'a mut Option<Instance>,
 }
 
 impl Callback for Check<'_> {
@@ -124,6 +135,8 @@ impl Callback for Check<'_> {
             request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
         };
         let claimed = header("node_id");
+        *self.instance = Instance::parse(header(instance::HEADER));
+        let mut status = StatusCode::FORBIDDEN;
         let reason = match self.identity {
             Err(reason) => reason.clone(),
             Ok(name) if name != claimed => format!(
@@ -132,7 +145,11 @@ impl Callback for Check<'_> {
             Ok(_) if !header("connectionuse").eq_ignore_ascii_case("msg") => {
                 "the header ConnectionUse must be msg; this hub serves no other use".to_owned()
             }
-            Ok(_) => {
+            Ok(name) => 'reason: {
+                if let Err(taken) = self.sessions.admit(name, self.instance.as_ref(), self.address) {
+                    status = StatusCode::CONFLICT;
+                    break 'reason taken;
+                }
                 *self.ticket = Some(self.sessions.ticket());
                 if header(compression::HEADER) == compression::FORM {
                     *self.compressed = true;
@@ -144,7 +161,7 @@ impl Callback for Check<'_> {
         };
         *self.refused = Some(reason.clone());
         let mut refusal = ErrorResponse::new(Some(reason));
-        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        *refusal.status_mut() = status;
         Err(refusal)
     }
 }

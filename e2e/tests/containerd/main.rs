@@ -14,6 +14,7 @@ mod hooks;
 mod images;
 mod in_cluster;
 mod informer;
+mod join;
 mod lifecycle;
 mod mounts;
 mod names;

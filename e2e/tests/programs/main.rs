@@ -10,3 +10,4 @@ mod kill;
 mod mosquitto;
 mod proxy;
 mod python;
+mod two;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
+mod lock;
 mod log;
 mod memory;
 mod plan;
@@ -21,6 +22,7 @@ mod model;
 #[cfg(test)]
 mod suite;
 
+pub use lock::{LockError, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;
 pub use sqlite::{Health, Inspection, Recovered, Seal, SealError, SqliteOptions, SqliteStore};

@@ -138,7 +138,7 @@ pub(super) fn secret(text: String) -> Option<Secret> {
 }
 
 /// `host:port`, an IPv6 address in brackets.
-pub(super) fn parse_host_port(text: &str) -> Result<HostPort, &'static str> {
+pub(in crate::config) fn parse_host_port(text: &str) -> Result<HostPort, &'static str> {
     if text.contains("://") {
         return Err("write host:port without a scheme");
     }

@@ -82,6 +82,14 @@ impl Kernel {
         Ok(())
     }
 
+    /// Removes a group and all below it, from each hierarchy; nothing is killed.
+    ///
+    /// # Errors
+    /// There are processes in it, or this program may not.
+    pub(super) fn remove_empty(&self, group: &Path) -> io::Result<()> {
+        self.hierarchies().into_iter().try_for_each(|hierarchy| remove(&hierarchy.join(group), DEPTH))
+    }
+
     /// Kills what is in the groups below `group` that are the container's of this id, whatever form their names have.
     pub(super) fn kill(&self, group: &Path, id: &str) {
         let names = self.below(&[group.to_owned()]).into_iter().map(|(name, _)| name);

@@ -147,6 +147,26 @@ impl Groups {
         Ok(())
     }
 
+    /// Removes the groups of the classes, which hold those of pods, and the one that holds them, as far as nothing is in them. Blocks.
+    ///
+    /// # Errors
+    /// Something is in one.
+    pub(crate) fn remove_classes(&self) -> Result<(), Stays> {
+        let inner = &self.0;
+        if !inner.config.per_pod {
+            return Ok(());
+        }
+        for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
+            let group = inner.naming(driver).class(Class::Guaranteed);
+            match inner.kernel.remove_empty(&group) {
+                Err(error) if refused(&error) => {}
+                Err(source) => return Err(Stays { group, source }),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Ends what runs in the group of a container of the pod that never ran, as far as the runtime knows.
     pub(crate) async fn end_container(&self, uid: &str, id: &str) {
         // what is shorter could be a part of another's name

@@ -86,7 +86,7 @@ fn told(id: &str, result: Result<(), CallError>) {
 
 fn warn(result: Result<(), CallError>, what: &str) {
     if let Err(error) = result {
-        tracing::warn!(error = &error as &dyn std::error::Error, "{what}");
+        error.tell(what);
     }
 }
 
@@ -146,7 +146,10 @@ impl Keeper {
     /// only: people are told of the second.
     async fn clean_images(&self, failed_before: bool) -> bool {
         let Err(error) = self.try_clean_images().await else { return false };
-        tracing::warn!(error = &error as &dyn std::error::Error, "images are not cleaned up");
+        match &error {
+            ImagesError::Runtime(error) => error.tell("images are not cleaned up"),
+            error => tracing::warn!(error = error as &dyn std::error::Error, "images are not cleaned up"),
+        }
         if failed_before {
             self.context.events.node(
                 &self.context.node_name,

@@ -26,7 +26,7 @@ pub(crate) async fn usages(
 ) -> Vec<(Arc<Pod>, Option<Usage>)> {
     let (containers, sandboxes) = tokio::join!(runtime.container_stats(), runtime.sandbox_stats());
     let containers = containers.unwrap_or_else(|error| {
-        tracing::warn!(error = &error as &dyn std::error::Error, "what pods use is not known in full");
+        error.tell("what pods use is not known in full");
         Vec::new()
     });
     // Not every runtime has these.

@@ -53,6 +53,25 @@ impl CallError {
         self.status.code() == Code::DeadlineExceeded
     }
 
+    /// Whether nobody answers at its socket.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.status.code() == Code::Unavailable
+    }
+
+    /// Tells that something is not done now. Not where the runtime is away: that is told once for all that waits for it (PLEG).
+    pub(crate) fn tell(&self, what: &str) {
+        if self.is_unreachable() {
+            tracing::debug!("{what}: the container runtime is away");
+        } else {
+            tracing::warn!(error = self as &dyn std::error::Error, "{what}");
+        }
+    }
+
+    /// Whether the other end has no such call.
+    pub(crate) fn is_unimplemented(&self) -> bool {
+        self.status.code() == Code::Unimplemented
+    }
+
     /// What the runtime said.
     pub(crate) fn message(&self) -> &str {
         self.status.message()
@@ -156,6 +175,11 @@ impl Runtime {
         limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await
     }
 
+    /// The same with what it tells of itself beyond that.
+    pub(crate) async fn verbose_status(&self) -> Result<cri::StatusResponse> {
+        limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest { verbose: true })).await
+    }
+
     /// Who makes control groups, where the runtime tells; older ones do not.
     pub(crate) async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>> {
         let request = cri::RuntimeConfigRequest {};
@@ -165,7 +189,7 @@ impl Runtime {
                 cri::CgroupDriver::Systemd => CgroupDriver::Systemd,
                 cri::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
             })),
-            Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
+            Err(error) if error.is_unimplemented() => Ok(None),
             Err(error) => Err(error),
         }
     }

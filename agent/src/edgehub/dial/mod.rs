@@ -30,6 +30,7 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite;
 use tracing::warn;
+use wire::instance::Instance;
 
 pub use self::proxy::{Proxy, ProxyError};
 use super::{
@@ -37,7 +38,7 @@ use super::{
     liveness::Patience,
     metered::{Meter, Metered},
     network::Network,
-    redial::Redial,
+    redial::{Cause, Redial},
     traffic::Traffic,
     transport::Transport,
 };
@@ -76,6 +77,9 @@ pub enum DialError {
     /// The server refused the upgrade.
     #[error("{0} refused this node: {1}")]
     Refused(String, String),
+    /// Another agent of this node's name is connected.
+    #[error("{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one")]
+    Taken(String, String),
     /// The upgrade failed otherwise.
     #[error("the WebSocket upgrade with {0} failed")]
     Upgrade(String, #[source] Box<tungstenite::Error>),
@@ -90,16 +94,16 @@ pub enum DialError {
 }
 
 impl DialError {
-    /// Whether the way is open, and the cloud's end of it does not serve, as while the cloud starts again: it is the same for
-    /// all nodes.
-    fn was_said(&self) -> bool {
-        match self {
+    fn cause(&self) -> Cause {
+        let was_said = match self {
+            Self::Taken(..) => return Cause::Rival,
             Self::Connect(_, error) => {
                 matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
             }
             Self::Tls(..) | Self::Refused(..) | Self::Upgrade(..) => true,
             Self::Address(_) | Self::Quic(..) | Self::Timeout(..) => false,
-        }
+        };
+        if was_said { Cause::Cloud } else { Cause::Way }
     }
 }
 
@@ -116,6 +120,8 @@ pub(super) struct Dialler {
     hangs: Duration,
     turn: Mutex<()>,
     traffic: Traffic,
+    /// This run of the agent.
+    own: Instance,
 }
 
 /// Whether the server has taken an attempt's connection.
@@ -128,16 +134,15 @@ type Attempt<'a> = BoxFuture<'a, Outcome>;
 /// What ended a wait.
 enum Step {
     Found(usize, Instant, Box<Dialled>),
-    /// Whether the cloud's end said so.
-    Failed(bool),
+    Failed(Cause),
     Time,
     /// The network is another one: what is under way may be lost.
     Network,
 }
 
 impl Dialler {
-    pub(super) fn new(traffic: Traffic) -> Self {
-        Self { next: 0, hangs: HANGS_AT_FIRST, turn: Mutex::default(), traffic }
+    pub(super) fn new(traffic: Traffic, own: Instance) -> Self {
+        Self { next: 0, hangs: HANGS_AT_FIRST, turn: Mutex::default(), traffic, own }
     }
 
     /// Dials until a connection is there. Waits between attempts are `redial`'s; a change of the network ends them.
@@ -192,7 +197,7 @@ impl Dialler {
                 taken.store(true, Ordering::Relaxed);
                 let stream = Metered::new(tcp, meter.clone());
                 let (socket, compressed) =
-                    websocket::connect(config, server, tls, stream, (&self.turn, network)).await?;
+                    websocket::connect(config, server, tls, stream, &self.own, (&self.turn, network)).await?;
                 meter.alive();
                 Ok(Transport::websocket(socket, meter, compressed))
             }
@@ -258,7 +263,7 @@ async fn rounds<'a>(
                 }
                 step @ (Step::Failed(_) | Step::Time) if !waits && asked >= servers => {
                     (waits, asked) = (true, 0);
-                    redial.together(matches!(step, Step::Failed(true)));
+                    redial.because(if let Step::Failed(cause) = step { cause } else { Cause::Way });
                     until = now() + redial.wait(rand::random(), now());
                     continue;
                 }
@@ -304,7 +309,7 @@ async fn step(
             if let Some(times) = faults.count(&error.to_string(), now()) {
                 warn!(times, error = &error as &dyn std::error::Error, "no connection to the cloud yet");
             }
-            Step::Failed(error.was_said())
+            Step::Failed(error.cause())
         }
     }
 }

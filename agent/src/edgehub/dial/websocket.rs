@@ -14,7 +14,10 @@ use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{self, client::IntoClientRequest, http::HeaderValue, protocol::WebSocketConfig},
 };
-use wire::compression;
+use wire::{
+    compression,
+    instance::{self, CONFLICT, Instance},
+};
 
 use super::{DialError, TAKEN, Target, in_turn, tcp};
 use crate::edgehub::{Config, metered::Metered, network::Network};
@@ -44,6 +47,7 @@ pub(super) async fn connect(
     target: &Target,
     tls: Arc<ClientConfig>,
     stream: Metered<TcpStream>,
+    own: &Instance,
     (turn, network): (&Mutex<()>, Network),
 ) -> Result<(Socket, bool), DialError> {
     let address = target.to_string();
@@ -52,7 +56,7 @@ pub(super) async fn connect(
         .connect(name, stream)
         .await
         .map_err(|error| DialError::Tls(address.clone(), error))?;
-    let request = upgrade(config, &address)?;
+    let request = upgrade(config, &address, own)?;
     let stream: Box<dyn Stream> = Box::new(stream);
     let limits = limits(config.max_message);
     let upgrading = tokio_tungstenite::client_async_with_config(request, stream, Some(limits));
@@ -63,6 +67,9 @@ pub(super) async fn connect(
         Ok((socket, response)) => {
             let agreed = response.headers().get(compression::HEADER);
             Ok((socket, agreed.is_some_and(|form| form == compression::FORM)))
+        }
+        Err(tungstenite::Error::Http(response)) if response.status() == CONFLICT => {
+            Err(DialError::Taken(address, line(&response)))
         }
         Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, said(&response))),
         Err(error) => Err(DialError::Upgrade(address, Box::new(error))),
@@ -78,7 +85,11 @@ pub(in crate::edgehub) fn limits(max_message: usize) -> WebSocketConfig {
         .max_write_buffer_size(max_message + WRITE_BUFFER)
 }
 
-fn upgrade(config: &Config, address: &str) -> Result<tungstenite::handshake::client::Request, DialError> {
+fn upgrade(
+    config: &Config,
+    address: &str,
+    own: &Instance,
+) -> Result<tungstenite::handshake::client::Request, DialError> {
     let bad = |_| DialError::Address(address.to_owned());
     let url = format!("wss://{address}/{}/{}/events", config.project_id, config.node_name);
     let mut request = url.into_client_request().map_err(|_| DialError::Address(address.to_owned()))?;
@@ -87,12 +98,18 @@ fn upgrade(config: &Config, address: &str) -> Result<tungstenite::handshake::cli
     headers.insert("node_id", HeaderValue::from_str(&config.node_name).map_err(bad)?);
     headers.insert("project_id", HeaderValue::from_str(&config.project_id).map_err(bad)?);
     headers.insert(compression::HEADER, HeaderValue::from_static(compression::FORM));
+    headers.insert(instance::HEADER, HeaderValue::from_str(&own.to_string()).map_err(bad)?);
     Ok(request)
 }
 
 /// Status and the first line of the body of a refusal.
 fn said(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
+    format!("{} {}", response.status(), line(response)).trim_end().to_owned()
+}
+
+/// The first line of the body.
+fn line(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
     let body = response.body().as_deref().unwrap_or_default();
     let text = String::from_utf8_lossy(&body[..body.len().min(512)]);
-    format!("{} {}", response.status(), text.lines().next().unwrap_or_default()).trim_end().to_owned()
+    text.lines().next().unwrap_or_default().to_owned()
 }

@@ -1,7 +1,7 @@
 //! The two HTTPS requests of enrolment: the CA (authenticated by the token's hash), then the certificate. Renewal is the second
 //! alone.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -14,6 +14,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::TlsConnector;
 use wire::enroll::{CA_PATH, EDGE_CERT_PATH, NODE_NAME_HEADER, Token};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::EnrollError;
 use crate::{
@@ -25,6 +26,8 @@ mod deferred;
 
 /// Largest answer read: certificates and short refusals.
 const LIMIT: usize = 64 * 1024;
+/// Names of a certificate that are told.
+const MAX_NAMES: usize = 16;
 /// As EdgeCore's own client.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -67,8 +70,57 @@ pub(super) async fn fetch_ca(
     let shown = deferred.shown().ok_or_else(|| wrong("it showed no certificate".into()))?;
     verifier(&ca)?
         .verify_server_cert(&shown.leaf, &shown.intermediates, &target.host, &[], UnixTime::now())
-        .map_err(|error| wrong(format!("its own certificate does not come from that CA ({error})")))?;
+        .map_err(|error| unverified((&target.url, &server.host), &shown.leaf, error))?;
     Ok(ca)
+}
+
+/// Why the server's certificate does not do, and so what would help.
+fn unverified((url, host): (&str, &str), shown: &[u8], error: rustls::Error) -> EnrollError {
+    use rustls::CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
+    };
+    let url = url.to_owned();
+    match error {
+        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
+            let names = names_of(shown);
+            let names = if names.is_empty() { "no name at all".to_owned() } else { names.join(", ") };
+            EnrollError::OtherName { url, host: host.to_owned(), names }
+        }
+        rustls::Error::InvalidCertificate(
+            why @ (Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }),
+        ) => EnrollError::WrongTime { url, why: why.to_string() },
+        other => EnrollError::WrongCloud {
+            url,
+            why: format!("its own certificate does not come from that CA ({other})"),
+        },
+    }
+}
+
+/// The names and addresses that a certificate is for.
+fn names_of(certificate: &[u8]) -> Vec<String> {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let name = |general: &GeneralName<'_>| match general {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
+            Ok(address) => Some(IpAddr::from(address).to_string()),
+            Err(_) => <[u8; 16]>::try_from(*bytes).ok().map(|address| IpAddr::from(address).to_string()),
+        },
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(name).take(MAX_NAMES).collect()
+}
+
+/// Whether the cloud knows this node by its name. It may be asked by anybody.
+pub(super) async fn is_known(config: &Config, server: &HostPort, ca: &[u8]) -> Result<bool, EnrollError> {
+    let path = format!("/node/{}", config.node_name);
+    let target = Target::new(config, server, &path)?;
+    let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
+    match exchange(&target, tls, Request::get(&path), Bytes::new()).await {
+        Ok(_) => Ok(true),
+        Err(EnrollError::Refused { status: 404, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Why the cloud should give this node a certificate.
@@ -156,3 +208,6 @@ async fn send(
     let said = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).trim().to_owned();
     Err(EnrollError::Refused { url: target.url.clone(), status: status.as_u16(), said })
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,6 +53,29 @@ pub enum EnrollError {
         /// What does not match.
         why: String,
     },
+    /// The server's certificate is of the token's cloud, and for other names than the one that it was reached by.
+    #[error(
+        "the certificate of the cloud at {url} is not for {host} but for {names}; write one of these into the configuration, or let \
+         the cloud have {host} in its certificate (cloudsim up --name {host}; CloudCore: advertiseAddress)"
+    )]
+    OtherName {
+        /// What was asked.
+        url: String,
+        /// By what name.
+        host: String,
+        /// The names in the certificate.
+        names: String,
+    },
+    /// The server's certificate is of the token's cloud, and is not good now.
+    #[error(
+        "the certificate of the cloud at {url} is not good at this time ({why}); set this machine's clock, or the cloud's"
+    )]
+    WrongTime {
+        /// What was asked.
+        url: String,
+        /// Before or after.
+        why: String,
+    },
     /// The server answered with a refusal.
     #[error(
         "{url} refused: {status} {said}; the token may have expired (get a new one), or belong to another cloud"
@@ -88,6 +111,8 @@ impl EnrollError {
             | Self::Token(_)
             | Self::Url(_)
             | Self::WrongCloud { .. }
+            | Self::OtherName { .. }
+            | Self::WrongTime { .. }
             | Self::File { .. }
             | Self::Crypto(_) => false,
         }
@@ -119,6 +144,27 @@ impl Identity {
     fn has_expired(&self) -> bool {
         self.validity.1 <= SystemTime::now()
     }
+}
+
+/// Whether the cloud knows a node of this name, which has no certificate yet. What is asked for that shows that the cloud is the one
+/// that the token was made for, and that it is reached by a name in its certificate.
+pub(crate) async fn is_known(config: &Config) -> Result<bool, EnrollError> {
+    let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
+    let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
+    let mut last = EnrollError::Url(String::new());
+    for server in &config.http_servers {
+        match bootstrap::fetch_ca(config, server, &token).await {
+            Ok(ca) => return bootstrap::is_known(config, server, &ca).await,
+            Err(error) if error.may_pass() => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Gets this node's certificate with the token, and keeps it in its files.
+pub(crate) async fn by_token_once(config: &Config) -> Result<(), EnrollError> {
+    keep(config, &by_token(config).await?)
 }
 
 /// This node's identity: from the files where they hold one, else by the token. A certificate that has expired is used where no

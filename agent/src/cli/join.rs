@@ -1,0 +1,179 @@
+//! Arguments of `edge-agent join` and `edge-agent reset`.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use crate::config::{self, HostPort};
+
+/// CloudHub's port for WebSocket, as KubeEdge has it.
+const HUB_PORT: u16 = 10000;
+
+/// How a machine becomes a node.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// The cloud, by a name or address that its certificate has, and the port of CloudHub's WebSocket server
+    #[arg(long, short = 'e', alias = "cloudcore-ipport", value_name = "HOST[:PORT]", value_parser = cloud)]
+    pub cloud: HostPort,
+
+    /// The join token, as `cloudsim token` and `keadm gettoken` print it; `-` reads it from stdin
+    #[arg(long, short, value_name = "TOKEN", env = "EDGE_AGENT_TOKEN", hide_env_values = true)]
+    pub token: String,
+
+    /// The node's name in the cluster [default: this machine's name]
+    #[arg(long, short = 'i', alias = "edgenode-name", value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Port of the cloud's HTTPS server, which hands out certificates
+    #[arg(long, short = 's', alias = "certport", value_name = "PORT", default_value_t = 10002)]
+    pub cert_port: u16,
+
+    /// The container runtime's socket [default: that of the one runtime that is found]
+    #[arg(long, short = 'p', alias = "remote-runtime-endpoint", value_name = "unix:///PATH")]
+    pub runtime_endpoint: Option<String>,
+
+    /// Who makes control groups [default: what the runtime says]
+    #[arg(long, alias = "cgroupdriver", value_name = "DRIVER")]
+    pub cgroup_driver: Option<Driver>,
+
+    /// The address that the node reports [default: the one that reaches the cloud]
+    #[arg(long, value_name = "IP")]
+    pub node_ip: Option<IpAddr>,
+
+    /// Labels that the node registers with, separated by commas. Repeatable
+    #[arg(long, short, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
+    pub labels: Vec<(String, String)>,
+
+    /// Port of health, pods and metrics on 127.0.0.1; 0: not at all
+    #[arg(long, value_name = "PORT", default_value_t = 10350)]
+    pub read_only_port: u16,
+
+    /// Where the MQTT broker is, or is to be, on 127.0.0.1 [default: 1883 where a broker answers there, else 1884 and the agent's own]
+    #[arg(long, value_name = "PORT")]
+    pub mqtt_port: Option<u16>,
+
+    /// Run the agent here until Ctrl-C, also where systemd could
+    #[arg(long)]
+    pub foreground: bool,
+
+    /// Stop when the machine has its configuration and certificate; nothing is started
+    #[arg(long, conflicts_with = "foreground")]
+    pub no_start: bool,
+
+    /// Take the name of a Node that the cloud has already, as this machine had it before
+    #[arg(long)]
+    pub rejoin: bool,
+
+    /// Checks whose failure is only told, by name, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub ignore_checks: Vec<String>,
+
+    /// Where everything is
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// How a machine is no node any more.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// Do not ask
+    #[arg(long, short)]
+    pub force: bool,
+
+    /// Go on where the container runtime does not answer: its containers are gone, or stay as they are
+    #[arg(long)]
+    pub without_runtime: bool,
+
+    /// Where everything is
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// Where an agent keeps everything.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The configuration [default: /etc/kubeedge/config/edgecore.yaml below --root]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Keep everything below this folder: for a second agent on one machine, or one of a user who is not root
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+}
+
+/// Who makes control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// The runtime, as directories.
+    Cgroupfs,
+    /// systemd, as slices and scopes.
+    Systemd,
+}
+
+impl Place {
+    /// This path of a system that has nothing else, below the root that was chosen.
+    pub fn below(&self, path: &str) -> PathBuf {
+        let root = std::path::absolute(&self.root).unwrap_or_else(|_| self.root.clone());
+        root.join(path.trim_start_matches('/'))
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> PathBuf {
+        match &self.config {
+            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+            None => self.below(config::DEFAULT_PATH),
+        }
+    }
+
+    /// Whether it is the machine's own: the usual places, one agent.
+    pub fn is_machine(&self) -> bool {
+        self.config.is_none() && self.below("") == *"/"
+    }
+}
+
+fn cloud(text: &str) -> Result<HostPort, String> {
+    config::host_port_or(text, HUB_PORT)
+        .map_err(|why| format!("{why}; as 192.0.2.10 or cloud.example.com:{HUB_PORT}"))
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    if key.is_empty() {
+        Err("a label has a key, as zone=harbour".to_owned())
+    } else {
+        Ok((key.into(), value.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cloud_is_a_host_and_perhaps_a_port() {
+        for (text, read) in [
+            ("cloud", "cloud:10000"),
+            ("192.0.2.10", "192.0.2.10:10000"),
+            ("cloud.example.com:7", "cloud.example.com:7"),
+            ("::1", "[::1]:10000"),
+            ("[::1]", "[::1]:10000"),
+            ("[2001:db8::7]:443", "[2001:db8::7]:443"),
+        ] {
+            assert_eq!(cloud(text).unwrap().to_string(), read);
+        }
+        for bad in ["", "https://cloud", "cloud:", "cloud:0", "a b", "cloud/x"] {
+            assert!(cloud(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn everything_is_below_the_root() {
+        let place = |root: &str| Place { config: None, root: root.into() };
+        assert_eq!(place("/").config(), PathBuf::from("/etc/kubeedge/config/edgecore.yaml"));
+        assert!(place("/").is_machine());
+        assert_eq!(place("/x").below("/var/lib"), PathBuf::from("/x/var/lib"));
+        assert!(!place("/x").is_machine());
+        let place = Place { config: Some("/a.yaml".into()), root: "/".into() };
+        assert_eq!((place.config(), place.is_machine()), ("/a.yaml".into(), false));
+    }
+}

@@ -1,0 +1,94 @@
+//! All that pods have on this machine, taken away for good: containers, control groups, volumes, logs. For a machine that is to
+//! be no node any more; no agent runs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
+
+use futures::future::join_all;
+use tonic::transport::Channel;
+
+use super::{
+    groups::Groups,
+    names::{self, Dirs},
+    orphans::entries,
+    runtime::{CallError, Runtime},
+    volumes,
+};
+use crate::config::ControlGroups;
+
+/// The longest that one container is given to end: the kubelet's default.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What went.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Pods by namespace and name, as the runtime or their logs know them.
+    pub(crate) pods: BTreeSet<String>,
+    /// What could not be removed, each with the reason.
+    pub(crate) failed: Vec<String>,
+}
+
+/// Ends and forgets every sandbox and container of pods in the runtime; the uids of the pods, with their names.
+///
+/// # Errors
+/// The runtime does not answer, or refuses.
+pub(crate) async fn end_pods(channel: Channel) -> Result<BTreeMap<String, String>, CallError> {
+    let runtime = Runtime::new(channel, None);
+    let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+    let mut pods = BTreeMap::new();
+    let containers = containers.into_iter().filter(|one| one.labels.contains_key(names::POD_UID));
+    let stops = containers.map(|container| {
+        let grace = container.annotations.get(names::GRACE).and_then(|text| text.parse().ok());
+        let grace = grace.map_or(GRACE, Duration::from_secs).min(GRACE);
+        let runtime = runtime.clone();
+        async move {
+            runtime.stop_container(&container.id, grace).await?;
+            runtime.remove_container(&container.id).await
+        }
+    });
+    join_all(stops).await.into_iter().collect::<Result<(), _>>()?;
+    for sandbox in sandboxes {
+        let Some(uid) = sandbox.labels.get(names::POD_UID) else { continue };
+        let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
+        let pod = format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME));
+        pods.insert(uid.clone(), pod);
+        runtime.stop_sandbox(&sandbox.id).await?;
+        runtime.remove_sandbox(&sandbox.id).await?;
+    }
+    Ok(pods)
+}
+
+/// Removes what pods have on disk, and their control groups. `ended`: pods by their uids, of which there may be more on disk. What
+/// is mounted is unmounted first; nothing is removed through a mount. Blocks on the disk.
+pub(crate) fn clear(
+    root: &Path,
+    logs: &Path,
+    groups: ControlGroups,
+    channel: Channel,
+    ended: BTreeMap<String, String>,
+) -> Left {
+    let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
+    let groups = Groups::new(groups, Runtime::new(channel, None), 0);
+    let mut left = Left { pods: ended.values().cloned().collect(), ..Left::default() };
+    let mut note = |what: Result<(), String>| left.failed.extend(what.err());
+    let on_disk = entries(&dirs.pods());
+    let uids: BTreeSet<String> = ended.into_keys().chain(on_disk).collect();
+    for uid in uids {
+        note(groups.remove(&uid).map_err(|error| error.to_string()));
+        note(volumes::tear_down(&dirs, &uid).map_err(|error| error.to_string()));
+    }
+    // what holds anything is somebody else's
+    let _ = groups.remove_classes();
+    for log in entries(logs).iter().filter(|name| names::pod_of_logs(name).is_some()) {
+        note(volumes::remove_all(&logs.join(log)).map_err(|error| error.to_string()));
+    }
+    super::links::remove_dead(&dirs);
+    for folder in [dirs.log_links(), dirs.pods(), dirs.logs, dirs.root] {
+        // what somebody else has put there stays
+        let _ = std::fs::remove_dir(folder);
+    }
+    left
+}

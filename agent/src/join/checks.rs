@@ -1,0 +1,306 @@
+//! What must be so before a machine becomes a node, each with its cure.
+//!
+//! Source: `keadm join` (keadm/cmd/keadm/app/cmd/edge/join.go: EdgeCore does not run, the management directory is clean, the node's
+//! name is free) and EdgeCore's own start (edge/cmd/edgecore/app/server.go: no kubelet runs). keadm finds the rest out by failing: root,
+//! the runtime, ports. Swap is allowed, as EdgeCore's `failSwapOn` is off.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::time::timeout;
+
+use super::{
+    look::{Broker, Machine},
+    report::{Report, Verdict},
+};
+use crate::{
+    app,
+    cli::Join,
+    config::{Config, Host, MqttMode},
+    edged::NoRuntime,
+    edgehub::{self, EnrollError},
+    environment,
+};
+
+/// Controllers of control groups without which limits of containers do nothing.
+const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
+/// A cloud's port that does not answer in this time is behind something that swallows packets.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is checked.
+pub(super) struct Ground<'a> {
+    /// What was asked for.
+    pub(super) join: &'a Join,
+    /// Where the configuration is to be.
+    pub(super) path: &'a Path,
+    /// The configuration.
+    pub(super) config: &'a Config,
+    /// What is on the machine.
+    pub(super) machine: &'a Machine,
+    /// The machine's name and address.
+    pub(super) host: &'a Host,
+}
+
+/// Makes all checks.
+pub(super) async fn all(ground: &Ground<'_>, report: &mut Report<'_>) {
+    report.add("root", root(ground));
+    report.add("clean", clean(ground));
+    report.add("processes", others(ground));
+    report.add("runtime", runtime(ground.machine));
+    report.add("cgroups", cgroups(ground));
+    report.add("mqtt", mqtt(ground.machine));
+    report.add("ports", ports(ground.config));
+    report.add("name", name(ground));
+    report.add("cloud", cloud(ground).await);
+}
+
+fn root(ground: &Ground<'_>) -> Verdict {
+    if nix::unistd::geteuid().is_root() {
+        return Verdict::Good("this program may do everything".into());
+    }
+    if ground.join.place.is_machine() {
+        return Verdict::bad("this is not root", "run the same line as root, as with sudo in front of it");
+    }
+    Verdict::Note("this is not root: pods get no volumes in memory, and no limits as a whole".into())
+}
+
+/// Files of an agent that was here before.
+pub(super) fn clean(ground: &Ground<'_>) -> Verdict {
+    let (config, hub) = (ground.config, &ground.config.edge_hub);
+    let all = [ground.path, &hub.tls.cert, &hub.tls.key, &app::database(config)].map(Path::to_owned);
+    let here = |path: &PathBuf| path.exists();
+    if !here(&all[0]) && config.database.exists() {
+        return Verdict::bad(
+            format!("EdgeCore's database {} is here, and its pods would start", config.database.display()),
+            "end what EdgeCore was: `keadm reset edge`; or keep it, and run edge-agent with EdgeCore's edgecore.yaml instead of joining",
+        );
+    }
+    let found: Vec<String> =
+        all.iter().filter(|path| here(path)).map(|path| path.display().to_string()).collect();
+    if found.is_empty() {
+        return Verdict::Good("no agent was here before".into());
+    }
+    let cure = if config.database.exists() {
+        "`keadm reset edge` undoes EdgeCore's join; to take over from EdgeCore, stop it and run edge-agent without joining"
+    } else {
+        "`edge-agent reset` undoes an earlier join; to go on with it, start edge-agent without joining"
+    };
+    Verdict::bad(format!("this machine is a node already: {}", found.join(", ")), cure)
+}
+
+/// Programs that do the same.
+fn others(ground: &Ground<'_>) -> Verdict {
+    // a second agent on one machine has a place of its own
+    let mut names = if ground.join.place.is_machine() { vec!["edge-agent", "edgecore"] } else { Vec::new() };
+    if !environment::is_switched_off(|name| std::env::var(name).ok()) {
+        names.push(environment::KUBELET);
+    }
+    let found = environment::processes(Path::new("/proc"), &names);
+    if found.is_empty() {
+        return Verdict::Good("neither a kubelet nor another edge node runs here".into());
+    }
+    let list: Vec<String> = found.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
+    let cure = match found.first().map(|(name, _)| name.as_str()) {
+        Some("kubelet") => {
+            "a machine is a node of one cluster: `kubeadm reset` ends the kubelet; CHECK_EDGECORE_ENVIRONMENT=false lets both run"
+        }
+        Some("edgecore") => {
+            "`keadm reset edge` ends EdgeCore; to take over from it, stop it and run edge-agent without joining"
+        }
+        _ => {
+            "`edge-agent reset` ends it; for a second one beside it, give --root, --name, --read-only-port and --mqtt-port"
+        }
+    };
+    Verdict::bad(format!("{} runs here", list.join(", ")), cure)
+}
+
+pub(super) fn runtime(machine: &Machine) -> Verdict {
+    let answering: Vec<_> = machine.answering().collect();
+    match answering.as_slice() {
+        [(endpoint, found)] => {
+            let what = format!("{} {} at {endpoint}", found.name, found.version);
+            match &found.network {
+                None => Verdict::Good(what),
+                Some(why) => Verdict::Note(format!(
+                    "{what}, without a network for pods ({why}): only pods with hostNetwork start; install a CNI plugin"
+                )),
+            }
+        }
+        [] => no_runtime(machine),
+        several => {
+            let all: Vec<&str> = several.iter().map(|(endpoint, _)| *endpoint).collect();
+            Verdict::bad(
+                format!("several runtimes answer: {}", all.join(", ")),
+                format!("choose one, as --runtime-endpoint {}", all[0]),
+            )
+        }
+    }
+}
+
+fn no_runtime(machine: &Machine) -> Verdict {
+    match machine.runtimes.first() {
+        None => Verdict::bad(
+            "no container runtime was found",
+            "install one (Debian: apt-get install containerd) or start it; one that is elsewhere is named with \
+             --runtime-endpoint, as is one without containers: `cloudsim runtime --socket PATH`",
+        ),
+        Some((endpoint, Err(NoRuntime::NoCri(said)))) => Verdict::bad(
+            format!("what answers at {endpoint} speaks no CRI v1 ({said})"),
+            "take \"cri\" out of disabled_plugins in /etc/containerd/config.toml, where Docker's packages put it, and restart containerd",
+        ),
+        Some((endpoint, Err(error))) => Verdict::bad(
+            format!("the runtime at {endpoint} does not answer: {error}"),
+            "start it (systemctl start containerd), or name another one with --runtime-endpoint",
+        ),
+        // one that answers is not looked for here
+        Some((endpoint, Ok(_))) => Verdict::Good(endpoint.clone()),
+    }
+}
+
+fn cgroups(ground: &Ground<'_>) -> Verdict {
+    let base = Path::new("/sys/fs/cgroup");
+    let unified = std::fs::read_to_string(base.join("cgroup.controllers"));
+    let has = |name: &&str| match &unified {
+        Ok(all) => all.split_whitespace().any(|one| one == *name),
+        Err(_) => base.join(name).is_dir(),
+    };
+    let missing: Vec<&str> = CONTROLLERS.into_iter().filter(|name| !has(name)).collect();
+    let driver = match ground.config.edged.groups.driver {
+        crate::config::CgroupDriver::Systemd => "systemd",
+        crate::config::CgroupDriver::Cgroupfs => "the runtime (cgroupfs)",
+    };
+    if missing.is_empty() {
+        return Verdict::Good(format!("made by {driver}"));
+    }
+    Verdict::Note(format!(
+        "the kernel has no control groups for {}: limits of containers do nothing; on a Raspberry Pi add cgroup_enable=memory \
+         to /boot/firmware/cmdline.txt and reboot",
+        missing.join(", ")
+    ))
+}
+
+fn mqtt(machine: &Machine) -> Verdict {
+    let port = machine.broker_port;
+    match machine.broker {
+        Broker::Open => Verdict::Good(format!("a broker answers at 127.0.0.1:{port}")),
+        Broker::Refuses(code) => Verdict::Note(format!(
+            "the broker at 127.0.0.1:{port} refuses clients without a name (code {code}): put mqttUsername and mqttPassword into the \
+             configuration"
+        )),
+        Broker::Nobody => {
+            Verdict::Note(format!("no broker was found: the agent's own listens on 127.0.0.1:{port}"))
+        }
+        Broker::Other => Verdict::Note(format!(
+            "what answers at port 1883 is no MQTT broker: the agent's own listens on 127.0.0.1:{port}"
+        )),
+    }
+}
+
+/// What the agent is to listen on, by its setting and the option that changes it.
+pub(super) fn ports(config: &Config) -> Verdict {
+    let mut all: Vec<(SocketAddr, &str)> = Vec::new();
+    if config.edged.server.port() != 0 {
+        all.push((config.edged.server, "--read-only-port"));
+    }
+    if let Some(bus) = &config.event_bus
+        && bus.mode != MqttMode::External
+    {
+        all.push((bus.internal_server, "--mqtt-port"));
+    }
+    for (address, option) in &all {
+        if let Err(error) = TcpListener::bind(address) {
+            return Verdict::bad(
+                format!("{address} cannot be listened on: {error}"),
+                format!("`ss -ltnp` shows who does; end that program, or choose another port with {option}"),
+            );
+        }
+    }
+    if let Some(devices) = &config.device_twin {
+        let socket = devices.dmi_socket_dir.join("dmi.sock");
+        if UnixStream::connect(&socket).is_ok() {
+            return Verdict::bad(
+                format!("another agent serves mappers at {}", socket.display()),
+                "end it, or give this one a place of its own with --root",
+            );
+        }
+    }
+    let all: Vec<String> = all.iter().map(|(address, _)| address.to_string()).collect();
+    Verdict::Good(if all.is_empty() { "none is needed".into() } else { format!("{} free", all.join(", ")) })
+}
+
+fn name(ground: &Ground<'_>) -> Verdict {
+    let name = &ground.config.node.name;
+    if ground.join.name.is_none() && ground.host.is_nameless() {
+        return Verdict::bad(
+            "this machine's own name cannot be a node's",
+            "give one with --name: small letters, digits, dashes and dots",
+        );
+    }
+    Verdict::Good(name.clone())
+}
+
+async fn cloud(ground: &Ground<'_>) -> Verdict {
+    if ground.token().is_none() {
+        return Verdict::bad(
+            "there is no token",
+            "give the one that `cloudsim token` or `keadm gettoken` prints",
+        );
+    }
+    let config = match app::hub_config(ground.config) {
+        Ok(config) => config,
+        Err(error) => return Verdict::bad(error.to_string(), "correct HTTPS_PROXY in the environment"),
+    };
+    let known = match edgehub::is_known(&config).await {
+        Ok(known) => known,
+        Err(error) => return refused(&error),
+    };
+    let name = &config.node_name;
+    if known && !ground.join.rejoin {
+        return Verdict::bad(
+            format!("the cloud has a node {name} already"),
+            format!(
+                "choose another name with --name; or, if this machine was that node: --rejoin, or `kubectl delete node {name}` first"
+            ),
+        );
+    }
+    let hub = timeout(PATIENCE, edgehub::reach(&config)).await;
+    let failed = match hub {
+        Ok(Ok(())) => {
+            return Verdict::Good("it is the one that made the token, and knows no such node".into());
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer from {}", ground.join.cloud),
+    };
+    Verdict::bad(
+        format!("its CloudHub is not reached: {failed}"),
+        "give CloudHub's port, as --cloud HOST:10000, and open it in firewalls",
+    )
+}
+
+fn refused(error: &EnrollError) -> Verdict {
+    let cure = match error {
+        EnrollError::Unreachable { .. } => {
+            "check that the cloud runs and listens to other machines (cloudsim up --address 0.0.0.0), that firewalls let its HTTPS \
+             port through, and that --cert-port is that port"
+        }
+        EnrollError::WrongCloud { .. } | EnrollError::Token(_) => {
+            "get the token of this cloud: `cloudsim token` or `keadm gettoken`"
+        }
+        EnrollError::OtherName { .. } => {
+            "give --cloud by one of these names, or start the cloud with this one"
+        }
+        EnrollError::WrongTime { .. } => "compare `date` on both machines",
+        _ => "see the cloud's log",
+    };
+    let mut what = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        what.push_str(&format!(": {next}"));
+        cause = next.source();
+    }
+    Verdict::bad(what, cure)
+}

@@ -1,0 +1,131 @@
+//! What is on a machine: container runtimes, an MQTT broker, processes.
+
+use std::{net::Ipv4Addr, path::Path, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{
+    app,
+    cli::Join,
+    config::CgroupDriver,
+    edged::{NoRuntime, RuntimeFound, inquire},
+};
+
+/// Where container runtimes listen that are there for nobody else: kubeadm's list.
+const SOCKETS: [&str; 3] =
+    ["/run/containerd/containerd.sock", "/var/run/crio/crio.sock", "/run/cri-dockerd.sock"];
+/// Where MQTT brokers listen.
+const MQTT_PORT: u16 = 1883;
+/// Where the agent's own listens: EdgeCore's default.
+const INTERNAL_PORT: u16 = 1884;
+/// A broker on this machine answers within this.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// CONNECT of MQTT 3.1.1, a clean session of client `join`.
+const CONNECT: &[u8] = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x0a\x00\x04join";
+/// The first byte of its answer, CONNACK, and the second.
+const CONNACK: [u8; 2] = [0x20, 0x02];
+
+/// What was found at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broker {
+    /// A broker that takes clients.
+    Open,
+    /// A broker that refuses clients without a name and a password; the code.
+    Refuses(u8),
+    /// Something that speaks another language.
+    Other,
+    /// Nothing.
+    Nobody,
+}
+
+impl Broker {
+    /// Whether it is a broker.
+    pub(super) fn is_one(self) -> bool {
+        matches!(self, Self::Open | Self::Refuses(_))
+    }
+}
+
+/// A runtime and what it said.
+pub(super) type Asked = (String, Result<RuntimeFound, NoRuntime>);
+
+/// What is on this machine.
+#[derive(Debug)]
+pub(super) struct Machine {
+    /// Runtimes that were asked, each by its endpoint.
+    pub(super) runtimes: Vec<Asked>,
+    /// The one to take; the usual one where there is none.
+    pub(super) endpoint: String,
+    /// What is at [`Self::broker_port`].
+    pub(super) broker: Broker,
+    /// Where the broker is, or is to be.
+    pub(super) broker_port: u16,
+}
+
+impl Machine {
+    /// Looks, and changes nothing.
+    pub(super) async fn look(join: &Join) -> Self {
+        let endpoints: Vec<String> = match &join.runtime_endpoint {
+            Some(endpoint) if endpoint.starts_with("unix://") => vec![endpoint.clone()],
+            Some(path) => vec![format!("unix://{path}")],
+            None => SOCKETS
+                .iter()
+                .filter(|path| Path::new(path).exists())
+                .map(|path| format!("unix://{path}"))
+                .collect(),
+        };
+        let mut runtimes = Vec::new();
+        for endpoint in endpoints {
+            let found = match app::connect(&endpoint) {
+                Ok(channel) => inquire(channel).await,
+                Err(error) => Err(NoRuntime::Silent(error.to_string())),
+            };
+            runtimes.push((endpoint, found));
+        }
+        let first = runtimes.iter().find(|(_, found)| found.is_ok()).or(runtimes.first());
+        let endpoint =
+            first.map_or_else(|| format!("unix://{}", SOCKETS[0]), |(endpoint, _)| endpoint.clone());
+        let asked = join.mqtt_port.unwrap_or(MQTT_PORT);
+        let broker = broker_at(asked).await;
+        let broker_port = if broker.is_one() { asked } else { join.mqtt_port.unwrap_or(INTERNAL_PORT) };
+        Self { runtimes, endpoint, broker, broker_port }
+    }
+
+    /// Runtimes that answer.
+    pub(super) fn answering(&self) -> impl Iterator<Item = (&str, &RuntimeFound)> {
+        self.runtimes.iter().filter_map(|(endpoint, found)| Some((endpoint.as_str(), found.as_ref().ok()?)))
+    }
+
+    /// Who makes control groups; directories, where nobody tells: EdgeCore's default.
+    pub(super) fn driver(&self) -> CgroupDriver {
+        self.answering().find_map(|(_, found)| found.driver).unwrap_or_default()
+    }
+}
+
+/// Asks whatever listens there.
+async fn broker_at(port: u16) -> Broker {
+    let asked = timeout(PATIENCE, async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(|_| Broker::Nobody)?;
+        let mut answer = [0; 4];
+        let exchange = async {
+            stream.write_all(CONNECT).await?;
+            stream.read_exact(&mut answer).await.map(drop)
+        };
+        exchange.await.map_err(|_: std::io::Error| Broker::Other)?;
+        Ok::<_, Broker>(answer)
+    });
+    match asked.await {
+        Ok(Ok([first, second, _, code])) if [first, second] == CONNACK => {
+            if code == 0 {
+                Broker::Open
+            } else {
+                Broker::Refuses(code)
+            }
+        }
+        Ok(Err(found)) => found,
+        Ok(Ok(_)) | Err(_) => Broker::Other,
+    }
+}

@@ -1,0 +1,156 @@
+//! `edge-agent join`: a machine becomes a node.
+//!
+//! It looks at the machine and the cloud, tells all that stands in the way together with the cures, and changes nothing then. Else it
+//! writes edgecore.yaml, gets the node's certificate with the token, which never lies on the disk, and starts the agent: as a
+//! service where systemd runs the machine, here otherwise.
+//!
+//! | part | what |
+//! |---|---|
+//! | `look` | the runtime, the broker and the processes of this machine |
+//! | `settings` | edgecore.yaml from what was asked for and found. Pure |
+//! | `checks` | what must be so |
+//! | `report` | what was found, for people. Pure |
+
+mod checks;
+mod look;
+mod report;
+mod settings;
+
+use std::{
+    fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+
+use self::{checks::Ground, look::Machine, report::Report};
+use crate::{
+    app,
+    cli::Join,
+    config::{self, Config, Host, Secret},
+    edgehub, one_line,
+    rt::file::replace,
+    systemd,
+};
+
+/// What is to be done when the machine has joined.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing.
+    Done,
+    /// The agent is to run here, with this configuration.
+    Run(PathBuf),
+}
+
+/// Joins; what is found and done goes to `out`.
+///
+/// # Errors
+/// A check has failed, the cloud gives no certificate, or the service does not start.
+pub(crate) fn run(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
+    // rustls takes the one provider that is compiled in; a second call changes nothing
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(go(join, out))
+}
+
+async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
+    let token = token(&join.token, &mut std::io::stdin().lock())?;
+    let path = join.place.config();
+    let host = Host::detect();
+    writeln!(out, "Looking at this machine and at {}:", join.cloud)?;
+    let machine = Machine::look(join).await;
+    let text = settings::edgecore_yaml(join, &host, &machine)?;
+    let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(asked)?;
+    let mut report = Report::new(&join.ignore_checks);
+    checks::all(&Ground { join, path: &path, config: &config, machine: &machine, host: &host }, &mut report)
+        .await;
+    write!(out, "{report}")?;
+    out.flush()?;
+    if let failed @ 1.. = report.failed() {
+        bail!("{failed} of these must be mended first; nothing was changed");
+    }
+    enroll(&config, &path, &text).await?;
+    writeln!(out, "This machine is node {} of {}.", config.node.name, join.cloud)?;
+    writeln!(out, "  configuration  {}", path.display())?;
+    writeln!(out, "  undo           {} reset{}", program(), reset_options(join))?;
+    start(join, path, out).await
+}
+
+/// Faults of the command line, by the settings that it stands for.
+fn asked(error: config::Error) -> anyhow::Error {
+    match error {
+        config::Error::Faults { faults, .. } => {
+            let lines: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+            anyhow::anyhow!("this cannot be configured:{lines}")
+        }
+        error => one_line(error),
+    }
+}
+
+/// The token itself, or the first line of stdin.
+fn token(given: &str, stdin: &mut impl Read) -> anyhow::Result<String> {
+    /// No token is as long.
+    const LIMIT: u64 = 64 * 1024;
+    if given != "-" {
+        return Ok(given.trim().to_owned());
+    }
+    let mut line = String::new();
+    stdin.take(LIMIT).read_to_string(&mut line).context("stdin gives no token")?;
+    Ok(line.trim().to_owned())
+}
+
+/// Writes the configuration and gets the certificate; where that fails, nothing is left of either.
+async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> {
+    replace(path, text.as_bytes(), 0o600).with_context(|| format!("{} cannot be written", path.display()))?;
+    let enrolled = edgehub::enroll(&app::hub_config(config)?).await;
+    if enrolled.is_err() {
+        // the first error says what is wrong; this one would say nothing more
+        let _ = fs::remove_file(path);
+    }
+    Ok(enrolled.context("the cloud gives no certificate")?)
+}
+
+/// What `edge-agent reset` is told, so that it undoes this.
+fn reset_options(join: &Join) -> String {
+    let mut options = String::new();
+    if join.place.below("") != *"/" {
+        options.push_str(&format!(" --root {}", join.place.below("").display()));
+    }
+    if join.place.config.is_some() {
+        options.push_str(&format!(" --config {}", join.place.config().display()));
+    }
+    options
+}
+
+/// This program.
+fn program() -> String {
+    std::env::current_exe().map_or_else(|_| "edge-agent".to_owned(), |path| path.display().to_string())
+}
+
+async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Result<Next> {
+    if join.no_start {
+        writeln!(out, "Start it with: {} --config {}", program(), path.display())?;
+        return Ok(Next::Done);
+    }
+    // one machine has one service; what is kept below a folder of one's own is for trying
+    if join.foreground || !join.place.is_machine() || !systemd::is_running() {
+        writeln!(out, "The agent runs here until Ctrl-C.")?;
+        out.flush()?;
+        return Ok(Next::Run(path));
+    }
+    let program = std::env::current_exe().context("this program has no path that a service could name")?;
+    systemd::install(&systemd::unit(&program, &path, |name| std::env::var(name).ok())).await?;
+    writeln!(out, "The agent runs as a service: journalctl -u {} -f", systemd::UNIT)?;
+    Ok(Next::Done)
+}
+
+impl Ground<'_> {
+    /// The token, for those who ask the cloud.
+    fn token(&self) -> Option<&Secret> {
+        self.config.edge_hub.token.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What is written, and what stands in the way.
+
+use std::{net::TcpListener, path::PathBuf};
+
+use clap::Parser;
+
+use super::{
+    checks,
+    look::{Broker, Machine},
+    report::Verdict,
+    *,
+};
+use crate::{
+    cli::{Cli, Command},
+    config::{CgroupDriver, MqttMode},
+    edged::{NoRuntime, RuntimeFound},
+};
+
+/// Of the right form.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.a.b.c";
+
+fn join(more: &str) -> Box<Join> {
+    let line = format!("edge-agent join --cloud 192.0.2.10 --token {TOKEN} {more}");
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let Some(Command::Join(join)) = cli.command else { panic!("{line}") };
+    join
+}
+
+fn found(name: &str, driver: Option<CgroupDriver>) -> RuntimeFound {
+    RuntimeFound { name: name.into(), version: "1.0".into(), driver, network: None }
+}
+
+fn machine(driver: Option<CgroupDriver>, broker: Broker) -> Machine {
+    let endpoint = "unix:///run/x.sock".to_owned();
+    Machine {
+        runtimes: vec![(endpoint.clone(), Ok(found("x", driver)))],
+        endpoint,
+        broker,
+        broker_port: if broker.is_one() { 1883 } else { 1884 },
+    }
+}
+
+fn host() -> Host {
+    Host { name: "edge-7".into(), address: [192, 0, 2, 7].into() }
+}
+
+fn config(join: &Join, machine: &Machine) -> Config {
+    let text = settings::edgecore_yaml(join, &host(), machine).unwrap();
+    assert!(!text.contains(TOKEN), "the token is on the disk");
+    let read = config::parse(&join.place.config(), &text, Some(join.token.clone()), &host());
+    let (config, warnings) = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(warnings, []);
+    config
+}
+
+#[test]
+fn what_is_found_and_asked_for_is_what_is_written() {
+    let plain = config(&join(""), &machine(None, Broker::Nobody));
+    assert_eq!(plain.node.name, "edge-7");
+    assert_eq!(plain.edge_hub.servers[0].to_string(), "192.0.2.10:10000");
+    assert_eq!(plain.edge_hub.http_servers[0].to_string(), "192.0.2.10:10002");
+    assert_eq!(plain.edged.runtime_endpoint, "unix:///run/x.sock");
+    assert_eq!(plain.edged.groups.driver, CgroupDriver::Cgroupfs);
+    let bus = plain.event_bus.unwrap();
+    assert_eq!((bus.mode, bus.internal_server.port()), (MqttMode::Internal, 1884));
+
+    let given = "--name edge-8 --cert-port 7 --labels zone=harbour,empty --node-ip 10.0.0.8 --read-only-port 0 --root /srv/e";
+    let given = config(&join(given), &machine(Some(CgroupDriver::Systemd), Broker::Refuses(5)));
+    assert_eq!((given.node.name.as_str(), given.node.ip), ("edge-8", Some([10, 0, 0, 8].into())));
+    assert_eq!(given.edge_hub.http_servers[0].port, 7);
+    assert_eq!(given.node.labels.get("zone").map(String::as_str), Some("harbour"));
+    assert_eq!(given.edged.groups.driver, CgroupDriver::Systemd);
+    let bus = given.event_bus.unwrap();
+    assert_eq!((bus.mode, bus.external_server.port), (MqttMode::External, 1883));
+    for path in [
+        given.database,
+        given.edge_hub.tls.key,
+        given.edged.root_dir,
+        given.edged.pod_logs_dir,
+        given.device_twin.unwrap().dmi_socket_dir,
+    ] {
+        assert!(path.starts_with("/srv/e/"), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_the_option_that_changes_it() {
+    let taken = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let config = config(&join(&format!("--read-only-port {port}")), &machine(None, Broker::Open));
+    let Verdict::Bad { what, cure } = checks::ports(&config) else { panic!("it is taken") };
+    assert!(what.contains(&port.to_string()) && cure.contains("--read-only-port"), "{what}: {cure}");
+}
+
+#[test]
+fn a_runtime_must_answer_and_be_the_only_one() {
+    let of = |runtimes: Vec<(&str, Result<RuntimeFound, NoRuntime>)>| {
+        let runtimes = runtimes.into_iter().map(|(endpoint, found)| (endpoint.to_owned(), found)).collect();
+        checks::runtime(&Machine { runtimes, ..machine(None, Broker::Open) })
+    };
+    let cure = |verdict| match verdict {
+        Verdict::Bad { cure, .. } => cure,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(of(vec![("unix:///a", Ok(found("x", None)))]), Verdict::Good(_)));
+    let broken = RuntimeFound { network: Some("cni config uninitialized".into()), ..found("x", None) };
+    assert!(matches!(of(vec![("unix:///a", Ok(broken))]), Verdict::Note(what) if what.contains("CNI")));
+    assert!(cure(of(vec![])).contains("install"));
+    let no_cri = NoRuntime::NoCri("unknown service".into());
+    assert!(cure(of(vec![("unix:///a", Err(no_cri))])).contains("disabled_plugins"));
+    let silent = NoRuntime::Silent("refused".into());
+    assert!(cure(of(vec![("unix:///a", Err(silent))])).contains("start it"));
+    let two = vec![("unix:///a", Ok(found("x", None))), ("unix:///b", Ok(found("y", None)))];
+    assert!(cure(of(two)).contains("--runtime-endpoint"));
+}
+
+#[test]
+fn a_machine_that_was_a_node_is_told_apart_from_a_clean_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let join = join(&format!("--root {}", directory.path().display()));
+    let (machine, host, path) = (machine(None, Broker::Open), host(), join.place.config());
+    let config = config(&join, &machine);
+    let clean = || {
+        checks::clean(&Ground { join: &join, path: &path, config: &config, machine: &machine, host: &host })
+    };
+    let write = |path: &PathBuf| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    };
+    assert!(matches!(clean(), Verdict::Good(_)));
+    write(&config.database);
+    assert!(matches!(clean(), Verdict::Bad { what, .. } if what.contains("edgecore.db")));
+    fs::remove_file(&config.database).unwrap();
+    write(&config.edge_hub.tls.cert);
+    assert!(matches!(clean(), Verdict::Bad { cure, .. } if cure.contains("edge-agent reset")));
+}

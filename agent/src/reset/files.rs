@@ -1,0 +1,113 @@
+//! Which files are the agent's.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    app,
+    config::{Config, DatabaseKeys},
+};
+
+/// What SQLite keeps beside a database, what is written before it is renamed, and what was set aside.
+const BESIDE: [&str; 4] = ["-wal", "-shm", "-journal", ".damaged-"];
+/// The socket for mappers.
+const DMI_SOCKET: &str = "dmi.sock";
+/// What `keadm join` leaves beside the configuration: the token.
+const BOOTSTRAP: &str = "bootstrap-edgecore.conf";
+
+/// All that an agent with this configuration keeps, whether it is there or not; pods' own things are not among it.
+pub(super) fn of(config: &Config, path: &Path) -> Vec<PathBuf> {
+    let tls = &config.edge_hub.tls;
+    let mut all = vec![path.to_owned(), tls.ca.clone(), tls.cert.clone(), tls.key.clone()];
+    all.extend(bootstrap(path).filter(|path| path.exists()));
+    for database in app::databases(config) {
+        all.extend(beside(&database));
+        all.push(database);
+    }
+    if let Some(server) = &config.meta_manager.meta_server {
+        all.extend([server.tls.cert.clone(), server.tls.key.clone()]);
+    }
+    if let Some(devices) = &config.device_twin {
+        all.push(devices.dmi_socket_dir.join(DMI_SOCKET));
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn bootstrap(config: &Path) -> impl Iterator<Item = PathBuf> {
+    let folders = config.ancestors().skip(1).take(2);
+    folders.map(|folder| folder.join(BOOTSTRAP))
+}
+
+/// Files whose names begin with the database's.
+fn beside(database: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (database.parent(), database.file_name().and_then(|name| name.to_str()))
+    else {
+        return Vec::new();
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_beside = |entry: &fs::DirEntry| {
+        let entry = entry.file_name();
+        entry
+            .to_str()
+            .and_then(|entry| entry.strip_prefix(name))
+            .is_some_and(|rest| BESIDE.iter().any(|ending| rest.starts_with(ending)))
+    };
+    entries.filter(is_beside).map(|entry| entry.path()).collect()
+}
+
+/// Removes them, the configuration last; what could not be, each with the reason.
+pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
+    let all = of(config, path).into_iter().filter(|one| one != path).chain([path.to_owned()]);
+    let failed = all.filter_map(|one| match fs::remove_file(&one) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Some(format!("{}: {error}", one.display())),
+        _ => None,
+    });
+    failed.collect()
+}
+
+/// Removes folders in which nothing is left, up to `root`, which stays where it is the machine's own.
+pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
+    let mut all = of(config, path);
+    all.extend([config.edged.root_dir.join("-"), config.edged.pod_logs_dir.join("-")]);
+    for file in all {
+        for folder in
+            file.ancestors().skip(1).filter(|folder| folder.starts_with(root) && *folder != Path::new("/"))
+        {
+            // one that is a mount, or holds something, stays, and so do those above it
+            if fs::remove_dir(folder).is_err() && folder.exists() {
+                break;
+            }
+        }
+    }
+}
+
+/// What stays on purpose, and what ends it.
+pub(super) fn left(config: &Config) -> Vec<String> {
+    let mut all = vec![
+        format!("the Node in the cloud: kubectl delete node {}", config.node.name),
+        "images in the container runtime".to_owned(),
+    ];
+    let mut keep = |path: &Path, what: &str| {
+        if path.exists() {
+            all.push(format!("{} ({what})", path.display()));
+        }
+    };
+    if let Some(manifests) = &config.edged.static_pod_path {
+        keep(manifests, "manifests of static pods: yours");
+    }
+    if let Some(DatabaseKeys::File(file)) = &config.database_keys {
+        keep(file, "the database's key");
+    }
+    keep(&config.database, "EdgeCore's database");
+    keep(&config.edged.root_dir, "not the agent's alone");
+    keep(&config.edged.pod_logs_dir, "not the agent's alone");
+    if let Ok(program) = std::env::current_exe() {
+        keep(&program, "this program");
+    }
+    all
+}

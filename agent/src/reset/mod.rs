@@ -1,0 +1,195 @@
+//! `edge-agent reset`: a machine is no node any more. It undoes `join`, and an agent that was set up by hand as well.
+//!
+//! The agent is stopped first, then its pods end, then files go: the configuration last, so that a reset that was cut off can be
+//! begun anew. What was not made by the agent stays, and is told.
+
+mod files;
+
+use std::{
+    io::{BufRead, Write},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use kubeapi::store::{LockError, StoreLock};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    app,
+    cli::Reset,
+    config::{self, Config, Host},
+    edged, one_line, systemd,
+};
+
+/// The agent's name among processes.
+const NAME: &str = "edge-agent";
+/// How long an agent may take to end: it finishes starts of containers that are under way.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks whether it has.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Longest answer to a question.
+const MAX_ANSWER: u64 = 1024;
+
+/// Resets; asks on `input` where it was not told not to, and tells what it does on `out`. The exit code says whether all went that
+/// should.
+///
+/// # Errors
+/// It was answered no, or something stands in the way; what was not yet removed stays then.
+pub(crate) fn run(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(go(reset, input, out))
+}
+
+async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+    let path = reset.place.config();
+    let config = configuration(reset, &path, out)?;
+    if !is_here(&config, &path) {
+        writeln!(
+            out,
+            "Nothing to undo: there is neither {} nor {}.",
+            path.display(),
+            app::database(&config).display()
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    permitted(reset, &config)?;
+    writeln!(out, "This ends node {} on this machine: its pods, and", config.node.name)?;
+    for path in files::of(&config, &path).iter().filter(|path| path.exists()) {
+        writeln!(out, "  {}", path.display())?;
+    }
+    confirm(reset, input, out)?;
+    if reset.place.is_machine() && systemd::uninstall().await? {
+        writeln!(out, "The service {} was stopped and removed.", systemd::UNIT)?;
+    }
+    let lock = stopped(&config).await?;
+    let left = pods(reset, &config, out).await?;
+    let mut failed = left.failed;
+    failed.extend(files::remove(&config, &path));
+    if let Some(lock) = lock
+        && let Err(error) = lock.remove()
+    {
+        failed.push(format!("the lock of the database: {error}"));
+    }
+    files::remove_empty_folders(&config, &path, &reset.place.below(""));
+    writeln!(out, "Pods that were ended: {}.", listed(&left.pods))?;
+    for what in &failed {
+        writeln!(out, "NOT removed: {what}")?;
+    }
+    writeln!(out, "Left as it was:")?;
+    for what in files::left(&config) {
+        writeln!(out, "  {what}")?;
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn listed(pods: &std::collections::BTreeSet<String>) -> String {
+    if pods.is_empty() { "none".to_owned() } else { pods.iter().cloned().collect::<Vec<_>>().join(", ") }
+}
+
+/// What is configured; the usual places, where the configuration is missing or cannot be read.
+fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Result<Config> {
+    match config::load(path) {
+        Ok((config, _)) => return Ok(config),
+        Err(error) if path.exists() => {
+            writeln!(out, "{}", one_line(error))?;
+            writeln!(out, "The usual places are looked at instead.")?;
+        }
+        Err(_) => {}
+    }
+    let host = Host::detect();
+    let text = config::moved(&config::minimal_config(&host), |usual| reset.place.below(usual))?;
+    Ok(config::parse(path, &text, None, &host).map_err(one_line)?.0)
+}
+
+/// Whether anything of an agent is here.
+fn is_here(config: &Config, path: &Path) -> bool {
+    files::of(config, path).iter().any(|path| path.exists())
+}
+
+/// Whether this is an agent's machine, and this program may change it.
+fn permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
+    if config.database.exists() && !app::database(config).exists() {
+        bail!(
+            "{} is here, and nothing of edge-agent: this is EdgeCore's node; `keadm reset edge` ends it",
+            config.database.display()
+        );
+    }
+    if reset.place.is_machine() && !nix::unistd::geteuid().is_root() {
+        bail!("this is not root; run the same line as root, as with sudo in front of it");
+    }
+    Ok(())
+}
+
+fn confirm(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<()> {
+    if reset.force {
+        return Ok(());
+    }
+    write!(out, "Are you sure? [y/N]: ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    std::io::Read::take(&mut *input, MAX_ANSWER).read_line(&mut answer)?;
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was changed; answer y, or give --force where nobody can answer");
+    }
+    Ok(())
+}
+
+/// Ends an agent that runs on the database, and keeps others off it. `None`: there is no database.
+async fn stopped(config: &Config) -> anyhow::Result<Option<StoreLock>> {
+    let database = app::database(config);
+    if database.parent().is_none_or(|folder| !folder.is_dir()) {
+        return Ok(None);
+    }
+    let (end, mut asked) = (Instant::now() + PATIENCE, false);
+    loop {
+        match StoreLock::take(&database) {
+            Ok(lock) => return Ok(Some(lock)),
+            Err(LockError::Held { holder: Some(pid), .. }) if Instant::now() < end && is_agent(pid) => {
+                if !asked {
+                    let pid = i32::try_from(pid).context("the agent has no process id")?;
+                    kill(Pid::from_raw(pid), Signal::SIGTERM)
+                        .context("the agent that runs cannot be ended")?;
+                    asked = true;
+                }
+                sleep(POLL_INTERVAL).await;
+            }
+            // it goes just now, and has not let go of everything
+            Err(LockError::Held { .. }) if asked && Instant::now() < end => sleep(POLL_INTERVAL).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn is_agent(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NAME)
+}
+
+/// Ends the pods and removes what they have on disk.
+async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::Left> {
+    let channel = app::connect(&config.edged.runtime_endpoint)?;
+    let ended = match edged::end_pods(channel.clone()).await {
+        Ok(ended) => ended,
+        Err(error) if reset.without_runtime => {
+            writeln!(out, "Containers are left, if there are any: {error}")?;
+            Default::default()
+        }
+        Err(error) => {
+            return Err(anyhow::Error::new(error)
+                .context("the pods cannot be ended; start the container runtime and reset again, or give --without-runtime"));
+        }
+    };
+    let (root, logs) = (config.edged.root_dir.clone(), config.edged.pod_logs_dir.clone());
+    let groups = config.edged.groups.clone();
+    let cleared =
+        tokio::task::spawn_blocking(move || edged::clear(&root, &logs, groups, channel, ended)).await;
+    cleared.context("files of pods could not be removed")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! A machine that was a node, and one that was not.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use clap::Parser;
+
+use super::*;
+use crate::cli::{Cli, Command};
+
+fn reset(root: &Path, more: &str) -> Reset {
+    let line = format!("edge-agent reset --root {} {more}", root.display());
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let Some(Command::Reset(reset)) = cli.command else { panic!("{line}") };
+    reset
+}
+
+/// Every file below a directory.
+fn files(below: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(below).into_iter().flatten().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.insert(entry.path());
+        }
+    }
+    found
+}
+
+/// A node's files, and somebody else's beside them.
+fn node(root: &Path) -> BTreeSet<PathBuf> {
+    let of_others =
+        ["etc/kubeedge/manifests/web.yaml", "var/log/pods/notes", "var/lib/kubelet/seccomp/p.json"];
+    let own = [
+        "etc/kubeedge/ca/rootCA.crt",
+        "etc/kubeedge/certs/server.crt",
+        "etc/kubeedge/certs/server.key",
+        "var/lib/kubeedge/outrigger.db",
+        "var/lib/kubeedge/outrigger.db-wal",
+        "var/lib/kubeedge/outrigger.db.damaged-20260501T101500.123456Z",
+        "var/lib/kubeedge/mqtt.db",
+        "var/lib/kubelet/pods/7d0c/volumes/kubernetes.io~secret/s/key",
+        "var/log/pods/shop_web_6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11/main/0.log",
+    ];
+    for path in own.iter().chain(&of_others) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    let config = root.join("etc/kubeedge/config/edgecore.yaml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    let text = config::minimal_config(&Host::detect());
+    let text = config::moved(&text, |usual| root.join(usual.trim_start_matches('/'))).unwrap();
+    let endpoint = serde_json::json!(format!("unix://{}/none.sock", root.display()));
+    let key = "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint";
+    let text = config::fill(&text, key, &endpoint).unwrap();
+    let groups = "    tailoredKubeletConfig:\n      cgroupRoot: /outrigger-reset-test\n";
+    fs::write(config, text.replacen("    tailoredKubeletConfig:\n", groups, 1)).unwrap();
+    of_others.map(|path| root.join(path)).into()
+}
+
+fn done(reset: &Reset, answer: &str) -> (anyhow::Result<ExitCode>, String) {
+    let mut out = Vec::new();
+    let done = run(reset, &mut answer.as_bytes(), &mut out);
+    (done, String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn what_edge_core_has_is_not_touched() {
+    let directory = tempfile::tempdir().unwrap();
+    node(directory.path());
+    let data = directory.path().join("var/lib/kubeedge");
+    fs::remove_file(data.join("outrigger.db")).unwrap();
+    fs::write(data.join("edgecore.db"), "").unwrap();
+    let before = files(directory.path());
+    let (refused, _) = done(&reset(directory.path(), "--force --without-runtime"), "");
+    assert!(refused.unwrap_err().to_string().contains("keadm reset edge"));
+    assert_eq!(files(directory.path()), before);
+}
+
+#[test]
+fn all_that_is_the_agents_goes_and_all_else_stays_and_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let others = node(directory.path());
+    let before = files(directory.path());
+    // nobody says yes
+    for answer in ["", "n\n", "what\n"] {
+        let (refused, _) = done(&reset(directory.path(), ""), answer);
+        assert!(format!("{:#}", refused.unwrap_err()).contains("--force"));
+    }
+    assert_eq!(files(directory.path()), before);
+    // containers would be left
+    let (refused, said) = done(&reset(directory.path(), ""), "y\n");
+    assert!(format!("{:#}", refused.unwrap_err()).contains("--without-runtime"), "{said}");
+    let database = before.iter().filter(|path| path.ends_with("outrigger.db")).collect::<Vec<_>>();
+    assert!(database[0].exists());
+    let (code, said) = done(&reset(directory.path(), "--force --without-runtime"), "");
+    assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::SUCCESS), "{said}");
+    assert_eq!(files(directory.path()), others, "{said}");
+    for left in ["kubectl delete node", "etc/kubeedge/manifests", "var/log/pods"] {
+        assert!(said.contains(left), "{left}: {said}");
+    }
+    assert!(!directory.path().join("var/lib/kubeedge").exists(), "an empty folder is left");
+    let (code, said) = done(&reset(directory.path(), ""), "");
+    assert!(code.is_ok() && said.contains("Nothing to undo"), "{said}");
+}

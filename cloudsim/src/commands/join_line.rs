@@ -1,0 +1,88 @@
+//! The line that makes a machine a node of this cloud, ready to be pasted there.
+
+use super::paste;
+use crate::{Addresses, kubeconfig::in_url, reach::Reach};
+
+/// Ports that need not be said: KubeEdge's.
+const HUB_PORT: u16 = 10000;
+const CERT_PORT: u16 = 10002;
+
+/// What is said of joining.
+pub(super) fn lines(reach: &Reach, at: Addresses, token: &str) -> Vec<String> {
+    let line = |program: &str, host: &str| format!("  {}", line(program, host, at, token));
+    match (&reach.outside, reach.is_loopback) {
+        (Some(outside), _) => vec![
+            "To make a machine a node, as root on that machine, which needs edge-agent and a container runtime:".to_owned(),
+            line("edge-agent", outside),
+        ],
+        (None, false) => vec![
+            "To make this machine a node, as root:".to_owned(),
+            line(&paste::agent(), reach.inside()),
+            "Other machines have no name for this cloud: give one that they reach it by with --name".to_owned(),
+        ],
+        (None, true) => vec![
+            "To make this machine a node, as root:".to_owned(),
+            line(&paste::agent(), reach.inside()),
+            "Other machines do not reach this cloud, which listens on the loopback interface only: for them, start it with --address 0.0.0.0"
+                .to_owned(),
+        ],
+    }
+}
+
+fn line(program: &str, host: &str, at: Addresses, token: &str) -> String {
+    let (hub, cert) = (at.websocket.port(), at.https.port());
+    let port = if hub == HUB_PORT { String::new() } else { format!(":{hub}") };
+    let host = if port.is_empty() { host.to_owned() } else { in_url(host) };
+    let cert = if cert == CERT_PORT { String::new() } else { format!(" --cert-port {cert}") };
+    format!("{program} join --cloud {host}{port}{cert} --token {token}")
+}
+
+#[cfg(test)]
+mod tests {
+    use agent::cli::{Cli, Command};
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn the_line_is_one_that_the_agent_understands() {
+        let at = |hub: u16, https: u16| Addresses {
+            api: ([0, 0, 0, 0], 6443).into(),
+            https: ([0, 0, 0, 0], https).into(),
+            websocket: ([0, 0, 0, 0], hub).into(),
+            quic: None,
+        };
+        for (host, at, cloud, cert) in [
+            ("192.0.2.10", at(10000, 10002), "192.0.2.10:10000", 10002),
+            ("cloud", at(7000, 7002), "cloud:7000", 7002),
+            ("2001:db8::7", at(10000, 10002), "[2001:db8::7]:10000", 10002),
+            ("2001:db8::7", at(7000, 10002), "[2001:db8::7]:7000", 10002),
+        ] {
+            let words = shlex::split(&line("edge-agent", host, at, "a.b.c.d")).unwrap();
+            let Some(Command::Join(join)) = Cli::try_parse_from(words).unwrap().command else { panic!() };
+            assert_eq!(
+                (join.cloud.to_string(), join.cert_port, &*join.token),
+                (cloud.to_owned(), cert, "a.b.c.d")
+            );
+        }
+    }
+
+    #[test]
+    fn what_listens_to_this_machine_alone_says_so() {
+        let at = Addresses {
+            api: ([127, 0, 0, 1], 1).into(),
+            https: ([127, 0, 0, 1], 10002).into(),
+            websocket: ([127, 0, 0, 1], 10000).into(),
+            quic: None,
+        };
+        let reach = Reach { names: vec!["127.0.0.1".into()], outside: None, is_loopback: true };
+        let said = lines(&reach, at, "t").join("\n");
+        assert!(
+            said.contains("join --cloud 127.0.0.1 --token t") && said.contains("--address 0.0.0.0"),
+            "{said}"
+        );
+        let reach = Reach { outside: Some("192.0.2.1".into()), is_loopback: false, ..reach };
+        let said = lines(&reach, at, "t").join("\n");
+        assert!(said.contains("  edge-agent join --cloud 192.0.2.1 --token t"), "{said}");
+    }
+}

@@ -1,0 +1,112 @@
+//! By which names and addresses a cloud is reached, from this machine and from others: what stands in its certificates, and what
+//! nodes are told. Pure but for the look at this machine.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use agent::config::Host;
+
+/// What this machine is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnNames {
+    /// Its addresses but those of its own use, that of the default route first.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl OwnNames {
+    /// Looks at this machine.
+    pub(crate) fn of_machine() -> Self {
+        Self { addresses: Host::addresses(), name: Host::detect().name }
+    }
+}
+
+/// How a cloud is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// What its certificates are for; the first one is for the kubeconfig.
+    pub(crate) names: Vec<String>,
+    /// What other machines call it; `None` where they do not reach it.
+    pub(crate) outside: Option<String>,
+    /// Whether it listens to this machine alone.
+    pub(crate) is_loopback: bool,
+}
+
+impl Reach {
+    /// A cloud that listens at `address` and was `given` these names.
+    pub(crate) fn of(address: IpAddr, given: &[String], own: &OwnNames) -> Self {
+        let names = if given.is_empty() { by_itself(address, own) } else { given.to_vec() };
+        let mut others = names.iter().filter(|name| !is_of_this_machine(name));
+        let own_first = own.addresses.iter().map(ToString::to_string).find(|own| names.contains(own));
+        let outside = match (address.is_loopback(), given.is_empty()) {
+            (true, _) => None,
+            // the address that others most probably come to
+            (false, true) if address.is_unspecified() => own_first.or_else(|| others.next().cloned()),
+            (false, _) => others.next().cloned(),
+        };
+        Self { names, outside, is_loopback: address.is_loopback() }
+    }
+
+    /// What this machine itself calls it.
+    pub(crate) fn inside(&self) -> &str {
+        self.names
+            .iter()
+            .find(|name| is_of_this_machine(name))
+            .or(self.names.first())
+            .map_or("127.0.0.1", String::as_str)
+    }
+}
+
+/// The names of a cloud that was given none.
+fn by_itself(address: IpAddr, own: &OwnNames) -> Vec<String> {
+    let mut names = Vec::new();
+    if address.is_unspecified() || address == IpAddr::V4(Ipv4Addr::LOCALHOST) {
+        names.push(Ipv4Addr::LOCALHOST.to_string());
+    } else {
+        names.push(address.to_string());
+    }
+    names.push("localhost".to_owned());
+    if address.is_unspecified() {
+        names.extend(own.addresses.iter().map(ToString::to_string));
+    }
+    if !address.is_loopback() && !names.contains(&own.name) {
+        names.push(own.name.clone());
+    }
+    names
+}
+
+fn is_of_this_machine(name: &str) -> bool {
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(address: &str, given: &[&str]) -> (String, Option<String>) {
+        let own = OwnNames {
+            addresses: ["192.0.2.10", "10.1.2.3"].map(|address| address.parse().unwrap()).into(),
+            name: "cloud-1".to_owned(),
+        };
+        let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
+        let reach = Reach::of(address.parse().unwrap(), &given, &own);
+        (reach.names.join(" "), reach.outside)
+    }
+
+    #[test]
+    fn a_certificate_is_for_every_name_by_which_nodes_may_come() {
+        let some = |name: &str| Some(name.to_owned());
+        for (address, given, names, outside) in [
+            ("127.0.0.1", &[][..], "127.0.0.1 localhost", None),
+            ("::1", &[], "::1 localhost", None),
+            ("0.0.0.0", &[], "127.0.0.1 localhost 192.0.2.10 10.1.2.3 cloud-1", some("192.0.2.10")),
+            ("10.1.2.3", &[], "10.1.2.3 localhost cloud-1", some("10.1.2.3")),
+            ("0.0.0.0", &["cloud.example.com"], "cloud.example.com", some("cloud.example.com")),
+            ("0.0.0.0", &["localhost", "10.1.2.3"], "localhost 10.1.2.3", some("10.1.2.3")),
+            ("0.0.0.0", &["localhost"], "localhost", None),
+            ("127.0.0.1", &["cloud.test"], "cloud.test", None),
+        ] {
+            assert_eq!(reach(address, given), (names.to_owned(), outside), "{address} {given:?}");
+        }
+    }
+}

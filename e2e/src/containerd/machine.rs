@@ -1,0 +1,161 @@
+//! A second machine: namespaces of its own for network, mounts, processes and the host's name, with a cable to this one, and
+//! containerd where a distribution puts it. Nothing that happens on it is seen on this machine, but for control groups; all of it
+//! ends with it.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, ensure};
+
+use super::{
+    BOOTED,
+    image::{self, IMAGE, PAUSE},
+};
+use crate::{AGENT, Cri, Process, binary, ports, run, until};
+
+/// Subnets of 256 addresses of the range for tests of networks (RFC 2544), from 198.18.0.0 on.
+const SUBNETS: u16 = 512;
+/// Where the machine's own containerd listens.
+const SOCKET: &str = "run/containerd/containerd.sock";
+
+/// A machine; all that runs on it ends when this is dropped.
+#[derive(Debug)]
+pub struct Machine {
+    // before the machine itself
+    containerd: Option<Process>,
+    holder: Process,
+    pid: u32,
+    directory: PathBuf,
+    /// This machine's address on the cable.
+    pub gateway: String,
+}
+
+impl Machine {
+    /// Boots one with this name; what it keeps beside its memory is below `directory`.
+    pub fn boot(name: &str, directory: &Path) -> anyhow::Result<Self> {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        unshare.args(["--propagation", "private", "sleep", "infinity"]);
+        let holder = Process::start("machine", unshare, directory)?;
+        let children = format!("/proc/{0}/task/{0}/children", holder.id().context("it does not run")?);
+        let pid = until("the machine's first process", || {
+            let text = fs::read_to_string(&children)?;
+            let pid: u32 = text.trim().parse().with_context(|| format!("{text:?} is no process"))?;
+            // its program is the last step of its making
+            let program = fs::read_to_string(format!("/proc/{pid}/comm"))?;
+            ensure!(program.trim() == "sleep", "it is still {program:?}");
+            Ok::<_, anyhow::Error>(pid)
+        })?;
+        let number = ports::mine()? % SUBNETS;
+        let subnet = format!("198.{}.{}", 18 + number / 256, number % 256);
+        let gateway = format!("{subnet}.1");
+        let machine =
+            Self { containerd: None, holder, pid, directory: directory.to_owned(), gateway: gateway.clone() };
+        machine.run(&["hostname", name])?;
+        let cable = format!("em{number:x}");
+        let peer = pid.to_string();
+        host(&["ip", "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &peer])?;
+        host(&["ip", "address", "add", &format!("{gateway}/24"), "dev", &cable])?;
+        host(&["ip", "link", "set", &cable, "up"])?;
+        machine.run(&["ip", "link", "set", "lo", "up"])?;
+        machine.run(&["ip", "address", "add", &format!("{subnet}.2/24"), "dev", "eth0"])?;
+        machine.run(&["ip", "link", "set", "eth0", "up"])?;
+        machine.run(&["ip", "route", "add", "default", "via", &gateway])?;
+        machine.own_disks()?;
+        Ok(machine)
+    }
+
+    /// What it writes to `/etc`, `/run` and `/var` is its own, and in memory.
+    fn own_disks(&self) -> anyhow::Result<()> {
+        let disk = self.directory.join("machine-disk");
+        fs::create_dir_all(&disk)?;
+        let disk = disk.display().to_string();
+        self.run(&["mount", "-t", "tmpfs", "tmpfs", &disk])?;
+        for name in ["etc", "var"] {
+            let (upper, work) = (format!("{disk}/{name}"), format!("{disk}/{name}.work"));
+            self.run(&["mkdir", &upper, &work])?;
+            let options = format!("lowerdir=/{name},upperdir={upper},workdir={work}");
+            self.run(&["mount", "-t", "overlay", "overlay", "-o", &options, &format!("/{name}")])?;
+        }
+        self.run(&["mount", "-t", "tmpfs", "tmpfs", "/run"])?;
+        // layers of images do not lie on layers
+        self.run(&["mkdir", "-p", "/var/lib/containerd", "/etc/containerd", "/etc/cni/net.d"])?;
+        self.run(&["mount", "-t", "tmpfs", "tmpfs", "/var/lib/containerd"]).map(drop)
+    }
+
+    /// Starts containerd with the two images, as a person installs it: at the usual place.
+    pub fn start_containerd(&mut self) -> anyhow::Result<()> {
+        let config = format!(
+            "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{PAUSE}\"\n\
+             restrict_oom_score_adj = true\nstream_server_port = \"0\"\n\
+             [plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \"/usr/lib/cni\"\n"
+        );
+        fs::write(self.path("etc/containerd/config.toml"), config)?;
+        let network = r#"{"cniVersion": "0.4.0", "name": "edge", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}"#;
+        fs::write(self.path("etc/cni/net.d/10-edge.conflist"), network)?;
+        let mut containerd = Process::start("containerd", self.command("containerd"), &self.directory)?;
+        containerd.wait_for(BOOTED).context("is containerd installed? `make needs` does it")?;
+        self.containerd = Some(containerd);
+        let home = self.directory.join("images");
+        fs::create_dir_all(&home)?;
+        image::layer(&home)?;
+        for image in [IMAGE, PAUSE] {
+            let archive = image::archive(&home, image)?.display().to_string();
+            self.run(&["ctr", "--namespace", "k8s.io", "images", "import", &archive])?;
+        }
+        Ok(())
+    }
+
+    /// A client of its containerd.
+    pub fn cri(&self) -> anyhow::Result<Cri> {
+        Cri::new(self.path(SOCKET))
+    }
+
+    /// Where this machine sees a path of that one, which is given without the slash at its begin.
+    pub fn path(&self, path: &str) -> PathBuf {
+        Path::new("/proc").join(self.pid.to_string()).join("root").join(path)
+    }
+
+    /// A program on that machine, where the built programs are in the path.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.pid.to_string(), "--net", "--mount", "--uts", "--pid", "--"])
+            .arg(program);
+        let own = binary(AGENT).ok().and_then(|agent| Some(agent.parent()?.display().to_string()));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", own.unwrap_or_default()));
+        command
+    }
+
+    /// A line as a person pastes it: words with spaces between.
+    pub fn pasted(&self, line: &str) -> anyhow::Result<Command> {
+        let mut words = line.split_whitespace();
+        let mut command = self.command(words.next().context("an empty line")?);
+        command.args(words);
+        Ok(command)
+    }
+
+    /// What a program on it says, which must not fail.
+    pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
+        let (program, arguments) = words.split_first().context("no program")?;
+        Ok(run(self.command(program).args(arguments))?.success()?.text())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // all processes of the machine end with the first one, and with them its mounts and its end of the cable
+        let _ = self.holder.kill();
+    }
+}
+
+fn host(words: &[&str]) -> anyhow::Result<()> {
+    let (program, arguments) = words.split_first().context("no program")?;
+    run(Command::new(program).args(arguments))?.success().map(drop)
+}

@@ -1,0 +1,120 @@
+//! One program at a time for one database: an advisory lock on a file beside it, which the kernel takes away with the program.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, ErrorKind, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+/// What the lock's file is called after the database.
+const ENDING: &str = ".lock";
+/// A process id has fewer digits.
+const MAX_DIGITS: u64 = 20;
+
+/// The right to change a database. It ends when this is dropped, or with the program, however that ends.
+#[derive(Debug)]
+pub struct StoreLock {
+    file: File,
+    path: PathBuf,
+}
+
+/// Why a database is not this program's.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another program has it.
+    #[error(
+        "{} is in use by {}; end that program first, or give this one a database of its own",
+        database.display(),
+        who(*holder)
+    )]
+    Held {
+        /// The database.
+        database: PathBuf,
+        /// The program's process id, where it has written it down.
+        holder: Option<u32>,
+    },
+    /// The lock's file cannot be made or locked.
+    #[error("{} cannot be locked; check that its folder exists and may be written to", path.display())]
+    File {
+        /// The lock's file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn who(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "another program".to_owned(), |pid| format!("process {pid}"))
+}
+
+impl StoreLock {
+    /// Takes the lock of the database at `database`, which need not be there yet; its folder must.
+    ///
+    /// # Errors
+    /// Another program has it, or the lock's file cannot be made.
+    pub fn take(database: &Path) -> Result<Self, LockError> {
+        let mut path = database.as_os_str().to_owned();
+        path.push(ENDING);
+        let path = PathBuf::from(path);
+        let failed = |source| LockError::File { path: path.clone(), source };
+        let options =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let mut file = options.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held { database: database.to_owned(), holder: holder(&mut file) });
+            }
+            // a file system without locks: nobody can be kept out, and nobody is
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // for people: the lock itself is the kernel's
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(failed)?;
+        Ok(Self { file, path })
+    }
+
+    /// Removes the lock's file, for good: the database goes, too.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn remove(self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)?;
+        drop(self.file);
+        Ok(())
+    }
+}
+
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(MAX_DIGITS).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_the_first_is_and_follows_when_it_has_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = directory.path().join("a.db");
+        let first = StoreLock::take(&database).unwrap();
+        let error = StoreLock::take(&database).unwrap_err();
+        let (own, said) = (std::process::id(), error.to_string());
+        assert!(matches!(error, LockError::Held { holder: Some(pid), .. } if pid == own), "{said}");
+        assert!(said.contains(&format!("process {own}")) && said.contains("a.db"), "{said}");
+        drop(first);
+        let second = StoreLock::take(&database).unwrap();
+        second.remove().unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_named() {
+        let error = StoreLock::take(Path::new("/nowhere/at/all.db")).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/at/all.db.lock"), "{error}");
+    }
+}
