@@ -46,7 +46,7 @@ use crate::{
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     eventbus::{self, Bus},
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
-    rt::{Ended, Supervisor},
+    rt::{Ended, Supervisor, Vitals},
 };
 
 mod devices;
@@ -110,6 +110,13 @@ pub enum Error {
     /// A part ended on its own.
     #[error("the agent cannot go on")]
     Ended(#[from] Ended),
+}
+
+impl Error {
+    /// Whether a part holds its thread, which nobody gets back.
+    pub(crate) fn is_hang(&self) -> bool {
+        matches!(self, Self::Ended(Ended::Hangs(_)))
+    }
 }
 
 /// What the agent stands on: real, or given by whoever runs it inside another program.
@@ -227,10 +234,15 @@ impl App {
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
         if config.edged.enable {
-            let edged = edged_config(config, &meta, parts.runtime, parts.signals, traffic.clone())?;
+            let edged = edged_config(
+                config,
+                &meta,
+                parts.runtime,
+                parts.signals,
+                (traffic.clone(), supervisor.vitals()),
+            )?;
             let (_, edged_task) = edged::new(edged)?;
-            let stop = shutdown.clone();
-            supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
+            supervisor.keep("edged", edged_task, &shutdown);
         }
         let ground = devices::Ground {
             store,
@@ -240,17 +252,11 @@ impl App {
             topic_messages,
         };
         let (devices, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
-        let stop = shutdown.clone();
-        supervisor.spawn("metamanager", async move {
-            meta_task.run(stop).await;
-            Ok(())
-        });
+        supervisor.keep("metamanager", meta_task, &shutdown);
         if let Some(meta_server) = meta_server {
-            let stop = shutdown.clone();
-            supervisor.spawn("metaserver", async move { Ok(Box::pin(meta_server.run(stop)).await?) });
+            supervisor.keep("metaserver", meta_server, &shutdown);
         }
-        let stop = shutdown.clone();
-        supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
+        supervisor.keep("edgehub", hub_task, &shutdown);
         Ok(Self { link, traffic, meta_server: listening, devices, bus, supervisor, shutdown })
     }
 
@@ -313,7 +319,7 @@ fn edged_config(
     meta: &MetaManager,
     runtime: Channel,
     signals: Option<Arc<dyn Signals>>,
-    traffic: Traffic,
+    (traffic, vitals): (Traffic, Vitals),
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let address = match (&node.interface, node.ip) {
@@ -371,6 +377,7 @@ fn edged_config(
             ..SyncConfig::default()
         },
         traffic,
+        vitals,
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
         groups: pods.groups.clone(),

@@ -40,8 +40,7 @@ pub(super) fn start(
             let (bus, requests, task) =
                 eventbus::new(eventbus::Config { internal, external, store, hub, messages: topic_messages })?;
             let task = if config.device_twin.is_some() { task } else { task.without_devices() };
-            let stop = shutdown.clone();
-            supervisor.spawn("eventbus", async move { Ok(Box::pin(task.run(stop)).await?) });
+            supervisor.keep("eventbus", task, shutdown);
             (bus, requests)
         }
     };
@@ -55,15 +54,10 @@ pub(super) fn start(
         bus: bus.clone(),
         requests,
     });
-    let stop = shutdown.clone();
-    supervisor.spawn("devicetwin", async move {
-        Box::pin(task.run(stop)).await;
-        Ok(())
-    });
+    supervisor.keep("devicetwin", task, shutdown);
     let directory = wanted.dmi_socket_dir.clone();
     let (_, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
-    let stop = shutdown.clone();
-    supervisor.spawn("dmi", async move { Ok(Box::pin(mappers.run(stop)).await?) });
+    supervisor.keep("dmi", mappers, shutdown);
     Ok((Some(devices), bus))
 }
 

@@ -79,6 +79,7 @@ use crate::{
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
     metamanager::{Online, PodsWhole},
+    rt::Vitals,
 };
 
 /// What EdgeD needs.
@@ -116,6 +117,8 @@ pub struct Config {
     pub server: Option<SocketAddr>,
     /// What goes to the cloud and comes from it, to be shown.
     pub traffic: Traffic,
+    /// How the agent's parts are, to be shown.
+    pub vitals: Vitals,
     /// What is kept of what has ended, and of logs and images.
     pub housekeeping: Housekeeping,
     /// When pods are evicted.

@@ -15,7 +15,7 @@ use super::{
     task::Task,
     transport::Transport,
 };
-use crate::rt::now;
+use crate::rt::{Heart, now};
 
 /// See [`super::over`].
 #[derive(Debug)]
@@ -47,7 +47,15 @@ impl Given {
             sessions += 1;
             self.task.begin(sessions);
             let Task { config, ends, .. } = &self.task;
-            let ended = session::run(config, transport, ends, patience.get(), &mut network, &shutdown).await;
+            let ended = session::run(
+                config,
+                transport,
+                ends,
+                patience.get(),
+                &mut network,
+                (&shutdown, &Heart::unheard()),
+            )
+            .await;
             self.task.end(true);
             patience.ended(matches!(ended, Ended::Silent), now().duration_since(begun));
             debug!(error = &ended as &dyn std::error::Error, "disconnected");

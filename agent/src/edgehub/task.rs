@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -19,7 +19,7 @@ use super::{
     redial::Redial,
     session::{self, Ended, Ends},
 };
-use crate::rt::{Repeated, now};
+use crate::rt::{Heart, Part, PartError, Repeated, now};
 
 /// So many handshake timeouts a connection with a new certificate may take before it is given up for the time being.
 const NEW_LINK: u32 = 2;
@@ -32,11 +32,13 @@ pub struct Task {
     pub(super) config: Config,
     pub(super) ends: Ends,
     link: watch::Sender<Link>,
+    /// Connections since the start.
+    sessions: AtomicU64,
 }
 
 impl Task {
     pub(super) fn new(config: Config, ends: Ends, link: watch::Sender<Link>) -> Self {
-        Self { config, ends, link }
+        Self { config, ends, link, sessions: AtomicU64::new(0) }
     }
 
     /// A connection stands.
@@ -57,6 +59,15 @@ impl Task {
 
     /// Runs until `shutdown`. An error means that a person must help: the cloud refused to enrol this node.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.run_again(&Heart::unheard(), shutdown).await
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again.
+    async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+        if *self.link.borrow() != Link::Down {
+            // the connection went with the run that was dropped
+            self.end(true);
+        }
         let (watcher, network) = Watcher::new();
         let begun = Instant::now();
         let mut hub = Hub {
@@ -64,7 +75,7 @@ impl Task {
             redial: Redial::new(begun),
             patience: Patience::new(),
             network,
-            sessions: 0,
+            heart,
             task: self,
         };
         tokio::select! {
@@ -75,17 +86,23 @@ impl Task {
     }
 }
 
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(self.run_again(&heart, shutdown).await?)
+    }
+}
+
 /// The task with what it has learned.
-struct Hub {
-    task: Task,
+struct Hub<'a> {
+    task: &'a Task,
+    heart: &'a Heart,
     dialler: Dialler,
     redial: Redial,
     patience: Patience,
     network: Network,
-    sessions: u64,
 }
 
-impl Hub {
+impl Hub<'_> {
     async fn run(&mut self, shutdown: &CancellationToken) -> Result<(), Error> {
         let Some(mut identity) = self.identity(shutdown).await? else { return Ok(()) };
         let mut renewal = Renewal::new(&identity);
@@ -163,11 +180,10 @@ impl Hub {
         renewal: &mut Renewal,
         shutdown: &CancellationToken,
     ) -> Option<(Identity, Dialled)> {
-        let Task { config, ends, .. } = &self.task;
+        let Task { config, ends, .. } = self.task;
         info!(cloud = %server, "connected");
         let begun = Instant::now();
-        self.sessions += 1;
-        self.task.begin(self.sessions);
+        self.task.begin(self.task.sessions.fetch_add(1, Ordering::Relaxed) + 1);
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
         let received = ends.traffic.received();
@@ -175,7 +191,7 @@ impl Hub {
         let mut renewing = pin!(renew(config, identity, renewal, (dialler, network), &dialling));
         let (ended, renewed) = tokio::select! {
             // cancel-safe: what is not acknowledged is sent again
-            ended = session::run(config, transport, ends, patience, &mut self.network, shutdown) => (ended, None),
+            ended = session::run(config, transport, ends, patience, &mut self.network, (shutdown, self.heart)) => (ended, None),
             // cancel-safe: the future is kept, see below
             renewed = &mut renewing => (Ended::Shutdown, Some(renewed)),
         };

@@ -86,18 +86,19 @@ impl Broker {
 
     /// Runs for ever; `topics` are listened to beside those of devices.
     pub(super) async fn run(
-        self,
+        &mut self,
         sinks: Sinks,
         mut topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
         let Self { options, server, qos, inlet } = self;
-        let Inlet { mut publications, standing, failures, .. } = inlet;
-        let built = AsyncClient::builder(options).capacity(WAITING).try_build();
+        let Inlet { publications, standing, failures, .. } = inlet;
+        standing.down();
+        let built = AsyncClient::builder(options.clone()).capacity(WAITING).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
         let publish = async {
             while let Some(Publication { topic, payload }) = publications.recv().await {
-                if let Err(error) = publisher.publish(topic, payload, PublishOptions::new(qos)).await {
+                if let Err(error) = publisher.publish(topic, payload, PublishOptions::new(*qos)).await {
                     warn!(%error, "not published");
                 }
             }
@@ -113,9 +114,9 @@ impl Broker {
             events,
             sinks,
             subscriptions: &subscriptions,
-            server,
+            server: server.clone(),
             standing,
-            failures,
+            failures: failures.clone(),
             connections: Connections::default(),
             is_told: false,
         };
@@ -137,7 +138,7 @@ struct Connection<'a> {
     sinks: Sinks,
     subscriptions: &'a Subscriptions,
     server: String,
-    standing: Standing,
+    standing: &'a mut Standing,
     failures: Arc<AtomicU64>,
     connections: Connections,
     /// Whether people were told that there is no connection.
@@ -227,7 +228,7 @@ impl Connection<'_> {
             return;
         }
         // nothing of what DeviceTwin publishes goes out before this returns
-        self.sinks.deliver(received, &mut self.standing, Duration::ZERO).await;
+        self.sinks.deliver(received, self.standing, Duration::ZERO).await;
     }
 }
 

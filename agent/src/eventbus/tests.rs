@@ -2,6 +2,7 @@
 
 mod brokers;
 mod cloud;
+mod hangs;
 mod mapper;
 mod mosquitto;
 mod node;

@@ -65,7 +65,7 @@ impl Dropped {
 
 impl Uploader {
     /// Runs until nobody has anything to send any more.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         let mut link = self.hub.link();
         while let Some(Upload { topic, payload, receipt }) = self.uploads.recv().await {
             let text = String::from_utf8_lossy(&payload).into_owned();

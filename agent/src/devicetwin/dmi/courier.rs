@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     devicetwin::{Catalogue, DeviceTwin, Devices, Unavailable},
-    rt::Backoff,
+    rt::{Backoff, Heart},
 };
 
 /// The first wait after a mapper did not answer.
@@ -66,11 +66,15 @@ impl Courier {
     }
 
     /// Runs until it is dropped, or DeviceTwin has ended. What was told is on disk at each of its waits.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self, heart: Heart) {
         let mut backoff = Backoff::new(SOON, LATE);
+        let rest = heart.rest();
         let Some(mut catalogue) = self.devices.next().await else { return };
+        drop(rest);
         loop {
-            let changed = match self.round(&catalogue).await {
+            let round = self.round(&catalogue, &heart).await;
+            let _rest = heart.rest();
+            let changed = match round {
                 Round::Done => {
                     backoff.reset();
                     self.devices.next().await
@@ -91,13 +95,16 @@ impl Courier {
         }
     }
 
-    async fn round(&mut self, catalogue: &Arc<Catalogue>) -> Round {
+    async fn round(&mut self, catalogue: &Arc<Catalogue>, heart: &Heart) -> Round {
         let begun = Instant::now();
+        let rest = heart.rest();
         let wanted = self.gatherer.wanted(catalogue, &self.told).await;
+        drop(rest);
         let plan = steps(&self.told, &wanted);
         let (count, mut unsaved) = (plan.len(), 0);
         let mut round = if self.gatherer.is_partial() { Round::Again } else { Round::Done };
         for step in plan {
+            heart.beat();
             match self.carry_out(&step).await {
                 Ok(()) => {
                     self.refused.remove(step.id());

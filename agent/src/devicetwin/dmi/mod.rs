@@ -37,13 +37,17 @@ use std::{
 };
 
 use kubeapi::store::{Store, StoreError};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::sleep,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
 use wire::{dmi, topic::DeviceId};
 
 use self::{client::Client, courier::Courier, registry::Registry, server::Manager, socket::Socket};
 use super::DeviceTwin;
+use crate::rt::{Heart, Part, PartError};
 
 /// The name of the socket in its directory.
 const SOCKET: &str = "dmi.sock";
@@ -70,6 +74,9 @@ pub enum Error {
     /// The server ended.
     #[error("the server for mappers has failed")]
     Serve(#[from] tonic::transport::Error),
+    /// What tells mappers of their devices has panicked: a defect of this program.
+    #[error("mappers are not told of their devices any more; please report this with the log")]
+    Couriers(#[source] JoinError),
 }
 
 /// The handle; cheap to clone.
@@ -146,28 +153,56 @@ fn bind(path: &Path) -> Option<Socket> {
 
 impl Task {
     /// Runs until `shutdown`.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { registry, twin, path, mut socket } = self;
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.run_again(&Heart::unheard(), shutdown).await
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again.
+    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+        let Self { registry, twin, path, socket } = self;
+        heart.beat();
         registry.load().await?;
+        drop(heart.rest());
         let manager = Manager { twin: twin.clone(), registry: registry.clone() };
-        let _couriers = AbortOnDropHandle::new(tokio::spawn(couriers(registry, twin)));
+        let couriers = tokio::spawn(couriers(registry.clone(), twin.clone(), heart.another("couriers")));
+        let mut couriers = AbortOnDropHandle::new(couriers);
+        let rest = heart.rest();
         let bound = async {
             loop {
-                match socket.take().or_else(|| bind(&path)) {
+                match socket.take().or_else(|| bind(path)) {
                     Some(socket) => return socket,
                     None => sleep(BIND_AGAIN).await,
                 }
             }
         };
-        match shutdown.run_until_cancelled(bound).await {
-            Some(socket) => Ok(socket.serve(manager, shutdown.clone()).await?),
-            None => Ok(()),
-        }
+        let serve = async {
+            match shutdown.run_until_cancelled(bound).await {
+                Some(socket) => Ok(socket.serve(manager, shutdown.clone()).await?),
+                None => Ok(()),
+            }
+        };
+        let ended = tokio::select! {
+            // cancel-safe, both: mappers call again, and are told again
+            ended = serve => ended,
+            couriers = &mut couriers => match couriers {
+                // with DeviceTwin
+                Ok(()) => Ok(shutdown.cancelled().await),
+                Err(error) => Err(Error::Couriers(error)),
+            },
+        };
+        drop(rest);
+        ended
+    }
+}
+
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(self.run_again(&heart, shutdown).await?)
     }
 }
 
 /// One courier for each registration; a newer registration ends the courier of the older one.
-async fn couriers(registry: Registry, twin: DeviceTwin) {
+async fn couriers(registry: Registry, twin: DeviceTwin, heart: Heart) {
     let mut mappers = registry.mappers();
     let (mut running, mut turns) = (JoinSet::new(), BTreeMap::new());
     loop {
@@ -185,16 +220,22 @@ async fn couriers(registry: Registry, twin: DeviceTwin) {
                 continue;
             }
             let courier = Courier::new(registered.clone(), registry.clone(), &twin);
-            let handle = running.spawn(courier.run());
+            let handle = running.spawn(courier.run(heart.another("courier")));
             if let Some((_, older)) = turns.insert(protocol.clone(), (registered.turn, handle)) {
                 older.abort();
             }
         }
+        let _rest = heart.rest();
         tokio::select! {
             // cancel-safe: a change that was not seen stays
             changed = mappers.changed() => if changed.is_err() { return },
-            // cancel-safe: nobody asks for what ended
-            Some(_) = running.join_next() => {}
+            // cancel-safe: what has ended stays in the set until it is returned
+            Some(ended) = running.join_next() => match ended.map_err(JoinError::try_into_panic) {
+                // DeviceTwin has ended, or a newer registration has taken its place
+                Ok(()) | Err(Err(_)) => {}
+                // its mapper would be told of nothing for ever
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            },
         }
     }
 }

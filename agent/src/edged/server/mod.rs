@@ -2,7 +2,7 @@
 //!
 //! | path | what |
 //! |---|---|
-//! | `/healthz`, `/healthz/{ping,log,syncloop}` | [`health`] |
+//! | `/healthz`, `/healthz/{ping,log,syncloop}`, `/healthz/<part>` | [`health`] |
 //! | `/pods` | the pods of this node with their statuses, a `v1.PodList` |
 //! | `/configz` | the settings of the kubelet's that this agent keeps to |
 //! | `/stats/summary`, `?only_cpu_and_memory=true` | [`summary`](super::stats::summary) |
@@ -41,7 +41,7 @@ use super::{
     runtime::Runtime,
     stats::{Machine, Stats},
 };
-use crate::edgehub::Traffic;
+use crate::{edgehub::Traffic, rt::Vitals};
 
 /// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
 const AT_ONCE: usize = 16;
@@ -70,6 +70,8 @@ pub(crate) struct Parts {
     pub(crate) runtime: Runtime,
     /// To the controller of pods.
     pub(crate) triggers: mpsc::Sender<Trigger>,
+    /// How the agent's parts are.
+    pub(crate) vitals: Vitals,
 }
 
 /// The pages.
@@ -142,7 +144,8 @@ impl Pages {
         let verbose = has(uri, |key, _| key == "verbose");
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
-                health::check(one, verbose, &self.parts.triggers, health::PATIENCE).await
+                let parts = self.parts.vitals.read();
+                health::check(one, verbose, &self.parts.triggers, &parts, health::PATIENCE).await
             }
             // another page, whose name begins alike
             (false, None) => None,
