@@ -42,14 +42,15 @@ use tracing::warn;
 use crate::{
     config::{Config, Host},
     devicetwin::DeviceTwin,
-    edged::{self, AddressSource, NodeConfig, Signals, StaticPods, SyncConfig},
+    edged::{self, AddressSource, NodeConfig, Shown, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     eventbus::{self, Bus},
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
-    rt::{Ended, Supervisor, Vitals},
+    rt::{Ended, Supervisor},
 };
 
 mod devices;
+mod metrics;
 mod sealing;
 
 pub use self::sealing::KeysError;
@@ -217,7 +218,7 @@ impl App {
         let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
         let server = meta_server::config(config, parts.copies)?;
-        let (store, to_cloud) = (parts.store.clone(), hub.clone());
+        let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
         let (meta, ends) = metamanager::new(metamanager::Config {
             node_name,
             store: parts.store,
@@ -233,17 +234,6 @@ impl App {
             ends;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
-        if config.edged.enable {
-            let edged = edged_config(
-                config,
-                &meta,
-                parts.runtime,
-                parts.signals,
-                (traffic.clone(), supervisor.vitals()),
-            )?;
-            let (_, edged_task) = edged::new(edged)?;
-            supervisor.keep("edged", edged_task, &shutdown);
-        }
         let ground = devices::Ground {
             store,
             objects: meta.devices(),
@@ -251,7 +241,25 @@ impl App {
             device_messages,
             topic_messages,
         };
-        let (devices, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
+        let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
+        let sources = metrics::Sources {
+            hub: own_hub,
+            meta: meta.clone(),
+            bus: bus.clone(),
+            devices: devices.clone(),
+            dmi,
+            vitals: supervisor.vitals(),
+        };
+        let shown = Shown {
+            traffic: traffic.clone(),
+            vitals: supervisor.vitals(),
+            metrics: metrics::collector(sources),
+        };
+        if config.edged.enable {
+            let edged = edged_config(config, &meta, parts.runtime, parts.signals, shown)?;
+            let (_, edged_task) = edged::new(edged)?;
+            supervisor.keep("edged", edged_task, &shutdown);
+        }
         supervisor.keep("metamanager", meta_task, &shutdown);
         if let Some(meta_server) = meta_server {
             supervisor.keep("metaserver", meta_server, &shutdown);
@@ -319,7 +327,7 @@ fn edged_config(
     meta: &MetaManager,
     runtime: Channel,
     signals: Option<Arc<dyn Signals>>,
-    (traffic, vitals): (Traffic, Vitals),
+    shown: Shown,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let address = match (&node.interface, node.ip) {
@@ -376,8 +384,7 @@ fn edged_config(
             pulls: pods.parallel_image_pulls,
             ..SyncConfig::default()
         },
-        traffic,
-        vitals,
+        shown,
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
         groups: pods.groups.clone(),

@@ -201,11 +201,10 @@ fn serve(
         reader: reader.clone(),
         stats: Stats::new(runtime.clone(), dirs.clone(), node_name.clone(), reader.clone()),
         metrics: context.metrics.clone(),
-        traffic: config.traffic.clone(),
         probes: context.probes.clone(),
         runtime: runtime.clone(),
         triggers: context.triggers.clone(),
-        vitals: config.vitals.clone(),
+        shown: config.shown.clone(),
     });
     let (address, shutdown) = (config.server, context.shutdown.clone());
     async move {

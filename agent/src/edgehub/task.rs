@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -32,13 +32,11 @@ pub struct Task {
     pub(super) config: Config,
     pub(super) ends: Ends,
     link: watch::Sender<Link>,
-    /// Connections since the start.
-    sessions: AtomicU64,
 }
 
 impl Task {
     pub(super) fn new(config: Config, ends: Ends, link: watch::Sender<Link>) -> Self {
-        Self { config, ends, link, sessions: AtomicU64::new(0) }
+        Self { config, ends, link }
     }
 
     /// A connection stands.
@@ -183,7 +181,7 @@ impl Hub<'_> {
         let Task { config, ends, .. } = self.task;
         info!(cloud = %server, "connected");
         let begun = Instant::now();
-        self.task.begin(self.task.sessions.fetch_add(1, Ordering::Relaxed) + 1);
+        self.task.begin(ends.traffic.connected());
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
         let received = ends.traffic.received();

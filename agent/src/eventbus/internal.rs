@@ -14,7 +14,8 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, Internal, Sinks,
-    handle::{Inlet, Outlet, Progress, Publication, Receipt, Standing},
+    figures::Running,
+    handle::{Inlet, Outlet, Passed, Progress, Publication, Receipt, Standing},
     passwords,
     route::Routed,
 };
@@ -41,18 +42,27 @@ pub(super) struct Broker {
     access: Access,
     inlet: Inlet,
     address: watch::Sender<Option<SocketAddr>>,
+    running: Running,
 }
 
 impl Broker {
     pub(super) fn new(config: Internal) -> Result<(Outlet, Self), Error> {
         let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
         let (outlet, inlet) = Outlet::in_process();
-        Ok((outlet, Self { config, access, inlet, address: watch::Sender::new(None) }))
+        Ok((
+            outlet,
+            Self { config, access, inlet, address: watch::Sender::new(None), running: Running::default() },
+        ))
     }
 
     /// Where it listens, once it does.
     pub(super) fn listening(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.address.subscribe()
+    }
+
+    /// The broker, once it runs.
+    pub(super) fn running(&self) -> Running {
+        self.running.clone()
     }
 
     /// Runs until `shutdown`; `topics` are listened to beside those of devices.
@@ -62,10 +72,13 @@ impl Broker {
         topics: watch::Receiver<BTreeSet<String>>,
         (shutdown, heart): (CancellationToken, Heart),
     ) -> Result<(), Error> {
-        let Self { config, access, inlet: Inlet { publications, standing, progress, .. }, address } = self;
+        let Self { config, access, inlet, address, running } = self;
+        let Inlet { publications, standing, progress, passed, .. } = inlet;
+        let passed: &Passed = passed;
         heart.beat();
         let has_run = address.borrow().is_some();
         let (handle, task) = bind(mqtt::Config { access: access.clone(), ..broker(config) }, has_run).await?;
+        *running.lock() = Some(handle.clone());
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
         info!(address = ?listening, "the internal MQTT broker listens");
@@ -74,8 +87,8 @@ impl Broker {
         tokio::select! {
             // cancel-safe, all: the broker's own end is waited for; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
-            () = publish(handle.clone(), (publications, progress.clone()), (qos, config.retain)) => Ok(()),
-            () = subscribe(handle.clone(), (sinks, standing), topics, heart) => Ok(()),
+            () = publish(handle.clone(), (publications, progress.clone(), passed), (qos, config.retain)) => Ok(()),
+            () = subscribe(handle.clone(), (sinks, standing, passed), topics, heart) => Ok(()),
         }
     }
 }
@@ -119,7 +132,7 @@ fn broker(config: &Internal) -> mqtt::Config {
 /// A slow subscriber holds up so many at most.
 async fn publish(
     handle: Handle,
-    (publications, progress): (&mut mpsc::Receiver<Publication>, Arc<Progress>),
+    (publications, progress, passed): (&mut mpsc::Receiver<Publication>, Arc<Progress>, &Passed),
     (qos, retain): (QoS, bool),
 ) {
     let publications = futures::stream::poll_fn(|context| publications.poll_recv(context));
@@ -140,6 +153,9 @@ async fn publish(
     });
     let mut published = std::pin::pin!(published.buffered(AT_ONCE));
     while let Some(outcome) = published.next().await {
+        if outcome.is_ok() {
+            Passed::count(&passed.published);
+        }
         if let Err((topic, error)) = outcome {
             warn!(topic, error = &error as &dyn std::error::Error, "not published");
         }
@@ -150,7 +166,7 @@ async fn publish(
 /// One receiver for all filters: what a rule listens to and this room listens to anyway comes once.
 async fn subscribe(
     handle: Handle,
-    (sinks, standing): (Sinks, &mut Standing),
+    (sinks, standing, passed): (Sinks, &mut Standing, &Passed),
     topics: watch::Receiver<BTreeSet<String>>,
     heart: Heart,
 ) {
@@ -165,7 +181,7 @@ async fn subscribe(
     };
     match listening.await {
         Ok((subscription, filters)) => {
-            tokio::join!(read(subscription, sinks, standing), follow(filters, topics, &heart));
+            tokio::join!(read(subscription, sinks, standing, passed), follow(filters, topics, &heart));
         }
         // the broker has ended before, as with the agent; where it failed, it says so itself
         Err(PublishError::Stopped) => {}
@@ -220,8 +236,9 @@ async fn asked_or(topics: &mut watch::Receiver<BTreeSet<String>>, heart: &Heart)
 
 /// A full room makes the broker hold back publishers above QoS 0, DeviceTwin among them: what it says is heard here, too, where a
 /// rule listens to it.
-async fn read(mut subscription: Subscription, sinks: Sinks, standing: &mut Standing) {
+async fn read(mut subscription: Subscription, sinks: Sinks, standing: &mut Standing, passed: &Passed) {
     while let Some(message) = subscription.recv().await {
+        Passed::count(&passed.received);
         let receipt = Receipt::default();
         if let Routed::Full(received) = sinks.route(&message.topic, message.payload.clone(), receipt)
             && !sinks.deliver(received, standing, BUSY).await

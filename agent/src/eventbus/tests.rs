@@ -2,6 +2,7 @@
 
 mod brokers;
 mod cloud;
+mod ends;
 mod hangs;
 mod mapper;
 mod mosquitto;

@@ -9,6 +9,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::Metric;
+
 /// How long one piece of work may take. The longest that is done without a wait in between are calls of the cloud, ten seconds, and
 /// writes to a disk that is slow.
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
@@ -54,6 +56,17 @@ impl Vitals {
     /// A part's heart, with no loop yet.
     pub(crate) fn part(&self, part: &'static str) -> Pulse {
         Pulse(self.0.lock().entry(part).or_default().clone())
+    }
+
+    /// How often parts were started anew, as a figure.
+    pub(crate) fn metric(&self) -> Metric {
+        let restarts = Metric::counter(
+            "edge_agent_part_restarts_total",
+            "How often a part of the agent was started anew because it hung.",
+        );
+        self.read()
+            .iter()
+            .fold(restarts, |metric, vital| metric.with(&[("part", vital.part)], vital.restarts))
     }
 
     /// How all parts are.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::sleep;
+use tokio::{task::JoinError, time::sleep};
 use tracing::{debug, info, warn};
 use wire::topic::DeviceId;
 
@@ -55,7 +55,7 @@ enum Round {
 impl Courier {
     pub(super) fn new(registered: Registered, registry: Registry, twin: &DeviceTwin) -> Self {
         Self {
-            client: Client::new(&registered.mapper.socket),
+            client: Client::new(&registered.mapper.socket, registry.calls.clone()),
             gatherer: Gatherer::new(twin.clone(), &registered.mapper.protocol),
             devices: twin.devices(),
             told: (*registered.told).clone(),
@@ -182,5 +182,29 @@ impl Courier {
             Step::Remove(id) => self.client.remove(id).await,
             Step::RemoveModel(id) => self.client.remove_model(id).await,
         }
+    }
+}
+
+/// One that has ended did so with DeviceTwin, or since a newer registration has taken its place. The panic of one goes on: its mapper
+/// would be told of nothing any more, and nobody would know.
+pub(super) fn ended(courier: Result<(), JoinError>) {
+    if let Err(Ok(panic)) = courier.map_err(JoinError::try_into_panic) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_panic_of_a_courier_goes_on_and_an_ordinary_end_does_not() {
+        let stopped = tokio::spawn(std::future::pending());
+        stopped.abort();
+        ended(stopped.await);
+        ended(tokio::spawn(async {}).await);
+        let panicked = tokio::spawn(async { panic!("on purpose") }).await;
+        let goes_on = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ended(panicked))).unwrap_err();
+        assert_eq!(goes_on.downcast_ref::<&str>(), Some(&"on purpose"));
     }
 }

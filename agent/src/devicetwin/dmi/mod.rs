@@ -15,6 +15,7 @@
 //! Source: KubeEdge's `edge/pkg/devicetwin/dmiserver` and `dmiclient`. Differences: no limit of one call a second; a mapper that
 //! registers without data is told of its devices by calls; a call that failed is made again.
 
+mod calls;
 mod client;
 mod convert;
 mod courier;
@@ -47,7 +48,7 @@ use wire::{dmi, topic::DeviceId};
 
 use self::{client::Client, courier::Courier, registry::Registry, server::Manager, socket::Socket};
 use super::DeviceTwin;
-use crate::rt::{Heart, Part, PartError};
+use crate::rt::{Heart, Metric, Part, PartError};
 
 /// The name of the socket in its directory.
 const SOCKET: &str = "dmi.sock";
@@ -111,11 +112,19 @@ impl Dmi {
         mappers.values().map(|registered| view(&registered.mapper)).collect()
     }
 
+    /// The mappers and the calls between them and this node, as figures.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let mappers = self.registry.mappers().borrow().len() as u64;
+        let registered =
+            Metric::gauge("dmi_mappers", "Mappers that have registered over the Device Mapper Interface.");
+        vec![registered.of(mappers), self.registry.calls.metric()]
+    }
+
     /// What the mapper of a protocol knows of a device; `None` where there is no such mapper, it does not answer, or it knows
     /// nothing.
     pub async fn ask(&self, protocol: &str, device: &DeviceId) -> Option<dmi::Device> {
         let socket = self.registry.mappers().borrow().get(protocol)?.mapper.socket.clone();
-        Client::new(&socket).get(device).await.ok().flatten()
+        Client::new(&socket, self.registry.calls.clone()).get(device).await.ok().flatten()
     }
 }
 
@@ -230,12 +239,7 @@ async fn couriers(registry: Registry, twin: DeviceTwin, heart: Heart) {
             // cancel-safe: a change that was not seen stays
             changed = mappers.changed() => if changed.is_err() { return },
             // cancel-safe: what has ended stays in the set until it is returned
-            Some(ended) = running.join_next() => match ended.map_err(JoinError::try_into_panic) {
-                // DeviceTwin has ended, or a newer registration has taken its place
-                Ok(()) | Err(Err(_)) => {}
-                // its mapper would be told of nothing for ever
-                Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            },
+            Some(ended) = running.join_next() => courier::ended(ended),
         }
     }
 }
