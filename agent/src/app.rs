@@ -42,7 +42,7 @@ use tracing::warn;
 use crate::{
     config::{Config, Host},
     devicetwin::DeviceTwin,
-    edged::{self, AddressSource, NodeConfig, Signals, StaticPods, SyncConfig},
+    edged::{self, AddressSource, NodeConfig, Shown, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     eventbus::{self, Bus},
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
@@ -50,6 +50,7 @@ use crate::{
 };
 
 mod devices;
+mod metrics;
 mod sealing;
 
 pub use self::sealing::KeysError;
@@ -113,6 +114,13 @@ pub enum Error {
     /// A part ended on its own.
     #[error("the agent cannot go on")]
     Ended(#[from] Ended),
+}
+
+impl Error {
+    /// Whether a part holds its thread, which nobody gets back.
+    pub(crate) fn is_hang(&self) -> bool {
+        matches!(self, Self::Ended(Ended::Hangs(_)))
+    }
 }
 
 /// What the agent stands on: real, or given by whoever runs it inside another program.
@@ -236,7 +244,7 @@ impl App {
         let (link, traffic) = (hub.link(), hub.traffic());
         let node_name = config.node.name.clone();
         let server = meta_server::config(config, parts.copies)?;
-        let (store, to_cloud) = (parts.store.clone(), hub.clone());
+        let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
         let (meta, ends) = metamanager::new(metamanager::Config {
             node_name,
             store: parts.store,
@@ -252,13 +260,6 @@ impl App {
             ends;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
-        if config.edged.enable {
-            let edged = edged_config(config, &meta, parts.runtime, parts.signals, traffic.clone())?;
-            let edged = edged::Config { secrets_in_memory: parts.secrets_in_memory, ..edged };
-            let (_, edged_task) = edged::new(edged)?;
-            let stop = shutdown.clone();
-            supervisor.spawn("edged", async move { Ok(edged_task.run(stop).await?) });
-        }
         let ground = devices::Ground {
             store,
             objects: meta.devices(),
@@ -266,18 +267,31 @@ impl App {
             device_messages,
             topic_messages,
         };
-        let (devices, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
-        let stop = shutdown.clone();
-        supervisor.spawn("metamanager", async move {
-            meta_task.run(stop).await;
-            Ok(())
-        });
-        if let Some(meta_server) = meta_server {
-            let stop = shutdown.clone();
-            supervisor.spawn("metaserver", async move { Ok(Box::pin(meta_server.run(stop)).await?) });
+        let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
+        let sources = metrics::Sources {
+            hub: own_hub,
+            meta: meta.clone(),
+            bus: bus.clone(),
+            devices: devices.clone(),
+            dmi,
+            vitals: supervisor.vitals(),
+        };
+        let shown = Shown {
+            traffic: traffic.clone(),
+            vitals: supervisor.vitals(),
+            metrics: metrics::collector(sources),
+        };
+        if config.edged.enable {
+            let edged = edged_config(config, &meta, parts.runtime, parts.signals, shown)?;
+            let edged = edged::Config { secrets_in_memory: parts.secrets_in_memory, ..edged };
+            let (_, edged_task) = edged::new(edged)?;
+            supervisor.keep("edged", edged_task, &shutdown);
         }
-        let stop = shutdown.clone();
-        supervisor.spawn("edgehub", async move { Ok(hub_task.run(stop).await?) });
+        supervisor.keep("metamanager", meta_task, &shutdown);
+        if let Some(meta_server) = meta_server {
+            supervisor.keep("metaserver", meta_server, &shutdown);
+        }
+        supervisor.keep("edgehub", hub_task, &shutdown);
         Ok(Self { link, traffic, meta_server: listening, devices, bus, supervisor, shutdown })
     }
 
@@ -340,7 +354,7 @@ fn edged_config(
     meta: &MetaManager,
     runtime: Channel,
     signals: Option<Arc<dyn Signals>>,
-    traffic: Traffic,
+    shown: Shown,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let address = match (&node.interface, node.ip) {
@@ -398,7 +412,7 @@ fn edged_config(
             pulls: pods.parallel_image_pulls,
             ..SyncConfig::default()
         },
-        traffic,
+        shown,
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
         groups: pods.groups.clone(),

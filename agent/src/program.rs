@@ -79,7 +79,14 @@ fn start(path: &Path) -> anyhow::Result<()> {
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
-    runtime.context("no threads could be started")?.block_on(serve(&config, path))
+    let runtime = runtime.context("no threads could be started")?;
+    let ended = runtime.block_on(serve(&config, path));
+    if ended.as_ref().is_err_and(|error| error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang))
+    {
+        // the thread that is held would be waited for
+        runtime.shutdown_background();
+    }
+    ended
 }
 
 pub(crate) fn one_line(error: config::Error) -> anyhow::Error {

@@ -6,7 +6,7 @@ use agent::{app, config, edged::Signals};
 use kubeapi::store::StoreError;
 
 pub use self::node::{HollowNode, edgecore_yaml};
-use crate::{Addresses, runtime};
+use crate::{Addresses, runtime, tasks::TaskPanicked};
 
 mod node;
 
@@ -73,6 +73,9 @@ pub enum Error {
     /// Its store cannot be opened.
     #[error("a hollow node's store cannot be opened")]
     Store(#[from] StoreError),
+    /// A task of its runtime panicked.
+    #[error("a hollow node's runtime does not go on")]
+    Panicked(#[from] TaskPanicked),
     /// Its agent does not start, or gave up.
     #[error("a hollow node's agent does not run")]
     Agent(#[from] app::Error),

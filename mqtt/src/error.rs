@@ -41,6 +41,9 @@ pub enum Error {
         /// Why.
         source: rustls::server::VerifierBuilderError,
     },
+    /// What accepts connections has ended by a panic: a defect of this program.
+    #[error("the MQTT broker accepts no connections any more; please report this with the log")]
+    Accept(#[source] tokio::task::JoinError),
     /// The database failed: what is not on disk is not acknowledged, so the broker ends and reads the disk again when restarted.
     #[error("the MQTT broker cannot keep what it acknowledges")]
     Store(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -94,20 +94,24 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
 
 impl Task {
     /// Serves until `shutdown` is cancelled; then every client is told and what they left is written. It ends before that only
-    /// if the database fails.
+    /// if the database or a listener fails.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
         let stop = shutdown.child_token();
-        let mut connections = JoinSet::new();
+        let mut listeners = JoinSet::new();
         for listening in std::mem::take(&mut self.listening) {
-            connections.spawn(listening.accept(self.door.clone(), stop.clone()));
+            listeners.spawn(listening.accept(self.door.clone(), stop.clone()));
         }
         // What could not be committed must not leave either: connections are dropped with all that waits for them.
-        self.serve(&stop).await?;
+        tokio::select! {
+            // Cancel-safe, both: what was not committed was not acknowledged.
+            served = self.serve(&stop) => served?,
+            error = accept_failed(&mut listeners) => return Err(error),
+        }
         stop.cancel();
         // Nobody is listened to any more: senders must not wait.
         self.commands.close();
         self.core.flush();
-        let ended = timeout(LAST_BYTES, async { while connections.join_next().await.is_some() {} }).await;
+        let ended = timeout(LAST_BYTES, async { while listeners.join_next().await.is_some() {} }).await;
         if ended.is_err() {
             tracing::debug!("connections were cut off that did not take their last bytes");
         }
@@ -149,6 +153,17 @@ impl Task {
     }
 }
 
+/// Waits until a listener fails, without which clients would be refused and nobody would know.
+async fn accept_failed(listeners: &mut JoinSet<()>) -> Error {
+    while let Some(ended) = listeners.join_next().await {
+        if let Err(error) = ended {
+            return Error::Accept(error);
+        }
+    }
+    // They end with the broker, or there are none.
+    std::future::pending().await
+}
+
 /// Disk first, then sockets.
 async fn end_turn(core: &mut Core, store: &mut Option<SqliteStore>) -> Result<(), Error> {
     if let (Some(changes), Some(store)) = (core.changes(), store) {
@@ -156,4 +171,22 @@ async fn end_turn(core: &mut Core, store: &mut Option<SqliteStore>) -> Result<()
     }
     core.flush();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_listener_that_panics_is_an_error_and_one_that_ends_is_none() {
+        let mut listeners = JoinSet::new();
+        listeners.spawn(async {});
+        listeners.spawn(async { panic!("on purpose") });
+        let error = accept_failed(&mut listeners).await;
+        assert!(
+            matches!(&error, Error::Accept(source) if source.to_string().contains("on purpose")),
+            "{error:?}"
+        );
+        assert!(timeout(Duration::ZERO, accept_failed(&mut listeners)).await.is_err());
+    }
 }

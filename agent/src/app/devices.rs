@@ -8,7 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::{BROKER_DATABASE, Error};
 use crate::{
     config::{self, Config, MqttMode},
-    devicetwin::{self, DeviceTwin, dmi},
+    devicetwin::{
+        self, DeviceTwin,
+        dmi::{self, Dmi},
+    },
     edgehub::EdgeHub,
     eventbus::{self, Bus, External, Internal, Requests},
     metamanager::{CloudMessages, DeviceObjects},
@@ -30,7 +33,7 @@ pub(super) fn start(
     ground: Ground,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
-) -> Result<(Option<DeviceTwin>, Bus), Error> {
+) -> Result<(Option<DeviceTwin>, Option<Dmi>, Bus), Error> {
     let Ground { store, objects, hub, device_messages, topic_messages } = ground;
     let (bus, requests) = match &config.event_bus {
         None => (Bus::nowhere(), Requests::none()),
@@ -40,12 +43,11 @@ pub(super) fn start(
             let (bus, requests, task) =
                 eventbus::new(eventbus::Config { internal, external, store, hub, messages: topic_messages })?;
             let task = if config.device_twin.is_some() { task } else { task.without_devices() };
-            let stop = shutdown.clone();
-            supervisor.spawn("eventbus", async move { Ok(Box::pin(task.run(stop)).await?) });
+            supervisor.keep("eventbus", task, shutdown);
             (bus, requests)
         }
     };
-    let Some(wanted) = &config.device_twin else { return Ok((None, bus)) };
+    let Some(wanted) = &config.device_twin else { return Ok((None, None, bus)) };
     let (devices, task) = devicetwin::new(devicetwin::Config {
         node_name: config.node.name.clone(),
         store: store.clone(),
@@ -55,16 +57,11 @@ pub(super) fn start(
         bus: bus.clone(),
         requests,
     });
-    let stop = shutdown.clone();
-    supervisor.spawn("devicetwin", async move {
-        Box::pin(task.run(stop)).await;
-        Ok(())
-    });
+    supervisor.keep("devicetwin", task, shutdown);
     let directory = wanted.dmi_socket_dir.clone();
-    let (_, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
-    let stop = shutdown.clone();
-    supervisor.spawn("dmi", async move { Ok(Box::pin(mappers.run(stop)).await?) });
-    Ok((Some(devices), bus))
+    let (dmi, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
+    supervisor.keep("dmi", mappers, shutdown);
+    Ok((Some(devices), Some(dmi), bus))
 }
 
 fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Internal>, Option<External>) {

@@ -12,8 +12,14 @@ use wire::{
     twin::{self, INTERNAL, Member, NOT_FOUND, Twins},
 };
 
-use super::{counts::Counts, history::Past};
-use crate::metamanager::{DeviceObject, DeviceObjects};
+use super::{
+    counts::{Count, Counts},
+    history::Past,
+};
+use crate::{
+    metamanager::{DeviceObject, DeviceObjects},
+    rt::{Metric, Queue},
+};
 
 /// Why a request about a device was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -165,6 +171,36 @@ impl DeviceTwin {
     /// How requests ended.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// The devices and what was asked about them, as figures.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let (devices, models) = match self.catalogue.borrow().as_deref() {
+            Some(catalogue) => (catalogue.devices.len() as u64, catalogue.models.len() as u64),
+            None => (0, 0),
+        };
+        let mut requests = Metric::counter(
+            "devicetwin_requests_total",
+            "Requests of mappers about devices and their twins, by how they ended.",
+        );
+        for count in Count::ALL.into_iter().filter(|count| *count != Count::Reported) {
+            requests = requests.with(&[("result", count.as_str())], self.counts.get(count));
+        }
+        let reports = Metric::counter(
+            "devicetwin_reports_total",
+            "Reports of twins and states of devices that the cloud has confirmed.",
+        );
+        vec![
+            Metric::gauge("devicetwin_devices", "Devices of this node.").of(devices),
+            Metric::gauge("devicetwin_device_models", "Models of devices on this node.").of(models),
+            requests,
+            reports.of(self.counts.get(Count::Reported)),
+        ]
+    }
+
+    /// How full its queue is.
+    pub(crate) fn queues(&self) -> Option<Queue> {
+        Queue::of("devicetwin/commands", &self.commands.downgrade())
     }
 
     /// A device's object, its desired values replaced by those that count now: one may have been set at the edge since.

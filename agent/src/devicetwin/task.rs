@@ -29,6 +29,7 @@ use crate::{
     edgehub::{EdgeHub, Link, now_ms},
     eventbus::{Bus, Received, Requests},
     metamanager::CloudMessages,
+    rt::{Heart, Part, PartError},
 };
 
 /// Requests of one turn, and so of one commit: enough that the sync of the disk no longer matters.
@@ -75,7 +76,15 @@ pub(super) enum Work {
 
 impl Task {
     /// Runs until `shutdown`.
-    pub async fn run(self, shutdown: CancellationToken) {
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        self.run_again(&Heart::unheard(), shutdown).await;
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again: it begins with what is stored. Whoever has asked meanwhile
+    /// learns that there is no answer.
+    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
+        heart.beat();
+        self.objects.again_after(Duration::ZERO);
         let (core, history) = tokio::select! {
             // cancel-safe, both: nothing was changed yet
             () = shutdown.cancelled() => return,
@@ -85,6 +94,7 @@ impl Task {
             core,
             history,
             task: self,
+            heart,
             confirmed: BTreeSet::new(),
             again: None,
             gathering: Begun::default(),
@@ -99,6 +109,13 @@ impl Task {
         if timeout(LAST_WORDS, room.note()).await.is_err() {
             warn!("not all that devices have said was written; what was not acknowledged is said again");
         }
+    }
+}
+
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Box::pin(self.run_again(&heart, shutdown)).await;
+        Ok(())
     }
 }
 
@@ -129,10 +146,11 @@ impl Work {
 }
 
 /// The task at work.
-struct Room {
+struct Room<'a> {
     core: Core,
     history: History,
-    task: Task,
+    task: &'a mut Task,
+    heart: &'a Heart,
     /// Devices of which the store does not know yet that the cloud has confirmed what they are.
     confirmed: BTreeSet<DeviceId>,
     /// What nobody sends again soon and could not be written, and when it is tried again. What would come after it waits.
@@ -143,7 +161,7 @@ struct Room {
     writing: Option<Writing>,
 }
 
-impl Room {
+impl Room<'_> {
     async fn work(&mut self) {
         let mut link = self.task.hub.link();
         link.mark_changed();
@@ -162,6 +180,8 @@ impl Room {
             let (mut commands, mut requests) = (Vec::new(), Vec::new());
             let again = self.again.as_ref().map(|(_, at)| *at);
             let left = TURN.saturating_sub(self.gathering.count);
+            // what is being written has the deadline that it began with
+            let rest = self.writing.is_none().then(|| self.heart.rest());
             let work = tokio::select! {
                 // cancel-safe: the outcome stays until it is taken
                 outcome = written(&mut self.writing) => {
@@ -191,7 +211,7 @@ impl Room {
                         Work::Confirmed(id, due)
                     }
                     Told::Again(wait) => {
-                        resting.push(rest(id, wait));
+                        resting.push(rested(id, wait));
                         continue;
                     }
                 },
@@ -202,8 +222,10 @@ impl Room {
                 Some(()) = questions.next() => continue,
                 // cancel-safe: an interval keeps its ticks
                 _ = notes.tick() => {
+                    drop(rest);
                     self.note().await;
-                    Work::Remind
+                    self.gather(Work::Remind);
+                    continue;
                 }
                 // cancel-safe: the newest state is read
                 Ok(()) = link.changed() => {
@@ -216,6 +238,7 @@ impl Room {
                     continue;
                 }
             };
+            drop(rest);
             match work {
                 Work::Commands(commands) => self.commands(commands).await,
                 work => self.gather(work),
@@ -282,7 +305,7 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-async fn rest(id: DeviceId, wait: Duration) -> DeviceId {
+async fn rested(id: DeviceId, wait: Duration) -> DeviceId {
     tokio::time::sleep(wait).await;
     id
 }

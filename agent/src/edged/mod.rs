@@ -88,6 +88,7 @@ use crate::{
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
     metamanager::{Online, PodsWhole},
+    rt::{Collector, Vitals},
 };
 
 /// Who may look into the pods' directories: the kubelet's.
@@ -129,8 +130,8 @@ pub struct Config {
     pub sync: SyncConfig,
     /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
     pub server: Option<SocketAddr>,
-    /// What goes to the cloud and comes from it, to be shown.
-    pub traffic: Traffic,
+    /// What is shown of other rooms.
+    pub shown: Shown,
     /// What is kept of what has ended, and of logs and images.
     pub housekeeping: Housekeeping,
     /// When pods are evicted.
@@ -143,6 +144,17 @@ pub struct Config {
     pub settings: serde_json::Value,
     /// What there is of memory, disks and process ids, where that is not to be this machine's.
     pub signals: Option<Arc<dyn Signals>>,
+}
+
+/// What is shown of other rooms beside EdgeD's own.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// What goes to the cloud and comes from it.
+    pub traffic: Traffic,
+    /// How the agent's parts are.
+    pub vitals: Vitals,
+    /// All other figures.
+    pub metrics: Collector,
 }
 
 impl fmt::Debug for Config {

@@ -1,13 +1,16 @@
 //! The one task of EdgeD: it starts the parts and waits for them.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{NodeStatus, Pod},
     apimachinery::pkg::api::resource::Quantity,
 };
 use kube::runtime::reflector::{self, Store};
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::{
+    sync::{Notify, Semaphore, mpsc, watch},
+    time::sleep,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -23,7 +26,7 @@ use super::{
     names::Dirs,
     node::{self, Description, Machine, resources},
     orphans, pleg,
-    pods::{self, Context, Door, MAX_TRIGGERS, SandboxLimit},
+    pods::{self, Context, Door, MAX_TRIGGERS, SandboxLimit, Trigger},
     pressure::{self, Evictor, Pressure, Signals},
     probes::{self, Probes},
     runtime::Runtime,
@@ -31,20 +34,23 @@ use super::{
     static_pods::{self, StaticPods},
     stats::Stats,
 };
+use crate::rt::{Heart, Part, PartError};
 
 /// What every runtime gives to a pod that is given nothing else.
 const NODES_RESOLV_CONF: &str = "/etc/resolv.conf";
+/// Time between two questions to the controller of pods, whether it still takes triggers.
+const ASK: Duration = Duration::from_secs(15);
 
 /// All of EdgeD, not running yet.
 pub struct Task {
     config: Config,
     dirs: Dirs,
-    progress: watch::Sender<Progress>,
+    progress: Arc<watch::Sender<Progress>>,
 }
 
 impl Task {
     pub(super) fn new(config: Config, dirs: Dirs, progress: watch::Sender<Progress>) -> Self {
-        Self { config, dirs, progress }
+        Self { config, dirs, progress: Arc::new(progress) }
     }
 
     /// Runs pods until `shutdown`. Containers keep running after that; the next run finds them by their labels.
@@ -52,16 +58,17 @@ impl Task {
     /// # Errors
     /// The server cannot listen.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        Box::pin(self.drive(shutdown)).await
+        Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
     }
 
-    async fn drive(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { config, dirs, progress } = self;
+    /// The same for whoever may drop it in its middle, and call it again: containers keep running.
+    async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+        let (config, dirs, progress) = (self.config.clone(), self.dirs.clone(), self.progress.clone());
         let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
         // Dropped at the end, or where this program is given up.
         let _cut = runtime.cut_when_dropped();
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
-        let (progress, background) = (Arc::new(progress), TaskTracker::new());
+        let background = TaskTracker::new();
         let machine = node::Machine::read(&dirs.root);
         let (recorder, occurrences) = events::recorder();
         let events = if config.report_events { recorder } else { Recorder::none() };
@@ -114,7 +121,8 @@ impl Task {
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
         let lost = lost::run(context.clone(), reader.clone(), progress.subscribe());
         let upkeep = upkeep(&config, context.clone(), reader.clone(), signals, progress.subscribe());
-        let node = node::run(&config, context.clone(), machine, &progress);
+        let node = node::run(&config, context.clone(), machine, (&progress, heart));
+        let asked = ask(context.triggers.clone(), heart.another("pods"));
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
         tokio::select! {
@@ -122,11 +130,32 @@ impl Task {
             () = shutdown.cancelled() => {}
             // Whoever is told of an error cancels `shutdown`, and so ends what runs in the background.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(lost), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(lost), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep), Box::pin(asked)); } => {}
         }
         background.close();
         tokio::join!(background.wait(), runtime.finish());
         Ok(())
+    }
+}
+
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
+    }
+}
+
+/// Has the controller of pods answer now and then.
+async fn ask(triggers: mpsc::Sender<Trigger>, heart: Heart) {
+    loop {
+        let rest = heart.rest();
+        sleep(ASK).await;
+        drop(rest);
+        let echo = Arc::new(Notify::new());
+        if triggers.send(Trigger::Echo(echo.clone())).await.is_err() {
+            // the controller has ended, and with it all of EdgeD
+            return std::future::pending().await;
+        }
+        echo.notified().await;
     }
 }
 
@@ -172,10 +201,10 @@ fn serve(
         reader: reader.clone(),
         stats: Stats::new(runtime.clone(), dirs.clone(), node_name.clone(), reader.clone()),
         metrics: context.metrics.clone(),
-        traffic: config.traffic.clone(),
         probes: context.probes.clone(),
         runtime: runtime.clone(),
         triggers: context.triggers.clone(),
+        shown: config.shown.clone(),
     });
     let (address, shutdown) = (config.server, context.shutdown.clone());
     async move {

@@ -15,7 +15,7 @@ use super::{
     task::Task,
     transport::Transport,
 };
-use crate::rt::now;
+use crate::rt::{Heart, now};
 
 /// See [`super::over`].
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Given {
     pub async fn run(mut self, shutdown: CancellationToken) {
         // nobody follows the kernel here: the network never changes
         let (_watcher, mut network) = Watcher::new();
-        let (mut sessions, mut patience) = (0, Patience::new());
+        let mut patience = Patience::new();
         loop {
             let stream = tokio::select! {
                 biased;
@@ -44,10 +44,17 @@ impl Given {
             let Some(stream) = stream else { return };
             let transport = self.transport(stream).await;
             let begun = now();
-            sessions += 1;
-            self.task.begin(sessions);
+            self.task.begin(self.task.ends.traffic.connected());
             let Task { config, ends, .. } = &self.task;
-            let ended = session::run(config, transport, ends, patience.get(), &mut network, &shutdown).await;
+            let ended = session::run(
+                config,
+                transport,
+                ends,
+                patience.get(),
+                &mut network,
+                (&shutdown, &Heart::unheard()),
+            )
+            .await;
             self.task.end(true);
             patience.ended(matches!(ended, Ended::Silent), now().duration_since(begun));
             debug!(error = &ended as &dyn std::error::Error, "disconnected");

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use wire::Message;
 
-use super::{lanes::Offered, queue::Queue, traffic::Traffic, waiters::Waiters};
+use super::{lanes::Offered, queue::Queue as Lanes, traffic::Traffic, waiters::Waiters};
+use crate::rt::{Metric, Queue};
 
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +46,11 @@ impl Inbound {
 /// The handle: sends to the cloud.
 #[derive(Clone, Debug)]
 pub struct EdgeHub {
-    pub(super) queue: Queue,
+    pub(super) queue: Lanes,
     pub(super) waiters: Waiters,
     pub(super) link: watch::Receiver<Link>,
     pub(super) traffic: Traffic,
+    pub(super) inbox: mpsc::WeakSender<Message>,
 }
 
 impl EdgeHub {
@@ -65,6 +67,24 @@ impl EdgeHub {
     /// What went to and fro.
     pub fn traffic(&self) -> Traffic {
         self.traffic.clone()
+    }
+
+    /// How full its queues are: those to the cloud, and the one from it.
+    pub(crate) fn queues(&self) -> Vec<Queue> {
+        let inbox = Queue::of("edgehub/inbox", &self.inbox);
+        self.queue.queues().into_iter().chain(inbox).collect()
+    }
+
+    /// The connection as figures.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let name = "edgehub_connected";
+        let connected = Metric::gauge(name, "Whether the node is connected to the cloud (1) or not (0).");
+        let name = "edgehub_connections_total";
+        let connections = Metric::counter(
+            name,
+            "Connections to the cloud since the start; all but the first are reconnects.",
+        );
+        vec![connected.of(self.is_up().into()), connections.of(self.traffic.connections())]
     }
 
     /// Sends without waiting for an answer; waits for room where too much waits already.

@@ -32,6 +32,16 @@ pub(super) enum Lane {
 }
 
 const LANES: usize = 7;
+/// Their names in metrics, in their order.
+const NAMES: [&str; LANES] = [
+    "edgehub/answers",
+    "edgehub/leases",
+    "edgehub/node",
+    "edgehub/queries",
+    "edgehub/pods",
+    "edgehub/reports",
+    "edgehub/events",
+];
 
 impl Lane {
     /// The lane of a message.
@@ -116,6 +126,16 @@ impl Lanes {
         let due = self.due()?;
         let message = self.0.iter_mut().find_map(VecDeque::pop_front)?.message;
         Some((due, message))
+    }
+
+    /// How full they are.
+    pub(super) fn queues(&self) -> Vec<crate::rt::Queue> {
+        let queue = |(name, lane): (&'static str, &VecDeque<Waiting>)| crate::rt::Queue {
+            name,
+            waiting: lane.len(),
+            bound: ROOM,
+        };
+        NAMES.into_iter().zip(&self.0).map(queue).collect()
     }
 
     /// Forgets everything.

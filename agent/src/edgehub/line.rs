@@ -22,8 +22,13 @@ pub(crate) fn line() -> (EdgeHub, Inbound, Line) {
     let (inbox, inbound) = mpsc::channel(INBOX);
     let (link, state) = watch::channel(Link::Down);
     let (queue, waiters) = (Queue::default(), Waiters::default());
-    let hub =
-        EdgeHub { queue: queue.clone(), waiters: waiters.clone(), link: state, traffic: Traffic::default() };
+    let hub = EdgeHub {
+        queue: queue.clone(),
+        waiters: waiters.clone(),
+        link: state,
+        traffic: Traffic::default(),
+        inbox: inbox.downgrade(),
+    };
     (hub, Inbound(inbound), Line { queue, waiters, link, inbox, connections: 0 })
 }
 

@@ -118,6 +118,7 @@ pub fn new(config: Config) -> (EdgeHub, Inbound, Task) {
     let (queue, waiters, traffic) = (Queue::default(), Waiters::default(), Traffic::default());
     let ends =
         session::Ends { queue: queue.clone(), inbox, waiters: waiters.clone(), traffic: traffic.clone() };
+    let inbox = ends.inbox.downgrade();
     let task = Task::new(config, ends, state);
-    (EdgeHub { queue, waiters, link, traffic }, Inbound(inbound), task)
+    (EdgeHub { queue, waiters, link, traffic, inbox }, Inbound(inbound), task)
 }

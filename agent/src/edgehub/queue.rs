@@ -66,6 +66,11 @@ impl Queue {
         }
     }
 
+    /// How full the lanes are.
+    pub(super) fn queues(&self) -> Vec<rt::Queue> {
+        self.0.lanes.lock().queues()
+    }
+
     fn take(&self) -> Option<(Due, Message)> {
         let taken = self.0.lanes.lock().take();
         self.0.room.notify_waiters();

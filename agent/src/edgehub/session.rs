@@ -24,7 +24,7 @@ use super::{
     transport::{Reader, Transport, Writer},
     waiters::Waiters,
 };
-use crate::rt::now;
+use crate::rt::{Heart, now};
 
 /// Saying goodbye must not hold up the end of the program.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ pub(super) async fn run(
     ends: &Ends,
     patience: Duration,
     network: &mut Network,
-    shutdown: &CancellationToken,
+    (shutdown, heart): (&CancellationToken, &Heart),
 ) -> Ended {
     let Transport { mut reader, mut writer, meter } = transport;
     let signals = Signals { ask: Notify::new(), listening: watch::Sender::new(true) };
@@ -103,8 +103,8 @@ pub(super) async fn run(
         biased;
         // cancel-safe, all: whichever wins, the session is over
         () = shutdown.cancelled() => Ended::Shutdown,
-        ended = read(config, &mut reader, ends, &signals) => ended,
-        ended = write(config, &mut writer, ends, &signals) => ended,
+        ended = read(config, &mut reader, ends, &signals, heart.another("reader")) => ended,
+        ended = write(config, &mut writer, ends, &signals, heart.another("writer")) => ended,
         () = listen(meter.as_ref(), patience, &signals, network) => Ended::Silent,
     };
     if matches!(ended, Ended::Shutdown) {
@@ -114,12 +114,13 @@ pub(super) async fn run(
 }
 
 /// Sorts messages: answers to their waiters, everything else to MetaManager.
-async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signals) -> Ended {
+async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signals, heart: Heart) -> Ended {
     loop {
         // without a place nothing is read: the cloud is slowed down, nothing is dropped
         let place = match ends.inbox.try_reserve() {
             Ok(place) => place,
             Err(_) => {
+                let _rest = heart.rest();
                 signals.listening.send_replace(false);
                 let Ok(place) = ends.inbox.reserve().await else { return Ended::Shutdown };
                 signals.listening.send_replace(true);
@@ -127,7 +128,10 @@ async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signa
             }
         };
         loop {
-            let (message, size) = match reader.next(config.max_message).await {
+            let rest = heart.rest();
+            let read = reader.next(config.max_message).await;
+            drop(rest);
+            let (message, size) = match read {
                 Ok(read) => read,
                 Err(ended) => return ended,
             };
@@ -148,11 +152,12 @@ async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signa
 }
 
 /// Writes what waits, keepalives and questions for a sign of life.
-async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Signals) -> Ended {
+async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Signals, heart: Heart) -> Ended {
     let mut rate = Rate::new(config.qps, config.burst, now());
     let mut keepalive = interval(config.heartbeat);
     keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        let rest = heart.rest();
         let message = tokio::select! {
             biased;
             // cancel-safe: a question not asked yet stays
@@ -162,6 +167,8 @@ async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Sign
             // cancel-safe: a message is taken from the queue only when this arm wins
             message = ends.queue.next(&mut rate) => Some(message),
         };
+        drop(rest);
+        heart.beat_for(config.write_deadline);
         let written = match &message {
             None => writer.ping(config.write_deadline).await,
             Some(message) => writer.send(message, config.write_deadline).await.map(|size| {

@@ -20,7 +20,7 @@ use super::{
     redial::Redial,
     session::{self, Ended, Ends},
 };
-use crate::rt::{Repeated, now};
+use crate::rt::{Heart, Part, PartError, Repeated, now};
 
 /// So many handshake timeouts a connection with a new certificate may take before it is given up for the time being.
 const NEW_LINK: u32 = 2;
@@ -58,6 +58,15 @@ impl Task {
 
     /// Runs until `shutdown`. An error means that a person must help: the cloud refused to enrol this node.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.run_again(&Heart::unheard(), shutdown).await
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again.
+    async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+        if *self.link.borrow() != Link::Down {
+            // the connection went with the run that was dropped
+            self.end(true);
+        }
         let (watcher, network) = Watcher::new();
         let begun = Instant::now();
         let mut hub = Hub {
@@ -65,7 +74,7 @@ impl Task {
             redial: Redial::new(begun),
             patience: Patience::new(),
             network,
-            sessions: 0,
+            heart,
             task: self,
         };
         tokio::select! {
@@ -76,17 +85,23 @@ impl Task {
     }
 }
 
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(self.run_again(&heart, shutdown).await?)
+    }
+}
+
 /// The task with what it has learned.
-struct Hub {
-    task: Task,
+struct Hub<'a> {
+    task: &'a Task,
+    heart: &'a Heart,
     dialler: Dialler,
     redial: Redial,
     patience: Patience,
     network: Network,
-    sessions: u64,
 }
 
-impl Hub {
+impl Hub<'_> {
     async fn run(&mut self, shutdown: &CancellationToken) -> Result<(), Error> {
         let Some(mut identity) = self.identity(shutdown).await? else { return Ok(()) };
         let mut renewal = Renewal::new(&identity);
@@ -164,11 +179,10 @@ impl Hub {
         renewal: &mut Renewal,
         shutdown: &CancellationToken,
     ) -> Option<(Identity, Dialled)> {
-        let Task { config, ends, .. } = &self.task;
+        let Task { config, ends, .. } = self.task;
         info!(cloud = %server, "connected");
         let begun = Instant::now();
-        self.sessions += 1;
-        self.task.begin(self.sessions);
+        self.task.begin(ends.traffic.connected());
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
         let received = ends.traffic.received();
@@ -176,7 +190,7 @@ impl Hub {
         let mut renewing = pin!(renew(config, identity, renewal, (dialler, network), &dialling));
         let (ended, renewed) = tokio::select! {
             // cancel-safe: what is not acknowledged is sent again
-            ended = session::run(config, transport, ends, patience, &mut self.network, shutdown) => (ended, None),
+            ended = session::run(config, transport, ends, patience, &mut self.network, (shutdown, self.heart)) => (ended, None),
             // cancel-safe: the future is kept, see below
             renewed = &mut renewing => (Ended::Shutdown, Some(renewed)),
         };

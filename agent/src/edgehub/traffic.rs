@@ -49,6 +49,7 @@ struct Counters {
     flows: [[Counter; Kind::ALL.len()]; 2],
     up: AtomicU64,
     down: AtomicU64,
+    connections: AtomicU64,
 }
 
 /// The counters; cheap to clone, and to read at any time.
@@ -72,6 +73,16 @@ impl Traffic {
     /// What went over the sockets so far.
     pub fn octets(&self) -> Octets {
         Octets { up: self.0.up.load(Ordering::Relaxed), down: self.0.down.load(Ordering::Relaxed) }
+    }
+
+    /// One more connection stands; how many there have been.
+    pub(super) fn connected(&self) -> u64 {
+        self.0.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How many connections there have been.
+    pub(super) fn connections(&self) -> u64 {
+        self.0.connections.load(Ordering::Relaxed)
     }
 
     /// How many messages came from the cloud so far.

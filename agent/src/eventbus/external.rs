@@ -21,7 +21,7 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, External, Sinks,
-    handle::{Connections, Inlet, Outlet, Publication, Receipt, Standing},
+    handle::{Connections, Inlet, Outlet, Passed, Publication, Receipt, Standing},
     route::Routed,
     tls::Dialler,
     topics,
@@ -86,19 +86,22 @@ impl Broker {
 
     /// Runs for ever; `topics` are listened to beside those of devices.
     pub(super) async fn run(
-        self,
+        &mut self,
         sinks: Sinks,
         mut topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
         let Self { options, server, qos, inlet } = self;
-        let Inlet { mut publications, standing, failures, .. } = inlet;
-        let built = AsyncClient::builder(options).capacity(WAITING).try_build();
+        let Inlet { publications, standing, failures, passed, .. } = inlet;
+        let passed: &Passed = passed;
+        standing.down();
+        let built = AsyncClient::builder(options.clone()).capacity(WAITING).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
         let publish = async {
             while let Some(Publication { topic, payload }) = publications.recv().await {
-                if let Err(error) = publisher.publish(topic, payload, PublishOptions::new(qos)).await {
-                    warn!(%error, "not published");
+                match publisher.publish(topic, payload, PublishOptions::new(*qos)).await {
+                    Ok(_) => Passed::count(&passed.published),
+                    Err(error) => warn!(%error, "not published"),
                 }
             }
         };
@@ -113,9 +116,10 @@ impl Broker {
             events,
             sinks,
             subscriptions: &subscriptions,
-            server,
+            server: server.clone(),
             standing,
-            failures,
+            failures: failures.clone(),
+            passed,
             connections: Connections::default(),
             is_told: false,
         };
@@ -137,8 +141,9 @@ struct Connection<'a> {
     sinks: Sinks,
     subscriptions: &'a Subscriptions,
     server: String,
-    standing: Standing,
+    standing: &'a mut Standing,
     failures: Arc<AtomicU64>,
+    passed: &'a Passed,
     connections: Connections,
     /// Whether people were told that there is no connection.
     is_told: bool,
@@ -211,6 +216,7 @@ impl Connection<'_> {
     }
 
     async fn received(&mut self, publish: Publish) {
+        Passed::count(&self.passed.received);
         let receipt = match publish.qos {
             QoS::AtMostOnce => Receipt::default(),
             _ => Receipt::of(&self.client, &publish, &self.connections),
@@ -223,11 +229,12 @@ impl Connection<'_> {
             return;
         };
         if publish.qos == QoS::AtMostOnce {
+            self.sinks.dropped.note_request();
             debug!(topic, "too many requests wait; this one is dropped, as its quality of service allows");
             return;
         }
         // nothing of what DeviceTwin publishes goes out before this returns
-        self.sinks.deliver(received, &mut self.standing, Duration::ZERO).await;
+        self.sinks.deliver(received, self.standing, Duration::ZERO).await;
     }
 }
 

@@ -17,6 +17,9 @@ use tokio::{
 };
 use wire::topic::Topic;
 
+use super::figures::Figures;
+use crate::rt::{Metric, Queue};
+
 /// Publications that wait for a broker: those of one turn of DeviceTwin, and more.
 const WAITING: usize = 1024;
 
@@ -38,6 +41,25 @@ pub(super) struct Outlet {
     progress: Arc<Progress>,
     dropped: Arc<AtomicU64>,
     failures: Arc<AtomicU64>,
+    /// Which broker it is, in metrics.
+    name: &'static str,
+    passed: Arc<Passed>,
+}
+
+/// Messages that went by.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// From the broker.
+    pub(super) received: AtomicU64,
+    /// To it.
+    pub(super) published: AtomicU64,
+}
+
+impl Passed {
+    /// One more.
+    pub(super) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// How far a broker has come with what it was given.
@@ -67,6 +89,8 @@ pub(super) struct Inlet {
     pub(super) progress: Arc<Progress>,
     /// Connections that did not come about, or were lost.
     pub(super) failures: Arc<AtomicU64>,
+    /// Messages that went by.
+    pub(super) passed: Arc<Passed>,
 }
 
 /// Whether a broker takes publications, as far as whoever publishes is concerned. It does not at first.
@@ -105,15 +129,16 @@ impl Standing {
 impl Outlet {
     /// The way to a broker that takes nothing while it is down.
     pub(super) fn new() -> (Self, Inlet) {
-        Self::with(Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(0) })
+        Self::with("external", Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(0) })
     }
 
     /// The way to a broker that goes on by itself while it is down, unless it waits for whoever publishes; it tells its progress.
     pub(super) fn in_process() -> (Self, Inlet) {
-        Self::with(Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(u64::MAX) })
+        Self::with("internal", Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(u64::MAX) })
     }
 
-    fn with(progress: Progress) -> (Self, Inlet) {
+    fn with(name: &'static str, progress: Progress) -> (Self, Inlet) {
+        let passed = Arc::<Passed>::default();
         let (queue, publications) = mpsc::channel(WAITING);
         let (is_up, up) = watch::channel(false);
         let (failures, dropped) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
@@ -124,9 +149,11 @@ impl Outlet {
             progress: progress.clone(),
             dropped: dropped.clone(),
             failures: failures.clone(),
+            name,
+            passed: passed.clone(),
         };
         let standing = Standing { up: is_up, dropped, made_up: 0 };
-        (outlet, Inlet { publications, standing, progress, failures })
+        (outlet, Inlet { publications, standing, progress, failures, passed })
     }
 
     /// Waits for room as long as the broker is there, or goes on; a full queue to one that does not drops.
@@ -162,11 +189,74 @@ impl Outlet {
 pub struct Bus {
     outlets: Arc<[Outlet]>,
     address: Option<watch::Receiver<Option<SocketAddr>>>,
+    figures: Figures,
 }
 
 impl Bus {
     pub(super) fn new(outlets: Vec<Outlet>, address: Option<watch::Receiver<Option<SocketAddr>>>) -> Self {
-        Self { outlets: outlets.into(), address }
+        Self { outlets: outlets.into(), address, figures: Figures::default() }
+    }
+
+    /// The same with what else there is to tell of the room.
+    pub(super) fn with(self, figures: Figures) -> Self {
+        Self { figures, ..self }
+    }
+
+    /// The brokers and what goes to them and comes from them, as figures.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let of =
+            |read: fn(&Outlet) -> u64| self.outlets.iter().map(move |outlet| (outlet.name, read(outlet)));
+        let with = |metric: Metric, figures: Vec<(&'static str, u64)>| {
+            figures
+                .into_iter()
+                .fold(metric, |metric, (broker, figure)| metric.with(&[("broker", broker)], figure))
+        };
+        let mut metrics = vec![
+            with(
+                Metric::gauge(
+                    "eventbus_broker_connected",
+                    "Whether the MQTT broker takes messages (1) or not (0).",
+                ),
+                of(|outlet| u64::from(*outlet.up.borrow())).collect(),
+            ),
+            with(
+                Metric::counter("eventbus_messages_received_total", "Messages from the MQTT broker."),
+                of(|outlet| outlet.passed.received.load(Ordering::Relaxed)).collect(),
+            ),
+            with(
+                Metric::counter(
+                    "eventbus_messages_published_total",
+                    "Messages that were published at the MQTT broker.",
+                ),
+                of(|outlet| outlet.passed.published.load(Ordering::Relaxed)).collect(),
+            ),
+            with(
+                Metric::counter(
+                    "eventbus_publications_dropped_total",
+                    "Messages that were not published, since too many waited for the MQTT broker.",
+                ),
+                of(|outlet| outlet.dropped.load(Ordering::Relaxed)).collect(),
+            ),
+            with(
+                Metric::counter(
+                    "eventbus_broker_failures_total",
+                    "Connections to the MQTT broker that did not come about or were lost.",
+                ),
+                of(|outlet| outlet.failures.load(Ordering::Relaxed)).collect(),
+            ),
+        ];
+        metrics.extend(self.figures.metrics());
+        metrics
+    }
+
+    /// How full its queues are.
+    pub(crate) fn queues(&self) -> Vec<Queue> {
+        let name = |broker| if broker == "internal" { "eventbus/internal" } else { "eventbus/external" };
+        let outlets = self.outlets.iter();
+        let mut queues: Vec<Queue> =
+            outlets.filter_map(|outlet| Queue::of(name(outlet.name), &outlet.queue.downgrade())).collect();
+        queues.extend(self.figures.queues());
+        queues
     }
 
     /// One that reaches nobody: a node without MQTT.

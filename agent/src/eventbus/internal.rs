@@ -4,19 +4,22 @@ use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use mqtt::{Access, Filters, Handle, Limits, Listener, PublishError, QoS, Subscription};
-use tokio::sync::{mpsc, watch};
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, Internal, Sinks,
-    handle::{Inlet, Outlet, Progress, Publication, Receipt, Standing},
+    figures::Running,
+    handle::{Inlet, Outlet, Passed, Progress, Publication, Receipt, Standing},
     passwords,
     route::Routed,
 };
-use crate::config::InternalAccess;
+use crate::{config::InternalAccess, rt::Heart};
 
 /// Messages of one subscription that wait for this room.
 const WAITING: usize = 512;
@@ -24,6 +27,13 @@ const WAITING: usize = 512;
 const AT_ONCE: usize = 128;
 /// How long DeviceTwin may be busy before it is taken to wait for the broker.
 const BUSY: Duration = Duration::from_millis(200);
+/// Time between two questions to the broker.
+const ASK: Duration = Duration::from_secs(15);
+/// A filter that nothing is heard by: the broker is asked to remove it.
+const ASKED: &str = "$SYS/asked";
+/// A broker that was dropped lets go of its port soon after: so often, and so long each time, it is waited for.
+const BINDS: u32 = 50;
+const BIND_AGAIN: Duration = Duration::from_millis(20);
 
 /// The broker, not running yet.
 #[derive(Debug)]
@@ -32,13 +42,17 @@ pub(super) struct Broker {
     access: Access,
     inlet: Inlet,
     address: watch::Sender<Option<SocketAddr>>,
+    running: Running,
 }
 
 impl Broker {
     pub(super) fn new(config: Internal) -> Result<(Outlet, Self), Error> {
         let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
         let (outlet, inlet) = Outlet::in_process();
-        Ok((outlet, Self { config, access, inlet, address: watch::Sender::new(None) }))
+        Ok((
+            outlet,
+            Self { config, access, inlet, address: watch::Sender::new(None), running: Running::default() },
+        ))
     }
 
     /// Where it listens, once it does.
@@ -46,16 +60,25 @@ impl Broker {
         self.address.subscribe()
     }
 
+    /// The broker, once it runs.
+    pub(super) fn running(&self) -> Running {
+        self.running.clone()
+    }
+
     /// Runs until `shutdown`; `topics` are listened to beside those of devices.
     pub(super) async fn run(
-        self,
+        &mut self,
         sinks: Sinks,
         topics: watch::Receiver<BTreeSet<String>>,
-        shutdown: CancellationToken,
+        (shutdown, heart): (CancellationToken, Heart),
     ) -> Result<(), Error> {
-        let Self { config, access, inlet: Inlet { publications, mut standing, progress, .. }, address } =
-            self;
-        let (handle, task) = mqtt::bind(mqtt::Config { access, ..broker(&config) }).await?;
+        let Self { config, access, inlet, address, running } = self;
+        let Inlet { publications, standing, progress, passed, .. } = inlet;
+        let passed: &Passed = passed;
+        heart.beat();
+        let has_run = address.borrow().is_some();
+        let (handle, task) = bind(mqtt::Config { access: access.clone(), ..broker(config) }, has_run).await?;
+        *running.lock() = Some(handle.clone());
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
         info!(address = ?listening, "the internal MQTT broker listens");
@@ -64,10 +87,21 @@ impl Broker {
         tokio::select! {
             // cancel-safe, all: the broker's own end is waited for; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
-            () = publish(handle.clone(), (publications, progress), (qos, config.retain)) => Ok(()),
-            () = subscribe(handle.clone(), (sinks, standing), topics) => Ok(()),
+            () = publish(handle.clone(), (publications, progress.clone(), passed), (qos, config.retain)) => Ok(()),
+            () = subscribe(handle.clone(), (sinks, standing, passed), topics, heart) => Ok(()),
         }
     }
+}
+
+/// Binds the broker; one that `has_run` may still be letting go of its port.
+async fn bind(config: mqtt::Config, has_run: bool) -> Result<(Handle, mqtt::Task), mqtt::Error> {
+    for _ in 1..BINDS {
+        match mqtt::bind(config.clone()).await {
+            Err(mqtt::Error::Listen { .. }) if has_run => sleep(BIND_AGAIN).await,
+            bound => return bound,
+        }
+    }
+    mqtt::bind(config).await
 }
 
 fn access(wanted: &InternalAccess) -> Result<Access, Error> {
@@ -98,10 +132,11 @@ fn broker(config: &Internal) -> mqtt::Config {
 /// A slow subscriber holds up so many at most.
 async fn publish(
     handle: Handle,
-    (publications, progress): (mpsc::Receiver<Publication>, Arc<Progress>),
+    (publications, progress, passed): (&mut mpsc::Receiver<Publication>, Arc<Progress>, &Passed),
     (qos, retain): (QoS, bool),
 ) {
-    let given = ReceiverStream::new(publications).then(move |Publication { topic, payload }| {
+    let publications = futures::stream::poll_fn(|context| publications.poll_recv(context));
+    let given = publications.then(move |Publication { topic, payload }| {
         let handle = handle.clone();
         async move { (topic.clone(), handle.begin_publish(topic, payload, qos, retain).await) }
     });
@@ -118,6 +153,9 @@ async fn publish(
     });
     let mut published = std::pin::pin!(published.buffered(AT_ONCE));
     while let Some(outcome) = published.next().await {
+        if outcome.is_ok() {
+            Passed::count(&passed.published);
+        }
         if let Err((topic, error)) = outcome {
             warn!(topic, error = &error as &dyn std::error::Error, "not published");
         }
@@ -128,8 +166,9 @@ async fn publish(
 /// One receiver for all filters: what a rule listens to and this room listens to anyway comes once.
 async fn subscribe(
     handle: Handle,
-    (sinks, standing): (Sinks, Standing),
+    (sinks, standing, passed): (Sinks, &mut Standing, &Passed),
     topics: watch::Receiver<BTreeSet<String>>,
+    heart: Heart,
 ) {
     let [first, others @ ..] = SUBSCRIPTIONS;
     let listening = async {
@@ -142,16 +181,19 @@ async fn subscribe(
     };
     match listening.await {
         Ok((subscription, filters)) => {
-            tokio::join!(read(subscription, sinks, standing), follow(filters, topics));
+            tokio::join!(read(subscription, sinks, standing, passed), follow(filters, topics, &heart));
         }
-        // the broker has ended before
+        // the broker has ended before, as with the agent; where it failed, it says so itself
+        Err(PublishError::Stopped) => {}
         Err(error) => warn!(error = &error as &dyn std::error::Error, "not subscribed"),
     }
+    let _rest = heart.rest();
     std::future::pending().await
 }
 
-/// Listens to the topics of rules, as they come and go.
-async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>) {
+/// Listens to the topics of rules, as they come and go. Now and then the broker is asked for what changes nothing, so that one that
+/// hangs is noticed.
+async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>, heart: &Heart) {
     let mut heard = BTreeSet::new();
     loop {
         let mut wanted = topics.borrow_and_update().clone();
@@ -164,23 +206,42 @@ async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>)
         for old in heard.difference(&wanted) {
             done = done.and(filters.remove(old).await);
         }
-        if let Err(error) = done {
-            warn!(error = &error as &dyn std::error::Error, "not subscribed to all topics of rules");
+        match done {
+            Ok(()) | Err(PublishError::Stopped) => {}
+            Err(error) => {
+                warn!(error = &error as &dyn std::error::Error, "not subscribed to all topics of rules");
+            }
         }
         heard = wanted;
-        if topics.changed().await.is_err() {
-            return;
+        while let Some(()) = asked_or(&mut topics, heart).await {
+            // it hears no such filter
+            let _ = filters.remove(ASKED).await;
         }
+        if topics.has_changed().is_err() {
+            let _rest = heart.rest();
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Waits for other topics, or until it is time to ask the broker for something: then there is a value.
+async fn asked_or(topics: &mut watch::Receiver<BTreeSet<String>>, heart: &Heart) -> Option<()> {
+    let _rest = heart.rest();
+    // cancel-safe: a change that was not seen stays
+    match timeout(ASK, topics.changed()).await {
+        Ok(_) => None,
+        Err(_) => Some(()),
     }
 }
 
 /// A full room makes the broker hold back publishers above QoS 0, DeviceTwin among them: what it says is heard here, too, where a
 /// rule listens to it.
-async fn read(mut subscription: Subscription, sinks: Sinks, mut standing: Standing) {
+async fn read(mut subscription: Subscription, sinks: Sinks, standing: &mut Standing, passed: &Passed) {
     while let Some(message) = subscription.recv().await {
+        Passed::count(&passed.received);
         let receipt = Receipt::default();
         if let Routed::Full(received) = sinks.route(&message.topic, message.payload.clone(), receipt)
-            && !sinks.deliver(received, &mut standing, BUSY).await
+            && !sinks.deliver(received, standing, BUSY).await
         {
             return;
         }

@@ -16,6 +16,7 @@
 //! Source: KubeEdge's EventBus.
 
 mod external;
+mod figures;
 mod handle;
 mod internal;
 mod passwords;
@@ -31,6 +32,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use kubeapi::store::Store;
 use tokio::sync::{mpsc, watch};
 
+use self::figures::Figures;
 pub(crate) use self::handle::Received;
 pub use self::{
     handle::{Bus, Requests},
@@ -150,7 +152,9 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let (inside, internal) = internal.map(internal::Broker::new).transpose()?.unzip();
     let (outside, external) = external.unzip();
     let addresses = internal.as_ref().map(internal::Broker::listening);
-    let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses);
+    let running = internal.as_ref().map(internal::Broker::running);
+    let figures = Figures::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone());
+    let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(figures);
     let task = Task { internal, external, sinks, uploader, store, messages, bus: bus.clone() };
     Ok((bus, Requests::new(received, connected), task))
 }

@@ -9,7 +9,10 @@ use tracing::{error, warn};
 use wire::Downstream;
 
 use super::{Bus, Error, Sinks, external, internal, topics, upload::Uploader};
-use crate::metamanager::CloudMessages;
+use crate::{
+    metamanager::CloudMessages,
+    rt::{Heart, Part, PartError},
+};
 
 /// After the store failed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -39,25 +42,32 @@ impl Task {
     ///
     /// # Errors
     /// The internal broker's port is taken, or its disk has failed.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.run_again(&Heart::unheard(), shutdown).await
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again: clients of the internal broker are cut off and come again.
+    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { internal, external, sinks, uploader, store, messages, bus } = self;
         let (stop, has_last_words) = (shutdown.clone(), internal.is_some());
-        let known = load(&store).await;
+        heart.beat();
+        let known = load(store).await;
+        drop(heart.rest());
         let (set, topics) = watch::channel(known);
         let (mine, of_external) = (sinks.clone(), topics.clone());
         let inside = async {
             match internal {
-                Some(broker) => broker.run(mine, topics, stop).await,
+                Some(broker) => broker.run(mine, topics, (stop, heart.another("internal broker"))).await,
                 None => std::future::pending().await,
             }
         };
         let outside = async {
             match external {
-                Some(broker) => broker.run(sinks, of_external).await,
+                Some(broker) => broker.run(sinks.clone(), of_external).await,
                 None => std::future::pending().await,
             }
         };
-        let others = async { tokio::join!(uploader.run(), listen(messages, &store, set, bus)) };
+        let others = async { tokio::join!(uploader.run(), listen(messages, store, set, bus, heart)) };
         tokio::select! {
             // the internal broker ends by itself, after its clients were told
             biased;
@@ -67,6 +77,12 @@ impl Task {
             _ = others => Ok(()),
             () = ended(&shutdown, has_last_words) => Ok(()),
         }
+    }
+}
+
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
     }
 }
 
@@ -96,12 +112,17 @@ async fn failed(failure: &StoreError) {
 
 /// Does what the cloud says of topics.
 async fn listen(
-    mut messages: CloudMessages,
+    messages: &mut CloudMessages,
     store: &Arc<dyn Store>,
     topics: watch::Sender<BTreeSet<String>>,
-    bus: Bus,
+    bus: &Bus,
+    heart: &Heart,
 ) {
-    while let Some(message) = messages.next().await {
+    loop {
+        let rest = heart.rest();
+        let message = messages.next().await;
+        drop(rest);
+        let Some(message) = message else { break };
         match message {
             Downstream::Subscription { on, topic, .. } => {
                 if !mqtt::is_filter(&topic) {
@@ -130,5 +151,6 @@ async fn listen(
         }
     }
     // the cloud's messages have ended, and with them soon everything else
+    let _rest = heart.rest();
     std::future::pending().await
 }

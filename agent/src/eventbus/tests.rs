@@ -2,6 +2,8 @@
 
 mod brokers;
 mod cloud;
+mod ends;
+mod hangs;
 mod mapper;
 mod mosquitto;
 mod node;

@@ -1,6 +1,10 @@
 //! Messages that go to the cloud as they are. While it is not connected they wait, up to a bound.
 
-use std::{mem, time::Duration};
+use std::{
+    mem,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -41,7 +45,12 @@ pub(super) fn new(hub: EdgeHub) -> (mpsc::Sender<Upload>, Uploader) {
 
 /// Messages for which there was no room.
 #[derive(Debug, Default)]
-pub(super) struct Dropped(Mutex<(Option<Instant>, u64)>);
+pub(super) struct Dropped {
+    /// When it was said last, and how many there have been since.
+    said: Mutex<(Option<Instant>, u64)>,
+    uploads: AtomicU64,
+    requests: AtomicU64,
+}
 
 impl Dropped {
     /// One more; it is said once in a while.
@@ -51,9 +60,25 @@ impl Dropped {
         }
     }
 
+    /// A request about devices for which there was no room.
+    pub(super) fn note_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Messages for the cloud since the start.
+    pub(super) fn uploads(&self) -> u64 {
+        self.uploads.load(Ordering::Relaxed)
+    }
+
+    /// Requests about devices since the start.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     /// How many there were since it was said last, if it is to be said now.
     fn count(&self, now: Instant) -> Option<u64> {
-        let (said, count) = &mut *self.0.lock();
+        self.uploads.fetch_add(1, Ordering::Relaxed);
+        let (said, count) = &mut *self.said.lock();
         *count += 1;
         if said.is_some_and(|said| now.saturating_duration_since(said) < SAID_EVERY) {
             return None;
@@ -65,7 +90,7 @@ impl Dropped {
 
 impl Uploader {
     /// Runs until nobody has anything to send any more.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         let mut link = self.hub.link();
         while let Some(Upload { topic, payload, receipt }) = self.uploads.recv().await {
             let text = String::from_utf8_lossy(&payload).into_owned();

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use wire::{Downstream, ResourceType, topic::DeviceId};
 
 use super::desired::{Desired, resource};
+use crate::rt::Queue;
 
 /// Messages that wait for whoever looks after devices. A full queue makes MetaManager wait, and so the cloud.
 const WAITING: usize = 64;
@@ -98,6 +99,15 @@ impl Others {
         let (devices, of_devices) = mpsc::channel(WAITING);
         let (topics, of_topics) = mpsc::channel(WAITING);
         (Self { devices, topics }, CloudMessages(of_devices), CloudMessages(of_topics))
+    }
+
+    /// How full the queues are, as long as anybody hands on.
+    pub(super) fn queues(&self) -> impl Fn() -> Vec<Queue> + Send + Sync + Clone + use<> {
+        let (devices, topics) = (self.devices.downgrade(), self.topics.downgrade());
+        move || {
+            let devices = Queue::of("metamanager/devices", &devices);
+            devices.into_iter().chain(Queue::of("metamanager/topics", &topics)).collect()
+        }
     }
 
     /// Hands a message on where it is about devices or topics, else gives it back. Without a reader it is nobody's.

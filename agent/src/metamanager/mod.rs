@@ -39,7 +39,10 @@ pub use self::{
     task::Task,
     whole::PodsWhole,
 };
-use crate::edgehub::{EdgeHub, Inbound};
+use crate::{
+    edgehub::{EdgeHub, Inbound},
+    rt::Queue,
+};
 
 /// What the room needs.
 #[derive(Debug)]
@@ -81,6 +84,7 @@ pub struct MetaManager {
     pods_whole: PodsWhole,
     devices: DeviceObjects,
     online: Online,
+    queues: Arc<dyn Fn() -> Vec<Queue> + Send + Sync>,
 }
 
 impl MetaManager {
@@ -98,6 +102,11 @@ impl MetaManager {
     /// The objects of devices and their models.
     pub fn devices(&self) -> DeviceObjects {
         self.devices.clone()
+    }
+
+    /// How full its queues are.
+    pub(crate) fn queues(&self) -> Vec<Queue> {
+        (self.queues)()
     }
 
     /// Word that the cloud is connected again.
@@ -135,9 +144,10 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
+    let queues = Arc::new(others.queues());
     let task = Task::new(inbound, hub, desired, (reporter, judge), (told, others, service));
     (
-        MetaManager { client, pods_whole, devices, online },
+        MetaManager { client, pods_whole, devices, online, queues },
         Ends { task, server, device_messages, topic_messages },
     )
 }

@@ -14,7 +14,10 @@ use super::{
     watched::{Own, own},
     whole::Judge,
 };
-use crate::edgehub::{EdgeHub, Inbound};
+use crate::{
+    edgehub::{EdgeHub, Inbound},
+    rt::{Heart, Part, PartError},
+};
 
 /// See [`super::new`].
 pub struct Task {
@@ -49,39 +52,62 @@ impl Task {
     }
 
     /// Runs until `shutdown`.
-    pub async fn run(self, shutdown: CancellationToken) {
-        let Self { mut inbound, hub, desired, reporter, judge, told, others, service } = self;
-        if let Err(error) = desired.set(&service_object::key(), service).await {
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        self.run_again(&Heart::unheard(), shutdown).await;
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again: a message that was not acknowledged comes again.
+    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
+        let Self { inbound, hub, desired, reporter, judge, told, others, service } = self;
+        heart.beat();
+        if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
         }
         let receive = async {
-            while let Some(message) = inbound.next().await {
-                receive(&desired, (told.as_ref(), &others), &hub, message).await;
+            loop {
+                let rest = heart.rest();
+                let message = inbound.next().await;
+                drop(rest);
+                let Some(message) = message else { return };
+                receive(desired, (told.as_ref(), others), (hub, heart), message).await;
             }
         };
         tokio::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
-            () = async { tokio::join!(receive, reporter.run(), judge.run()); } => {}
+            () = async { tokio::join!(receive, reporter.clone().run(), judge.run()); } => {}
         }
+    }
+}
+
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        self.run_again(&heart, shutdown).await;
+        Ok(())
     }
 }
 
 /// Who takes what this node does not run.
 type Readers<'a> = (Option<&'a Told>, &'a Others);
 
-async fn receive(desired: &Desired, readers: Readers<'_>, hub: &EdgeHub, message: Message) {
+async fn receive(
+    desired: &Desired,
+    readers: Readers<'_>,
+    (hub, heart): (&EdgeHub, &Heart),
+    message: Message,
+) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
-    if store(desired, readers, message).await
+    if store(desired, readers, heart, message).await
         && let Some(acknowledgement) = acknowledgement
     {
         // offline by now: the cloud sends the message again, and this one is known then
+        let _rest = heart.rest();
         let _ = hub.send(acknowledgement).await;
     }
 }
 
 /// Whether the message is dealt with and may be acknowledged.
-async fn store(desired: &Desired, (told, others): Readers<'_>, message: Message) -> bool {
+async fn store(desired: &Desired, (told, others): Readers<'_>, heart: &Heart, message: Message) -> bool {
     let down = Down::from(message);
     let put = match down.body {
         Downstream::Object { origin: Source::DynamicController, change, path, object } => {
@@ -99,6 +125,8 @@ async fn store(desired: &Desired, (told, others): Readers<'_>, message: Message)
         }
         // none of these waits for an acknowledgement
         other => {
+            // whoever takes it has a heart of its own
+            let _rest = heart.rest();
             if let Some(other) = others.tell(other).await {
                 debug!(message = ?other, "nothing to store");
             }

@@ -74,7 +74,7 @@ impl Judge {
     }
 
     /// Ends when the pods are whole.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         while let Err(error) = self.judge().await {
             error!(
                 error = &error as &dyn std::error::Error,

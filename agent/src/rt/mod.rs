@@ -1,14 +1,18 @@
-//! The machinery that every room stands on: waiting between tries, the clock, running tasks that must not vanish silently, files
+//! The machinery that every room stands on: waiting between tries, the clock, running tasks that must neither vanish silently nor hang, files
 //! that are whole, certificates that are renewed in time, faults that are not told too often.
 
 mod backoff;
 mod clock;
 pub(crate) mod file;
+mod heart;
+mod metric;
 pub(crate) mod renewal;
 mod repeated;
 mod supervise;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use clock::now;
+pub(crate) use heart::{Heart, Vital, Vitals};
+pub(crate) use metric::{Collector, Metric, MetricKind, Queue};
 pub(crate) use repeated::Repeated;
-pub(crate) use supervise::{Ended, Supervisor};
+pub(crate) use supervise::{Ended, Error as PartError, Part, Supervisor};

@@ -17,7 +17,11 @@ pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<
         std::path::absolute(socket).as_deref().unwrap_or(socket).display()
     ));
     let serving = tokio::spawn(serving);
-    signals.wait().await;
+    tokio::select! {
+        // cancel-safe, both: they only wait
+        _ = signals.wait() => {}
+        panicked = runtime.panicked() => return Err(panicked.into()),
+    }
     shutdown.cancel();
     Ok(serving.await??)
 }

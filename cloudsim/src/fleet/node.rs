@@ -9,7 +9,7 @@ use std::{
 };
 
 use agent::{
-    app::{self, App, Parts},
+    app::{App, Parts},
     config::{self, Config},
     edged::Signals,
     edgehub::Link,
@@ -50,7 +50,7 @@ pub struct HollowNode {
 }
 
 struct Agent {
-    running: JoinHandle<Result<(), app::Error>>,
+    running: JoinHandle<Result<(), Error>>,
     link: watch::Receiver<Link>,
     meta_server: Option<Listening>,
     bus: Bus,
@@ -121,8 +121,16 @@ impl HollowNode {
         let app = App::start(&self.config, parts, shutdown.clone())?;
         let (meta_server, bus) = (app.meta_server(), app.bus());
         let (link, node) = (app.link(), self.name.clone());
+        let (runtime, stop) = (self.runtime.clone(), shutdown.clone());
         let running = tokio::spawn(async move {
-            app.run().await.inspect_err(|error| {
+            let ended = tokio::select! {
+                ended = app.run() => ended.map_err(Error::from),
+                panicked = runtime.panicked() => {
+                    stop.cancel();
+                    Err(panicked.into())
+                }
+            };
+            ended.inspect_err(|error| {
                 error!(node, error = error as &dyn std::error::Error, "a hollow node has ended");
             })
         });
@@ -154,7 +162,7 @@ impl HollowNode {
         let ended = (&mut agent.running).await;
         self.agent = None;
         match ended {
-            Ok(ended) => Ok(ended?),
+            Ok(ended) => ended,
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
             Err(_) => Ok(()),
         }
@@ -264,5 +272,23 @@ fn lay_over(below: &mut serde_json::Value, above: &serde_json::Value) {
             }
         }
         (below, above) => below.clone_from(above),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_whose_runtime_panics_ends_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let addresses = Addresses { api: nowhere, https: nowhere, websocket: nowhere, quic: None };
+        let options = Options::new(1, directory.path());
+        let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
+        node.start().await.unwrap();
+        node.runtime.tasks().fail("the clock of a simulated runtime", "on purpose".into());
+        let error = timeout(Duration::from_secs(60), node.ended()).await.expect("it ends").unwrap_err();
+        assert!(matches!(&error, Error::Panicked(panicked) if panicked.message == "on purpose"), "{error:?}");
     }
 }

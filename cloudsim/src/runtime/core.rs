@@ -13,6 +13,7 @@ use wire::cri::ContainerEventResponse;
 use super::{
     Error, Options, calls::Calls, clock, events::Subscribers, persist::Store, state::Nanos, state::State,
 };
+use crate::tasks::Tasks;
 
 pub(super) struct Core {
     pub(super) options: Options,
@@ -25,6 +26,8 @@ pub(super) struct Core {
     deadline_changed: Arc<Notify>,
     /// Ends the clock with the last handle.
     _clock: DropGuard,
+    /// The clock.
+    pub(super) tasks: Tasks,
 }
 
 struct Shared {
@@ -39,7 +42,7 @@ impl Core {
             Some(store) => store.load()?,
             None => State::default(),
         };
-        let end = CancellationToken::new();
+        let (end, tasks) = (CancellationToken::new(), Tasks::default());
         let deadline_changed = Arc::new(Notify::new());
         let core = Arc::new(Self {
             calls: Calls::default(),
@@ -49,9 +52,10 @@ impl Core {
             version: watch::Sender::new(0),
             deadline_changed: Arc::clone(&deadline_changed),
             _clock: end.clone().drop_guard(),
+            tasks: tasks.clone(),
         });
         let weak: Weak<Self> = Arc::downgrade(&core);
-        tokio::spawn(clock::run(weak, deadline_changed, end));
+        tasks.spawn("the clock of a simulated runtime", clock::run(weak, deadline_changed, end));
         Ok(core)
     }
 

@@ -50,6 +50,7 @@ use tonic::Status;
 use wire::cri;
 
 use self::core::Core;
+use crate::tasks::TaskPanicked;
 
 /// What a simulated runtime is like; [`Options::default`] is fast, forgets everything at its end and never fails.
 #[derive(Clone, Debug)]
@@ -131,6 +132,18 @@ impl SimRuntime {
     /// Starts a runtime, with what it had recorded in [`Options::root`]. To be called inside a tokio runtime.
     pub fn new(options: Options) -> Result<Self, Error> {
         Ok(Self { core: Core::start(options)? })
+    }
+
+    /// Waits until its clock panics: containers do not end in time any more.
+    pub async fn panicked(&self) -> TaskPanicked {
+        let tasks = self.core.tasks.clone();
+        tasks.panicked().await
+    }
+
+    /// The tasks that run as long as it does.
+    #[cfg(test)]
+    pub(crate) fn tasks(&self) -> crate::tasks::Tasks {
+        self.core.tasks.clone()
     }
 
     /// All containers, as ListContainers shows them.

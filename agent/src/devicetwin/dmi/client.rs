@@ -14,12 +14,17 @@ use wire::{
     topic::DeviceId,
 };
 
+use super::calls::{Caller, Calls};
+
 /// A mapper that takes longer for one call hangs. EdgeCore's limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A mapper's service. It connects with its first call, and again after the mapper went away.
 #[derive(Clone, Debug)]
-pub(super) struct Client(DeviceMapperServiceClient<Channel>);
+pub(super) struct Client {
+    service: DeviceMapperServiceClient<Channel>,
+    calls: Calls,
+}
 
 /// A call that was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +56,8 @@ impl From<Status> for Failure {
 }
 
 impl Client {
-    /// Of the mapper on this socket.
-    pub(super) fn new(socket: &Path) -> Self {
+    /// Of the mapper on this socket; its calls are counted.
+    pub(super) fn new(socket: &Path, calls: Calls) -> Self {
         let socket = socket.to_owned();
         let connector = service_fn(move |_| {
             let socket = socket.clone();
@@ -60,46 +65,65 @@ impl Client {
         });
         // the name is for the HTTP/2 header only
         let channel = Endpoint::from_static("http://mapper").connect_with_connector_lazy(connector);
-        Self(DeviceMapperServiceClient::new(channel))
+        Self { service: DeviceMapperServiceClient::new(channel), calls }
     }
 
     pub(super) async fn create_model(&self, model: dmi::DeviceModel) -> Result<(), Failure> {
         let request = dmi::CreateDeviceModelRequest { model: Some(model) };
-        within(self.0.clone().create_device_model(request)).await.map(drop)
+        self.within("CreateDeviceModel", self.service.clone().create_device_model(request)).await.map(drop)
     }
 
     pub(super) async fn update_model(&self, model: dmi::DeviceModel) -> Result<(), Failure> {
         let request = dmi::UpdateDeviceModelRequest { model: Some(model) };
-        within(self.0.clone().update_device_model(request)).await.map(drop)
+        self.within("UpdateDeviceModel", self.service.clone().update_device_model(request)).await.map(drop)
     }
 
     pub(super) async fn remove_model(&self, id: &DeviceId) -> Result<(), Failure> {
         let (model_namespace, model_name) = names(id);
         let request = dmi::RemoveDeviceModelRequest { model_name, model_namespace };
-        gone(within(self.0.clone().remove_device_model(request)).await.map(drop))
+        gone(
+            self.within("RemoveDeviceModel", self.service.clone().remove_device_model(request))
+                .await
+                .map(drop),
+        )
     }
 
     pub(super) async fn register(&self, device: dmi::Device) -> Result<(), Failure> {
         let request = dmi::RegisterDeviceRequest { device: Some(device) };
-        within(self.0.clone().register_device(request)).await.map(drop)
+        self.within("RegisterDevice", self.service.clone().register_device(request)).await.map(drop)
     }
 
     pub(super) async fn update(&self, device: dmi::Device) -> Result<(), Failure> {
         let request = dmi::UpdateDeviceRequest { device: Some(device) };
-        within(self.0.clone().update_device(request)).await.map(drop)
+        self.within("UpdateDevice", self.service.clone().update_device(request)).await.map(drop)
     }
 
     pub(super) async fn remove(&self, id: &DeviceId) -> Result<(), Failure> {
         let (device_namespace, device_name) = names(id);
         let request = dmi::RemoveDeviceRequest { device_name, device_namespace };
-        gone(within(self.0.clone().remove_device(request)).await.map(drop))
+        gone(self.within("RemoveDevice", self.service.clone().remove_device(request)).await.map(drop))
+    }
+
+    async fn within<T>(
+        &self,
+        method: &'static str,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Failure> {
+        let answer = timeout(PATIENCE, call).await;
+        self.calls.count(Caller::Agent, method, matches!(answer, Ok(Ok(_))));
+        match answer {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Failure::Away(format!("no answer within {PATIENCE:?}"))),
+        }
     }
 
     /// What the mapper knows of a device.
     pub(super) async fn get(&self, id: &DeviceId) -> Result<Option<dmi::Device>, Failure> {
         let (device_namespace, device_name) = names(id);
         let request = dmi::GetDeviceRequest { device_name, device_namespace };
-        within(self.0.clone().get_device(request)).await.map(|answer| answer.into_inner().device)
+        self.within("GetDevice", self.service.clone().get_device(request))
+            .await
+            .map(|answer| answer.into_inner().device)
     }
 }
 
@@ -112,12 +136,5 @@ fn gone(removed: Result<(), Failure>) -> Result<(), Failure> {
     match removed {
         Err(Failure::Refused(_)) => Ok(()),
         removed => removed,
-    }
-}
-
-async fn within<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Failure> {
-    match timeout(PATIENCE, call).await {
-        Ok(answer) => Ok(answer?),
-        Err(_) => Err(Failure::Away(format!("no answer within {PATIENCE:?}"))),
     }
 }

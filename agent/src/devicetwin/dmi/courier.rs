@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::sleep;
+use tokio::{task::JoinError, time::sleep};
 use tracing::{debug, info, warn};
 use wire::topic::DeviceId;
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     devicetwin::{Catalogue, DeviceTwin, Devices, Unavailable},
-    rt::Backoff,
+    rt::{Backoff, Heart},
 };
 
 /// The first wait after a mapper did not answer.
@@ -55,7 +55,7 @@ enum Round {
 impl Courier {
     pub(super) fn new(registered: Registered, registry: Registry, twin: &DeviceTwin) -> Self {
         Self {
-            client: Client::new(&registered.mapper.socket),
+            client: Client::new(&registered.mapper.socket, registry.calls.clone()),
             gatherer: Gatherer::new(twin.clone(), &registered.mapper.protocol),
             devices: twin.devices(),
             told: (*registered.told).clone(),
@@ -66,11 +66,15 @@ impl Courier {
     }
 
     /// Runs until it is dropped, or DeviceTwin has ended. What was told is on disk at each of its waits.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self, heart: Heart) {
         let mut backoff = Backoff::new(SOON, LATE);
+        let rest = heart.rest();
         let Some(mut catalogue) = self.devices.next().await else { return };
+        drop(rest);
         loop {
-            let changed = match self.round(&catalogue).await {
+            let round = self.round(&catalogue, &heart).await;
+            let _rest = heart.rest();
+            let changed = match round {
                 Round::Done => {
                     backoff.reset();
                     self.devices.next().await
@@ -91,13 +95,16 @@ impl Courier {
         }
     }
 
-    async fn round(&mut self, catalogue: &Arc<Catalogue>) -> Round {
+    async fn round(&mut self, catalogue: &Arc<Catalogue>, heart: &Heart) -> Round {
         let begun = Instant::now();
+        let rest = heart.rest();
         let wanted = self.gatherer.wanted(catalogue, &self.told).await;
+        drop(rest);
         let plan = steps(&self.told, &wanted);
         let (count, mut unsaved) = (plan.len(), 0);
         let mut round = if self.gatherer.is_partial() { Round::Again } else { Round::Done };
         for step in plan {
+            heart.beat();
             match self.carry_out(&step).await {
                 Ok(()) => {
                     self.refused.remove(step.id());
@@ -175,5 +182,29 @@ impl Courier {
             Step::Remove(id) => self.client.remove(id).await,
             Step::RemoveModel(id) => self.client.remove_model(id).await,
         }
+    }
+}
+
+/// One that has ended did so with DeviceTwin, or since a newer registration has taken its place. The panic of one goes on: its mapper
+/// would be told of nothing any more, and nobody would know.
+pub(super) fn ended(courier: Result<(), JoinError>) {
+    if let Err(Ok(panic)) = courier.map_err(JoinError::try_into_panic) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_panic_of_a_courier_goes_on_and_an_ordinary_end_does_not() {
+        let stopped = tokio::spawn(std::future::pending());
+        stopped.abort();
+        ended(stopped.await);
+        ended(tokio::spawn(async {}).await);
+        let panicked = tokio::spawn(async { panic!("on purpose") }).await;
+        let goes_on = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ended(panicked))).unwrap_err();
+        assert_eq!(goes_on.downcast_ref::<&str>(), Some(&"on purpose"));
     }
 }

@@ -15,6 +15,7 @@
 //! Source: KubeEdge's `edge/pkg/devicetwin/dmiserver` and `dmiclient`. Differences: no limit of one call a second; a mapper that
 //! registers without data is told of its devices by calls; a call that failed is made again.
 
+mod calls;
 mod client;
 mod convert;
 mod courier;
@@ -37,13 +38,17 @@ use std::{
 };
 
 use kubeapi::store::{Store, StoreError};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::sleep,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
 use wire::{dmi, topic::DeviceId};
 
 use self::{client::Client, courier::Courier, registry::Registry, server::Manager, socket::Socket};
 use super::DeviceTwin;
+use crate::rt::{Heart, Metric, Part, PartError};
 
 /// The name of the socket in its directory.
 const SOCKET: &str = "dmi.sock";
@@ -70,6 +75,9 @@ pub enum Error {
     /// The server ended.
     #[error("the server for mappers has failed")]
     Serve(#[from] tonic::transport::Error),
+    /// What tells mappers of their devices has panicked: a defect of this program.
+    #[error("mappers are not told of their devices any more; please report this with the log")]
+    Couriers(#[source] JoinError),
 }
 
 /// The handle; cheap to clone.
@@ -104,11 +112,19 @@ impl Dmi {
         mappers.values().map(|registered| view(&registered.mapper)).collect()
     }
 
+    /// The mappers and the calls between them and this node, as figures.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let mappers = self.registry.mappers().borrow().len() as u64;
+        let registered =
+            Metric::gauge("dmi_mappers", "Mappers that have registered over the Device Mapper Interface.");
+        vec![registered.of(mappers), self.registry.calls.metric()]
+    }
+
     /// What the mapper of a protocol knows of a device; `None` where there is no such mapper, it does not answer, or it knows
     /// nothing.
     pub async fn ask(&self, protocol: &str, device: &DeviceId) -> Option<dmi::Device> {
         let socket = self.registry.mappers().borrow().get(protocol)?.mapper.socket.clone();
-        Client::new(&socket).get(device).await.ok().flatten()
+        Client::new(&socket, self.registry.calls.clone()).get(device).await.ok().flatten()
     }
 }
 
@@ -146,28 +162,56 @@ fn bind(path: &Path) -> Option<Socket> {
 
 impl Task {
     /// Runs until `shutdown`.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { registry, twin, path, mut socket } = self;
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.run_again(&Heart::unheard(), shutdown).await
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again.
+    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+        let Self { registry, twin, path, socket } = self;
+        heart.beat();
         registry.load().await?;
+        drop(heart.rest());
         let manager = Manager { twin: twin.clone(), registry: registry.clone() };
-        let _couriers = AbortOnDropHandle::new(tokio::spawn(couriers(registry, twin)));
+        let couriers = tokio::spawn(couriers(registry.clone(), twin.clone(), heart.another("couriers")));
+        let mut couriers = AbortOnDropHandle::new(couriers);
+        let rest = heart.rest();
         let bound = async {
             loop {
-                match socket.take().or_else(|| bind(&path)) {
+                match socket.take().or_else(|| bind(path)) {
                     Some(socket) => return socket,
                     None => sleep(BIND_AGAIN).await,
                 }
             }
         };
-        match shutdown.run_until_cancelled(bound).await {
-            Some(socket) => Ok(socket.serve(manager, shutdown.clone()).await?),
-            None => Ok(()),
-        }
+        let serve = async {
+            match shutdown.run_until_cancelled(bound).await {
+                Some(socket) => Ok(socket.serve(manager, shutdown.clone()).await?),
+                None => Ok(()),
+            }
+        };
+        let ended = tokio::select! {
+            // cancel-safe, both: mappers call again, and are told again
+            ended = serve => ended,
+            couriers = &mut couriers => match couriers {
+                // with DeviceTwin
+                Ok(()) => Ok(shutdown.cancelled().await),
+                Err(error) => Err(Error::Couriers(error)),
+            },
+        };
+        drop(rest);
+        ended
+    }
+}
+
+impl Part for Task {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(self.run_again(&heart, shutdown).await?)
     }
 }
 
 /// One courier for each registration; a newer registration ends the courier of the older one.
-async fn couriers(registry: Registry, twin: DeviceTwin) {
+async fn couriers(registry: Registry, twin: DeviceTwin, heart: Heart) {
     let mut mappers = registry.mappers();
     let (mut running, mut turns) = (JoinSet::new(), BTreeMap::new());
     loop {
@@ -185,16 +229,17 @@ async fn couriers(registry: Registry, twin: DeviceTwin) {
                 continue;
             }
             let courier = Courier::new(registered.clone(), registry.clone(), &twin);
-            let handle = running.spawn(courier.run());
+            let handle = running.spawn(courier.run(heart.another("courier")));
             if let Some((_, older)) = turns.insert(protocol.clone(), (registered.turn, handle)) {
                 older.abort();
             }
         }
+        let _rest = heart.rest();
         tokio::select! {
             // cancel-safe: a change that was not seen stays
             changed = mappers.changed() => if changed.is_err() { return },
-            // cancel-safe: nobody asks for what ended
-            Some(_) = running.join_next() => {}
+            // cancel-safe: what has ended stays in the set until it is returned
+            Some(ended) = running.join_next() => courier::ended(ended),
         }
     }
 }

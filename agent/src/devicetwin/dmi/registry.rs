@@ -13,7 +13,7 @@ use tokio::{
 use tracing::{info, warn};
 use wire::dmi::MapperInfo;
 
-use super::{plan::Known, server::checked};
+use super::{calls::Calls, plan::Known, server::checked};
 
 /// Where mappers stand in the store.
 const GROUP: &str = "mappers.outrigger.dev";
@@ -74,12 +74,14 @@ pub(super) struct Registry {
     mappers: watch::Sender<Arc<Mappers>>,
     /// One write at a time: what a mapper was told must not take the place of a newer registration.
     turn: Arc<Mutex<u64>>,
+    /// Calls of all mappers, and to them.
+    pub(super) calls: Calls,
 }
 
 impl Registry {
     /// Nobody until [`Registry::load`].
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, mappers: watch::Sender::default(), turn: Arc::default() }
+        Self { store, mappers: watch::Sender::default(), turn: Arc::default(), calls: Calls::default() }
     }
 
     /// Reads what is on disk. A mapper that cannot be read is left out: it will register again.

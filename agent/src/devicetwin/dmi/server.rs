@@ -11,6 +11,7 @@ use wire::dmi::{
 };
 
 use super::{
+    calls::Caller,
     gather,
     plan::{Known, fitting},
     registry::{Mapper, Registry, Unregistered},
@@ -34,9 +35,42 @@ pub(super) struct Manager {
 
 #[tonic::async_trait]
 impl DeviceManagerService for Manager {
+    async fn mapper_register(
+        &self,
+        request: Request<MapperRegisterRequest>,
+    ) -> Result<Response<MapperRegisterResponse>, Status> {
+        self.counted("MapperRegister", self.register(request)).await
+    }
+
+    async fn report_device_status(
+        &self,
+        request: Request<ReportDeviceStatusRequest>,
+    ) -> Result<Response<ReportDeviceStatusResponse>, Status> {
+        self.counted("ReportDeviceStatus", self.status(request)).await
+    }
+
+    async fn report_device_states(
+        &self,
+        request: Request<ReportDeviceStatesRequest>,
+    ) -> Result<Response<ReportDeviceStatesResponse>, Status> {
+        self.counted("ReportDeviceStates", self.states(request)).await
+    }
+}
+
+impl Manager {
+    async fn counted<T>(
+        &self,
+        method: &'static str,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        let answer = call.await;
+        self.registry.calls.count(Caller::Mapper, method, answer.is_ok());
+        answer
+    }
+
     /// A mapper that asks for data gets its devices in the answer; another one is told of them by calls. In EdgeCore the other
     /// one is told of none.
-    async fn mapper_register(
+    async fn register(
         &self,
         request: Request<MapperRegisterRequest>,
     ) -> Result<Response<MapperRegisterResponse>, Status> {
@@ -57,7 +91,7 @@ impl DeviceManagerService for Manager {
         Ok(Response::new(answer))
     }
 
-    async fn report_device_status(
+    async fn status(
         &self,
         request: Request<ReportDeviceStatusRequest>,
     ) -> Result<Response<ReportDeviceStatusResponse>, Status> {
@@ -72,7 +106,7 @@ impl DeviceManagerService for Manager {
         Ok(Response::new(ReportDeviceStatusResponse {}))
     }
 
-    async fn report_device_states(
+    async fn states(
         &self,
         request: Request<ReportDeviceStatesRequest>,
     ) -> Result<Response<ReportDeviceStatesResponse>, Status> {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{edgehub::now_ms, eventbus::Received};
 
-impl Room {
+impl Room<'_> {
     /// Carries out what other rooms ask. What waits for the disk is older: while it cannot be written, nothing newer is.
     pub(super) async fn commands(&mut self, mut commands: Vec<Command>) {
         if self.again.is_some() {
@@ -89,6 +89,7 @@ impl Room {
     /// Begins to write what was gathered, unless something is being written.
     pub(super) async fn start(&mut self) {
         if self.writing.is_none() && self.gathering.count > 0 {
+            self.heart.beat();
             let begun = mem::take(&mut self.gathering);
             let writes = self.task.kept.write(begun.turn.writes(&self.core));
             self.writing = Some(Writing::start(begun, writes).await);
@@ -134,6 +135,8 @@ impl Room {
         let Begun { turn, again, .. } = begun;
         turn.counts.iter().for_each(|count| self.task.counts.add(*count));
         for (topic, body) in turn.publish {
+            // one after the other: each may have to wait for room at a broker
+            self.heart.beat();
             self.task.bus.publish(topic.to_string(), body).await;
         }
         self.history.add(turn.past);

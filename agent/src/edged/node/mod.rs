@@ -30,7 +30,7 @@ use super::{
     runtime::Runtime,
     status::difference,
 };
-use crate::rt::Backoff;
+use crate::rt::{Backoff, Heart};
 
 /// Waits between tries to register, as the kubelet's.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -43,14 +43,14 @@ pub(super) async fn run(
     config: &Config,
     context: Arc<Context>,
     machine: Machine,
-    progress: &watch::Sender<Progress>,
+    (progress, heart): (&watch::Sender<Progress>, &Heart),
 ) {
     let back_online = Arc::new(Notify::new());
     let (told, reported) = watch::channel(());
     let name = &config.node_name;
     let lease =
         lease::Renewal { client: &config.client, node: name, duration: config.node.lease_duration, reported };
-    let lease = lease.run(config.online.clone(), &back_online);
+    let lease = lease.run(config.online.clone(), &back_online, heart.another("lease"));
     let reporter = Reporter {
         api: Api::all(config.client.clone()),
         description: Description {
@@ -65,6 +65,7 @@ pub(super) async fn run(
         runtime: context.runtime.clone(),
         last: None,
         reported_at: None,
+        heart: heart.another("node status"),
     };
     tokio::join!(reporter.run(&told, progress, &back_online), lease);
 }
@@ -80,6 +81,7 @@ struct Reporter<'a> {
     /// The node as the API had it last; `None` while it is not registered.
     last: Option<Node>,
     reported_at: Option<Timestamp>,
+    heart: Heart,
 }
 
 impl Reporter<'_> {
@@ -107,6 +109,7 @@ impl Reporter<'_> {
                     backoff.next(rand::random_range(0.5..1.0))
                 }
             };
+            let _rest = self.heart.rest();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 // Cancel-safe: a change that is not taken here is there still.
@@ -126,7 +129,11 @@ impl Reporter<'_> {
             // Full: each pod is looked at again anyway, a little later.
             let _ = self.triggers.try_send(Trigger::All);
         }
-        let health = self.health().await;
+        let health = {
+            // calls of the runtime have a time limit of their own
+            let _rest = self.heart.rest();
+            self.health().await
+        };
         let now = Timestamp::now();
         let base = match self.base(&health, now).await? {
             Some(node) => node,

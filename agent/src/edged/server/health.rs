@@ -1,15 +1,15 @@
-//! `/healthz`: whether the agent is alive, and whether its pods are looked after.
+//! `/healthz`: whether the agent is alive, whether its pods are looked after, and whether all its parts come round.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::edged::pods::Trigger;
+use crate::{edged::pods::Trigger, rt::Vital};
 
 /// The controller takes triggers at once, whatever it is at; the kubelet allows its loop two minutes, but that one works in
 /// the loop itself.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// The checks, in the order in which they are told.
+/// The checks beside those of the agent's parts, in the order in which they are told.
 const CHECKS: [&str; 3] = ["ping", "log", "syncloop"];
 
 /// How it is.
@@ -26,18 +26,45 @@ pub(super) async fn check(
     one: Option<&str>,
     verbose: bool,
     triggers: &mpsc::Sender<Trigger>,
+    parts: &[Vital],
     patience: Duration,
 ) -> Option<Health> {
-    let checks: Vec<&str> = match one {
-        Some(name) => CHECKS.iter().filter(|check| **check == name).copied().collect(),
-        None => CHECKS.to_vec(),
-    };
-    if checks.is_empty() {
-        return None;
+    let is_asked = |name: &str| one.is_none_or(|one| one == name);
+    let mut results = Vec::new();
+    for name in CHECKS.into_iter().filter(|name| is_asked(name)) {
+        let answers = name != "syncloop" || loop_answers(triggers, patience).await;
+        let fault =
+            (!answers).then(|| "the controller of pods does not answer; the log may say why".to_owned());
+        results.push(Check { name, fault, note: String::new() });
     }
-    let answers = !checks.contains(&"syncloop") || loop_answers(triggers, patience).await;
-    let results: Vec<_> = checks.into_iter().map(|name| (name, answers || name != "syncloop")).collect();
-    Some(told(&results, verbose && one.is_none()))
+    results.extend(parts.iter().filter(|vital| is_asked(vital.part)).map(Check::of_part));
+    (!results.is_empty()).then(|| told(&results, verbose && one.is_none()))
+}
+
+/// What came of one check.
+struct Check {
+    name: &'static str,
+    /// What is wrong.
+    fault: Option<String>,
+    /// What else there is to say; begins with a space where there is anything.
+    note: String,
+}
+
+impl Check {
+    /// Whether a part comes round.
+    fn of_part(vital: &Vital) -> Self {
+        let fault = |(at, spent): (&str, Duration)| {
+            format!(
+                "its loop `{at}` has been at one thing for {} s; the part is started anew if it hangs",
+                spent.as_secs()
+            )
+        };
+        let note = match vital.restarts {
+            0 => String::new(),
+            times => format!(" (it hung and was started anew: {times})"),
+        };
+        Self { name: vital.part, fault: vital.stuck.map(fault), note }
+    }
 }
 
 /// Whether the controller of pods takes what is sent to it: an echo on the way that every trigger goes.
@@ -53,14 +80,14 @@ async fn loop_answers(triggers: &mpsc::Sender<Trigger>, patience: Duration) -> b
 }
 
 /// In the words of Kubernetes' own health pages.
-fn told(results: &[(&str, bool)], verbose: bool) -> Health {
-    let well = results.iter().all(|(_, well)| *well);
+fn told(results: &[Check], verbose: bool) -> Health {
+    let well = results.iter().all(|check| check.fault.is_none());
     if well && !verbose {
         return Health { well, text: "ok".to_owned() };
     }
-    let line = |(name, well): &(&str, bool)| match well {
-        true => format!("[+]{name} ok\n"),
-        false => format!("[-]{name} failed: the controller of pods does not answer; the log may say why\n"),
+    let line = |Check { name, fault, note }: &Check| match fault {
+        None => format!("[+]{name} ok{note}\n"),
+        Some(fault) => format!("[-]{name} failed: {fault}{note}\n"),
     };
     let lines: String = results.iter().map(line).collect();
     let end = if well { "passed" } else { "failed" };
@@ -90,11 +117,11 @@ mod tests {
     async fn a_loop_that_takes_triggers_is_well() {
         let triggers = answering();
         for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
-            let health = check(one, false, &triggers, SHORT).await.unwrap();
+            let health = check(one, false, &triggers, &[], SHORT).await.unwrap();
             assert_eq!(health, Health { well: true, text: "ok".into() }, "{one:?}");
         }
-        assert_eq!(check(Some("other"), false, &triggers, SHORT).await, None);
-        let verbose = check(None, true, &triggers, SHORT).await.unwrap();
+        assert_eq!(check(Some("other"), false, &triggers, &[], SHORT).await, None);
+        let verbose = check(None, true, &triggers, &[], SHORT).await.unwrap();
         assert_eq!(verbose.text, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n");
     }
 
@@ -102,14 +129,15 @@ mod tests {
     async fn a_loop_that_hangs_fails_and_nothing_else_does() {
         let (triggers, _received) = mpsc::channel(1);
         for fills_the_queue in 0..2 {
-            let health = check(Some("syncloop"), false, &triggers, Duration::from_millis(1)).await.unwrap();
+            let health =
+                check(Some("syncloop"), false, &triggers, &[], Duration::from_millis(1)).await.unwrap();
             assert!(
                 !health.well && health.text.contains("[-]syncloop failed"),
                 "{fills_the_queue}: {health:?}"
             );
         }
-        assert!(check(Some("ping"), false, &triggers, SHORT).await.unwrap().well);
-        let all = check(None, false, &triggers, Duration::from_millis(1)).await.unwrap();
+        assert!(check(Some("ping"), false, &triggers, &[], SHORT).await.unwrap().well);
+        let all = check(None, false, &triggers, &[], Duration::from_millis(1)).await.unwrap();
         assert!(!all.well && all.text.ends_with("healthz check failed\n"), "{all:?}");
         assert!(all.text.starts_with("[+]ping ok\n[+]log ok\n[-]syncloop"), "{all:?}");
     }
@@ -118,6 +146,28 @@ mod tests {
     async fn a_loop_that_has_ended_fails_at_once() {
         let (triggers, received) = mpsc::channel(1);
         drop(received);
-        assert!(!check(None, false, &triggers, SHORT).await.unwrap().well);
+        assert!(!check(None, false, &triggers, &[], SHORT).await.unwrap().well);
+    }
+
+    #[tokio::test]
+    async fn a_part_that_does_not_come_round_is_named() {
+        let triggers = answering();
+        let stuck = Some(("main", Duration::from_secs(75)));
+        let parts = [
+            Vital { part: "edgehub", restarts: 2, stuck: None },
+            Vital { part: "devicetwin", restarts: 0, stuck },
+        ];
+        let all = check(None, true, &triggers, &parts, SHORT).await.unwrap();
+        assert!(!all.well);
+        insta::assert_snapshot!(all.text, @r"
+        [+]ping ok
+        [+]log ok
+        [+]syncloop ok
+        [+]edgehub ok (it hung and was started anew: 2)
+        [-]devicetwin failed: its loop `main` has been at one thing for 75 s; the part is started anew if it hangs
+        healthz check failed
+        ");
+        assert!(check(Some("edgehub"), false, &triggers, &parts, SHORT).await.unwrap().well);
+        assert!(!check(Some("devicetwin"), false, &triggers, &parts, SHORT).await.unwrap().well);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | path | what |
 //! |---|---|
-//! | `/healthz`, `/healthz/{ping,log,syncloop}` | [`health`] |
+//! | `/healthz`, `/healthz/{ping,log,syncloop}`, `/healthz/<part>` | [`health`] |
 //! | `/pods` | the pods of this node with their statuses, a `v1.PodList` |
 //! | `/configz` | the settings of the kubelet's that this agent keeps to |
 //! | `/stats/summary`, `?only_cpu_and_memory=true` | [`summary`](super::stats::summary) |
@@ -35,13 +35,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::health::Health;
 use super::{
+    Shown,
     metrics::Metrics,
     pods::Trigger,
     probes::Probes,
     runtime::Runtime,
     stats::{Machine, Stats},
 };
-use crate::edgehub::Traffic;
+use crate::rt::Queue;
 
 /// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
 const AT_ONCE: usize = 16;
@@ -62,14 +63,14 @@ pub(crate) struct Parts {
     pub(crate) stats: Stats,
     /// What is counted.
     pub(crate) metrics: Metrics,
-    /// What goes to the cloud and comes from it.
-    pub(crate) traffic: Traffic,
     /// How probes went.
     pub(crate) probes: Arc<Probes>,
     /// The container runtime.
     pub(crate) runtime: Runtime,
     /// To the controller of pods.
     pub(crate) triggers: mpsc::Sender<Trigger>,
+    /// What is shown of other rooms.
+    pub(crate) shown: Shown,
 }
 
 /// The pages.
@@ -142,7 +143,8 @@ impl Pages {
         let verbose = has(uri, |key, _| key == "verbose");
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
-                health::check(one, verbose, &self.parts.triggers, health::PATIENCE).await
+                let parts = self.parts.shown.vitals.read();
+                health::check(one, verbose, &self.parts.triggers, &parts, health::PATIENCE).await
             }
             // another page, whose name begins alike
             (false, None) => None,
@@ -177,6 +179,7 @@ impl Pages {
 
     async fn own(&self) -> String {
         let parts = &self.parts;
+        let queues = Queue::of("edged/triggers", &parts.triggers.downgrade()).into_iter().collect();
         let lists = tokio::try_join!(parts.runtime.sandboxes(None), parts.runtime.containers(None));
         own::page(&own::Facts {
             node_name: &parts.node_name,
@@ -185,7 +188,8 @@ impl Pages {
             runtime: lists.ok(),
             operations: parts.runtime.operations().read(),
             counted: parts.metrics.read(),
-            traffic: &parts.traffic,
+            traffic: &parts.shown.traffic,
+            others: parts.shown.metrics.collect(queues),
             machine: Machine::read(),
             files: files(),
             volumes: parts.stats.volumes().await,

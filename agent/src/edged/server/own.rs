@@ -17,6 +17,7 @@ use crate::{
         stats::{Machine, summary::VolumeStats},
     },
     edgehub::Traffic,
+    rt::{Metric, MetricKind},
 };
 
 /// What a pod that came from a file on the node says of itself.
@@ -40,6 +41,8 @@ pub(super) struct Facts<'a> {
     pub(super) counted: Counted,
     /// What goes to the cloud and comes from it.
     pub(super) traffic: &'a Traffic,
+    /// What other rooms tell of themselves.
+    pub(super) others: Vec<Metric>,
     /// This process.
     pub(super) machine: Machine,
     /// Files that this process has open, and may have.
@@ -63,6 +66,7 @@ pub(super) fn page(facts: &Facts<'_>) -> String {
     counted(&mut text, &facts.counted);
     volumes::add(&mut text, &facts.volumes);
     traffic::append(&mut text, &facts.traffic.flows(), facts.traffic.octets());
+    others(&mut text, &facts.others);
     process(&mut text, facts);
     text.into_string()
 }
@@ -157,6 +161,19 @@ fn counted(text: &mut Text, counted: &Counted) {
     if let Some((_, at)) = counted.last_relist {
         text.gauge("kubelet_pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active.")
             .sample(&[], unix(at));
+    }
+}
+
+fn others(text: &mut Text, metrics: &[Metric]) {
+    for metric in metrics {
+        let mut family = match metric.kind {
+            MetricKind::Counter => text.counter(metric.name, metric.help),
+            MetricKind::Gauge => text.gauge(metric.name, metric.help),
+        };
+        for (labels, figure) in &metric.samples {
+            let labels: Vec<_> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            family.sample(&labels, number(*figure));
+        }
     }
 }
 

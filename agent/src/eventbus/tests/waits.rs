@@ -15,7 +15,7 @@ use super::{
     node::{eventually, internal, within},
     topic,
 };
-use crate::config::HostPort;
+use crate::{config::HostPort, rt::Heart};
 
 /// Publications, many more than wait anywhere on their way.
 const MANY: usize = 4000;
@@ -34,12 +34,14 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
 /// listens to that, and is held back with them.
 #[tokio::test]
 async fn what_is_published_does_not_wait_for_requests_that_wait_for_whoever_publishes() {
-    let (outlet, broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) }).unwrap();
+    let (outlet, mut broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) }).unwrap();
     let bus = Bus::new(vec![outlet], Some(broker.listening()));
     let (sinks, mut asked, _uploaded) = sinks(1);
     let connections = sinks.connections.subscribe();
     let (_rules, topics) = watch::channel(BTreeSet::from([RULE.to_owned()]));
-    tokio::spawn(broker.run(sinks, topics, CancellationToken::new()));
+    tokio::spawn(
+        async move { broker.run(sinks, topics, (CancellationToken::new(), Heart::unheard())).await },
+    );
     bus.internal_address().await.unwrap();
     for _ in 0..4 {
         bus.publish(topic("d", "twin/get"), "{}").await;
@@ -74,7 +76,7 @@ async fn accepted(listener: &TcpListener) -> TcpStream {
 async fn rules_that_change_do_not_begin_the_connection_to_a_slow_broker_anew() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (outlet, broker) = external::Broker::new(External {
+    let (outlet, mut broker) = external::Broker::new(External {
         server: HostPort { host: address.ip().to_string(), port: address.port() },
         tls: None,
         client_id: "agent".into(),
@@ -86,7 +88,7 @@ async fn rules_that_change_do_not_begin_the_connection_to_a_slow_broker_anew() {
     let bus = Bus::new(vec![outlet], None);
     let (sinks, _asked, _uploaded) = sinks(1);
     let (rules, topics) = watch::channel(BTreeSet::new());
-    tokio::spawn(broker.run(sinks, topics));
+    tokio::spawn(async move { broker.run(sinks, topics).await });
     let mut stream = accepted(&listener).await;
     for number in 0..100 {
         rules.send_replace(BTreeSet::from([format!("rule/{number}")]));

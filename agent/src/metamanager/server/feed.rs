@@ -6,32 +6,39 @@ use kubeapi::store::{Key, Resource, StoreError};
 use tracing::warn;
 
 use super::{super::desired::Desired, copies::Copies};
+use crate::rt::Heart;
 
 /// After the store failed, or was too fast.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Copies from `own`; never ends.
-pub(super) async fn run(own: &Desired, copies: &Copies) {
+pub(super) async fn run(own: &Desired, copies: &Copies, heart: &Heart) {
     // what the cloud keeps up to date on every node
     tokio::join!(
-        follow(own, copies, "nodes"),
-        follow(own, copies, "pods"),
-        follow(own, copies, "configmaps"),
-        follow(own, copies, "secrets"),
+        follow(own, copies, "nodes", heart.another("copies of nodes")),
+        follow(own, copies, "pods", heart.another("copies of pods")),
+        follow(own, copies, "configmaps", heart.another("copies of configmaps")),
+        follow(own, copies, "secrets", heart.another("copies of secrets")),
     );
 }
 
-async fn follow(own: &Desired, copies: &Copies, plural: &str) {
+async fn follow(own: &Desired, copies: &Copies, plural: &str, heart: Heart) {
     let resource = Resource::new("", plural);
     loop {
-        if let Err(error) = follow_once(own, copies, &resource).await {
+        if let Err(error) = follow_once(own, copies, &resource, &heart).await {
             warn!(error = &error as &dyn std::error::Error, %resource, "begins anew to follow this node's own objects");
         }
         tokio::time::sleep(RETRY).await;
     }
 }
 
-async fn follow_once(own: &Desired, copies: &Copies, resource: &Resource) -> Result<(), StoreError> {
+async fn follow_once(
+    own: &Desired,
+    copies: &Copies,
+    resource: &Resource,
+    heart: &Heart,
+) -> Result<(), StoreError> {
+    heart.beat();
     let (objects, revision) = own.list(resource).await?;
     // what has ended while nobody followed
     let mut keys: Vec<Key> = match resource.as_str() {
@@ -40,14 +47,19 @@ async fn follow_once(own: &Desired, copies: &Copies, resource: &Resource) -> Res
     };
     keys.retain(|key| !objects.iter().any(|object| object.key == *key));
     for key in keys {
+        heart.beat();
         copies.forget_own(&key).await?;
     }
     for object in objects {
+        heart.beat();
         copies.follow(&object.key).await?;
     }
     let mut changes = own.watch(resource, revision)?;
     loop {
-        let event = changes.next().await?;
+        let rest = heart.rest();
+        let event = changes.next().await;
+        drop(rest);
+        let event = event?;
         copies.follow(&event.object.key).await?;
     }
 }

@@ -62,6 +62,7 @@ use super::desired::Desired;
 use crate::{
     config::TlsFiles,
     edgehub::{EdgeHub, Link},
+    rt::{Heart, Part, PartError},
 };
 
 /// What MetaServer needs.
@@ -193,12 +194,20 @@ impl MetaServer {
     /// # Errors
     /// The address cannot be had, the copies, keys or certificates cannot be read.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
+        self.run_again(&Heart::unheard(), shutdown).await
+    }
+
+    /// The same for whoever may drop it in its middle, and call it again: clients connect anew.
+    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), MetaServerError> {
+        heart.beat();
         self.kinds.load().await?;
+        // from here on it serves, and waits for whoever comes
+        let _rest = heart.rest();
         let (mut tls, mut keeper, mut for_pods) = (None, None, None);
-        if let Some(guard) = self.guard.take() {
+        if let Some(guard) = &self.guard {
             let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
             self.front.access = Some(Arc::new(Access::new(&self.node, own, cloud, guard.tokens.clone())?));
-            let Some(ready) = shutdown.run_until_cancelled(self.tls(&guard)).await else { return Ok(()) };
+            let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else { return Ok(()) };
             let (served, kept) = ready?;
             make_interface(guard.pods_address.ip()).await;
             for_pods = Some(Server::bind(guard.pods_address, Some(served.clone()), self.front.clone()).await);
@@ -231,7 +240,7 @@ impl MetaServer {
             () = server.run(shutdown.clone()) => {}
             () = serve_pods => {}
             () = keep => {}
-            () = feed::run(&self.own, &self.copies) => {}
+            () = feed::run(&self.own, &self.copies, heart) => {}
             () = sync::run(&self.front, &self.kept) => {}
             () = self.front.room.run(&self.copies, &self.kept) => {}
         }
@@ -252,6 +261,12 @@ impl MetaServer {
         let files = (guard.tls.cert.clone(), guard.tls.key.clone());
         let keeper = Keeper::new(&self.node, addresses, files, self.hub.clone());
         Ok((tls::config_of_held(&guard.tls.ca, keeper.held())?, Some(keeper)))
+    }
+}
+
+impl Part for MetaServer {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
     }
 }
 

@@ -28,11 +28,17 @@ async fn what_a_watcher_is_told_counts_for_the_node_too() {
     let mode = async || desired.get(&key).await.unwrap().map(|object| object["data"]["mode"].clone());
 
     // nothing here needs it yet
-    assert!(store(&desired, (None, &others), settings("dynamiccontroller", 456, "fast")).await);
+    assert!(
+        store(&desired, (None, &others), &Heart::unheard(), settings("dynamiccontroller", 456, "fast")).await
+    );
     assert_eq!(mode().await, None);
 
-    assert!(store(&desired, (None, &others), settings("edgecontroller", 456, "fast")).await);
+    assert!(
+        store(&desired, (None, &others), &Heart::unheard(), settings("edgecontroller", 456, "fast")).await
+    );
     // the cloud takes this for known once it is acknowledged, and sends it no other way
-    assert!(store(&desired, (None, &others), settings("dynamiccontroller", 573, "slow")).await);
+    assert!(
+        store(&desired, (None, &others), &Heart::unheard(), settings("dynamiccontroller", 573, "slow")).await
+    );
     assert_eq!(mode().await, Some(json!("slow")));
 }

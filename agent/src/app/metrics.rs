@@ -1,0 +1,51 @@
+//! What all rooms but EdgeD tell of themselves on `/metrics`.
+
+use crate::{
+    devicetwin::{DeviceTwin, dmi::Dmi},
+    edgehub::EdgeHub,
+    eventbus::Bus,
+    metamanager::MetaManager,
+    rt::{Collector, Metric, Queue, Vitals},
+};
+
+/// The rooms.
+pub(super) struct Sources {
+    pub(super) hub: EdgeHub,
+    pub(super) meta: MetaManager,
+    pub(super) bus: Bus,
+    pub(super) devices: Option<DeviceTwin>,
+    pub(super) dmi: Option<Dmi>,
+    pub(super) vitals: Vitals,
+}
+
+/// What asks them all.
+pub(super) fn collector(sources: Sources) -> Collector {
+    Collector::new(move |queues| sources.metrics(queues))
+}
+
+impl Sources {
+    fn metrics(&self, mut all: Vec<Queue>) -> Vec<Metric> {
+        all.extend(self.hub.queues());
+        all.extend(self.meta.queues());
+        all.extend(self.bus.queues());
+        all.extend(self.devices.iter().filter_map(DeviceTwin::queues));
+        let mut metrics = self.hub.metrics();
+        metrics.extend(self.bus.metrics());
+        metrics.extend(self.devices.iter().flat_map(DeviceTwin::metrics));
+        metrics.extend(self.dmi.iter().flat_map(Dmi::metrics));
+        metrics.extend(queues(&all));
+        metrics.push(self.vitals.metric());
+        metrics
+    }
+}
+
+fn queues(all: &[Queue]) -> [Metric; 2] {
+    let name = "edge_agent_queue_messages";
+    let waiting = Metric::gauge(name, "What waits in a queue of the agent.");
+    let name = "edge_agent_queue_capacity";
+    let bound = Metric::gauge(name, "How much may wait in a queue of the agent.");
+    let with = |metric: Metric, figure: fn(&Queue) -> usize| {
+        all.iter().fold(metric, |metric, queue| metric.with(&[("queue", queue.name)], figure(queue) as u64))
+    };
+    [with(waiting, |queue| queue.waiting), with(bound, |queue| queue.bound)]
+}

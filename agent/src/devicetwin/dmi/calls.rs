@@ -1,0 +1,51 @@
+//! Calls between this node and its mappers, counted.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::rt::Metric;
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Caller {
+    /// A mapper.
+    Mapper,
+    /// This node.
+    Agent,
+}
+
+impl Caller {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Mapper => "mapper",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// Who called, the call as it is named in the .proto, and whether it was carried out.
+type Kind = (Caller, &'static str, bool);
+
+/// The calls since the start; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls(Arc<Mutex<BTreeMap<Kind, u64>>>);
+
+impl Calls {
+    /// A call has ended.
+    pub(super) fn count(&self, caller: Caller, method: &'static str, is_done: bool) {
+        *self.0.lock().entry((caller, method, is_done)).or_default() += 1;
+    }
+
+    /// All of them.
+    pub(super) fn metric(&self) -> Metric {
+        let calls = Metric::counter(
+            "dmi_calls_total",
+            "Calls of the Device Mapper Interface, by who called, what, and whether it was carried out.",
+        );
+        self.0.lock().iter().fold(calls, |calls, ((caller, method, is_done), count)| {
+            let result = if *is_done { "ok" } else { "error" };
+            calls.with(&[("caller", caller.as_str()), ("method", method), ("result", result)], *count)
+        })
+    }
+}

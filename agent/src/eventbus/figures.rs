@@ -1,0 +1,110 @@
+//! What the room tells for metrics, beside what each broker's [`Outlet`](super::handle::Outlet) does.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::{
+    Received,
+    upload::{Dropped, Upload},
+};
+use crate::rt::{Metric, Queue};
+
+/// The broker in this process, once it runs.
+pub(super) type Running = Arc<Mutex<Option<mqtt::Handle>>>;
+
+/// Where the figures come from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures(Option<Sources>);
+
+#[derive(Clone, Debug)]
+struct Sources {
+    broker: Option<Running>,
+    requests: mpsc::WeakSender<Received>,
+    uploads: mpsc::WeakSender<Upload>,
+    dropped: Arc<Dropped>,
+}
+
+impl Figures {
+    pub(super) fn new(
+        broker: Option<Running>,
+        requests: &mpsc::Sender<Received>,
+        uploads: &mpsc::Sender<Upload>,
+        dropped: Arc<Dropped>,
+    ) -> Self {
+        let (requests, uploads) = (requests.downgrade(), uploads.downgrade());
+        Self(Some(Sources { broker, requests, uploads, dropped }))
+    }
+
+    pub(super) fn queues(&self) -> Vec<Queue> {
+        let Some(sources) = &self.0 else { return Vec::new() };
+        let requests = Queue::of("eventbus/requests", &sources.requests);
+        requests.into_iter().chain(Queue::of("eventbus/uploads", &sources.uploads)).collect()
+    }
+
+    pub(super) fn metrics(&self) -> Vec<Metric> {
+        let Some(sources) = &self.0 else { return Vec::new() };
+        let uploads = Metric::counter(
+            "eventbus_uploads_dropped_total",
+            "Messages for the cloud that were dropped, since too many waited.",
+        );
+        let requests = Metric::counter(
+            "eventbus_requests_dropped_total",
+            "Requests about devices at QoS 0 that were dropped, since too many waited.",
+        );
+        let mut metrics =
+            vec![uploads.of(sources.dropped.uploads()), requests.of(sources.dropped.requests())];
+        let handle = sources.broker.as_ref().and_then(|broker| broker.lock().clone());
+        if let Some(handle) = handle {
+            metrics.extend(broker(handle.counts()));
+        }
+        metrics
+    }
+}
+
+/// The broker in this process.
+fn broker(counts: mqtt::Counts) -> [Metric; 10] {
+    let counter = |name, help, count| Metric::counter(name, help).of(count);
+    let gauge = |name, help, count| Metric::gauge(name, help).of(count);
+    [
+        counter(
+            "mqtt_messages_received_total",
+            "Messages that the internal MQTT broker took from publishers.",
+            counts.received,
+        ),
+        counter(
+            "mqtt_messages_sent_total",
+            "Messages that the internal MQTT broker gave to subscribers.",
+            counts.sent,
+        ),
+        counter(
+            "mqtt_messages_dropped_total",
+            "Messages that a full queue, an expiry or a limit of the client kept from a subscriber.",
+            counts.dropped,
+        ),
+        counter(
+            "mqtt_refused_total",
+            "Connections, publications and subscriptions that were refused.",
+            counts.refused,
+        ),
+        counter(
+            "mqtt_protocol_errors_total",
+            "Connections ended for malformed or forbidden packets.",
+            counts.faults,
+        ),
+        counter("mqtt_slow_clients_total", "Clients cut off because they did not keep up.", counts.slow),
+        gauge("mqtt_clients", "Clients that are connected to the internal MQTT broker.", counts.connections),
+        gauge(
+            "mqtt_sessions",
+            "Sessions of the internal MQTT broker, those of clients that are away included.",
+            counts.sessions,
+        ),
+        gauge("mqtt_retained_messages", "Retained messages of the internal MQTT broker.", counts.retained),
+        gauge(
+            "mqtt_queued_bytes",
+            "Bytes of messages that wait for clients of the internal MQTT broker.",
+            counts.queued_bytes,
+        ),
+    ]
+}

@@ -1,0 +1,154 @@
+//! Parts that hang, by virtual time: they are started anew, and what is asked after that is done.
+
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kubeapi::store::{Key, Listing, Object, Page, Resource, Scope, Store, StoreError, Watch, Write};
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{Config, Internal, new},
+    mapper::Mapper,
+    node::{device, internal, store},
+    topic,
+};
+use crate::{
+    devicetwin::{self, Reading},
+    edgehub::line::line,
+    metamanager::{self, DeviceObject},
+    rt::Supervisor,
+};
+
+/// A store of which one write never ends.
+#[derive(Debug)]
+struct Hanging {
+    store: Arc<dyn Store>,
+    hangs: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Hanging {
+    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
+        self.store.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        self.store.list(scope, page).await
+    }
+
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        self.store.sizes().await
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
+        if self.hangs.swap(false, Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        self.store.commit(writes).await
+    }
+
+    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
+        self.store.watch(scope, after)
+    }
+
+    fn revision(&self) -> u64 {
+        self.store.revision()
+    }
+}
+
+/// A port that is free.
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test(start_paused = true)]
+async fn devices_and_the_broker_are_there_again_after_they_hung() {
+    let hanging = Arc::new(Hanging { store: store(), hangs: AtomicBool::new(false) });
+    let store: Arc<dyn Store> = hanging.clone();
+    let (hub, inbound, mut line) = line();
+    let meta = metamanager::Config {
+        node_name: "edge-1".into(),
+        store: store.clone(),
+        hub: hub.clone(),
+        inbound,
+        timing: metamanager::Timing::default(),
+        server: None,
+    };
+    let (meta, ends) = metamanager::new(meta);
+    let address = (Ipv4Addr::LOCALHOST, free_port()).into();
+    let internal = Some(Internal { address, ..internal(None) });
+    let messages = ends.topic_messages;
+    let bus = Config { internal, external: None, store: store.clone(), hub: hub.clone(), messages };
+    let (bus, requests, bus_task) = new(bus).unwrap();
+    let (devices, task) = devicetwin::new(devicetwin::Config {
+        node_name: "edge-1".into(),
+        store,
+        objects: meta.devices(),
+        messages: ends.device_messages,
+        hub,
+        bus: bus.clone(),
+        requests,
+    });
+    let spec = json!({"metadata": {"namespace": "default", "name": "d", "uid": "d"}, "spec": {
+        "deviceModelRef": {"name": "m"}, "properties": [{"name": "temp", "desired": {"value": "21"}}],
+    }});
+    let model = json!({"metadata": {"namespace": "default", "name": "m", "uid": "m"}, "spec": {"properties": [
+        {"name": "temp", "type": "FLOAT", "accessMode": "ReadWrite"},
+    ]}});
+    let model_id = wire::topic::DeviceId::parse("default/m").unwrap();
+    meta.devices().put(DeviceObject::Model, &model_id, Some(model)).await;
+    meta.devices().put(DeviceObject::Device, &device(), Some(spec)).await;
+    let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
+    let vitals = supervisor.vitals();
+    supervisor.keep("eventbus", bus_task, &shutdown);
+    supervisor.keep("devicetwin", task, &shutdown);
+    supervisor.keep("metamanager", ends.task, &shutdown);
+    let running = tokio::spawn(supervisor.run(shutdown.clone()));
+    line.up();
+    let report = async |value: &str| {
+        let reading =
+            Reading { property: "temp".into(), value: Some(value.into()), at: None, observed: None };
+        devices.report(&device(), vec![reading]).await
+    };
+    let restarts = |part: &str| {
+        vitals.read().into_iter().find(|vital| vital.part == part).map_or(0, |vital| vital.restarts)
+    };
+    // the device is read beside
+    while report("1").await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    hanging.hangs.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    report("2").await.unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
+    assert_eq!(restarts("devicetwin"), 1);
+    while report("3").await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    let twins = serde_json::to_value(devices.twin(&device()).await.unwrap()).unwrap();
+    assert_eq!(twins["temp"]["actual"]["value"], "3", "{twins}");
+    // as if loops of the others were past their deadlines
+    for part in ["eventbus", "metamanager"] {
+        let heart = vitals.part(part).heart("forced");
+        heart.beat();
+        while restarts(part) == 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+    tokio::time::resume();
+    let mut mapper = Mapper::connect(address, "mapper").await;
+    mapper.publish(&topic("d", "twin/get"), json!({"event_id": "e", "timestamp": 1})).await;
+    let told = mapper.told(&topic("d", "twin/get/result"), "e").await;
+    assert_eq!(told["twin"]["temp"]["actual"]["value"], "3", "{told}");
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+}

@@ -1,0 +1,110 @@
+//! Figures that rooms tell of themselves, for whoever shows them.
+
+use std::{fmt, sync::Arc};
+
+use tokio::sync::mpsc;
+
+/// Whether a figure goes down, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+/// The figures of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) kind: MetricKind,
+    pub(crate) help: &'static str,
+    /// Labels with their values, and the figure.
+    pub(crate) samples: Vec<(Vec<(&'static str, String)>, u64)>,
+}
+
+impl Metric {
+    /// What only grows, without figures yet.
+    pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Counter, help, samples: Vec::new() }
+    }
+
+    /// What goes up and down, without figures yet.
+    pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Gauge, help, samples: Vec::new() }
+    }
+
+    /// With one more figure.
+    pub(crate) fn with(mut self, labels: &[(&'static str, &str)], figure: u64) -> Self {
+        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self.samples.push((labels, figure));
+        self
+    }
+
+    /// With the figure, which is the only one.
+    pub(crate) fn of(self, figure: u64) -> Self {
+        self.with(&[], figure)
+    }
+}
+
+/// How full a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    pub(crate) name: &'static str,
+    pub(crate) waiting: usize,
+    pub(crate) bound: usize,
+}
+
+impl Queue {
+    /// A channel, as long as anybody sends on it.
+    pub(crate) fn of<T>(name: &'static str, sender: &mpsc::WeakSender<T>) -> Option<Self> {
+        let sender = sender.upgrade()?;
+        let bound = sender.max_capacity();
+        Some(Self { name, waiting: bound - sender.capacity(), bound })
+    }
+}
+
+/// What is asked for all figures that are not EdgeD's; it is given the queues of which the asker knows. Cheap to clone.
+#[derive(Clone)]
+pub struct Collector(Arc<dyn Fn(Vec<Queue>) -> Vec<Metric> + Send + Sync>);
+
+impl Collector {
+    pub(crate) fn new(collect: impl Fn(Vec<Queue>) -> Vec<Metric> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(collect))
+    }
+
+    /// The figures as they are.
+    pub(crate) fn collect(&self, queues: Vec<Queue>) -> Vec<Metric> {
+        (self.0)(queues)
+    }
+}
+
+impl Default for Collector {
+    /// One that has no figures.
+    fn default() -> Self {
+        Self::new(|_| Vec::new())
+    }
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collector").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_tells_what_waits_and_keeps_no_channel_open() {
+        let (sender, mut receiver) = mpsc::channel(3);
+        let weak = sender.downgrade();
+        sender.try_send(()).unwrap();
+        assert_eq!(Queue::of("a", &weak), Some(Queue { name: "a", waiting: 1, bound: 3 }));
+        drop(sender);
+        assert_eq!(Queue::of("a", &weak), None);
+        receiver.try_recv().unwrap();
+        assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+    }
+}
