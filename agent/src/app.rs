@@ -18,7 +18,8 @@
 //! | commands | all → devicetwin | 256 | whoever asks waits | askers are told that the agent ends |
 //! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | nobody looks after devices: dropped |
 //! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is there, else they are dropped and counted | – |
-//! | uploads | eventbus → edgehub | 512 | dropped, and said to be | – |
+//! | uploads | eventbus → its outbox | 512 | dropped, and said to be | – |
+//! | events | metamanager → its outbox | 64 | edged's events wait | askers are told that the agent ends |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
 mod meta_server;

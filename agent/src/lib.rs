@@ -13,6 +13,7 @@ pub mod edged;
 pub mod edgehub;
 pub mod eventbus;
 pub mod metamanager;
+mod outbox;
 mod program;
 mod rt;
 

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use wire::Downstream;
 
-use super::{Bus, Error, Sinks, external, internal, topics, upload::Uploader};
-use crate::metamanager::CloudMessages;
+use super::{Bus, Error, Sinks, external, internal, topics, upload::Upload};
+use crate::{metamanager::CloudMessages, outbox::Outbox};
 
 /// After the store failed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub struct Task {
     pub(super) internal: Option<internal::Broker>,
     pub(super) external: Option<external::Broker>,
     pub(super) sinks: Sinks,
-    pub(super) uploader: Uploader,
+    pub(super) outbox: Outbox<Upload>,
     pub(super) store: Arc<dyn Store>,
     pub(super) messages: CloudMessages,
     pub(super) bus: Bus,
@@ -40,7 +40,7 @@ impl Task {
     /// # Errors
     /// The internal broker's port is taken, or its disk has failed.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { internal, external, sinks, uploader, store, messages, bus } = self;
+        let Self { internal, external, sinks, mut outbox, store, messages, bus } = self;
         let (stop, has_last_words) = (shutdown.clone(), internal.is_some());
         let known = load(&store).await;
         let (set, topics) = watch::channel(known);
@@ -57,8 +57,8 @@ impl Task {
                 None => std::future::pending().await,
             }
         };
-        let others = async { tokio::join!(uploader.run(), listen(messages, &store, set, bus)) };
-        tokio::select! {
+        let others = async { tokio::join!(outbox.run(), listen(messages, &store, set, bus)) };
+        let ended = tokio::select! {
             // the internal broker ends by itself, after its clients were told
             biased;
             // cancel-safe, all: what was not acknowledged is sent again
@@ -66,7 +66,9 @@ impl Task {
             ended = outside => ended,
             _ = others => Ok(()),
             () = ended(&shutdown, has_last_words) => Ok(()),
-        }
+        };
+        outbox.finish().await;
+        ended
     }
 }
 

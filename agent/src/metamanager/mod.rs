@@ -27,6 +27,7 @@ use kubeapi::{
     Api, Rules, client_of,
     store::{Resource, Store},
 };
+use tokio::sync::mpsc;
 
 use self::{desired::Desired, devices::Others, remote::Remote, report::Reporter, whole::Judge};
 pub use self::{
@@ -39,7 +40,10 @@ pub use self::{
     task::Task,
     whole::PodsWhole,
 };
-use crate::edgehub::{EdgeHub, Inbound};
+use crate::{
+    edgehub::{EdgeHub, Inbound},
+    outbox,
+};
 
 /// What the room needs.
 #[derive(Debug)]
@@ -107,7 +111,15 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
     let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
-    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone());
+    let (events, items) = mpsc::channel(remote::events::WAITING);
+    let outbox = outbox::Config {
+        what: "events",
+        limits: remote::events::LIMITS,
+        store: desired.store(),
+        hub: hub.clone(),
+    };
+    let outbox = outbox::new(outbox, items);
+    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone(), events);
     let client = client_of(remote, "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, told) =
@@ -116,7 +128,7 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name);
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
-    let task = Task::new(inbound, hub, desired, (reporter, judge), (told, others, service));
+    let task = Task::new(inbound, hub, desired, (reporter, judge, outbox), (told, others, service));
     (
         MetaManager { client, pods_whole, devices, online },
         Ends { task, server, device_messages, topic_messages },

@@ -14,7 +14,10 @@ use super::{
     watched::{Own, own},
     whole::Judge,
 };
-use crate::edgehub::{EdgeHub, Inbound};
+use crate::{
+    edgehub::{EdgeHub, Inbound},
+    outbox::{Item, Outbox},
+};
 
 /// See [`super::new`].
 pub struct Task {
@@ -23,6 +26,8 @@ pub struct Task {
     desired: Desired,
     reporter: Reporter,
     judge: Judge,
+    /// Events that wait for the cloud.
+    outbox: Outbox<Item>,
     /// Takes what the dynamic controller says; `None` where nobody has asked it.
     told: Option<Told>,
     /// Takes what is about devices and topics.
@@ -42,15 +47,15 @@ impl Task {
         inbound: Inbound,
         hub: EdgeHub,
         desired: Desired,
-        (reporter, judge): (Reporter, Judge),
+        (reporter, judge, outbox): (Reporter, Judge, Outbox<Item>),
         (told, others, service): (Option<Told>, Others, Option<Value>),
     ) -> Self {
-        Self { inbound, hub, desired, reporter, judge, told, others, service }
+        Self { inbound, hub, desired, reporter, judge, outbox, told, others, service }
     }
 
     /// Runs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { mut inbound, hub, desired, reporter, judge, told, others, service } = self;
+        let Self { mut inbound, hub, desired, reporter, judge, mut outbox, told, others, service } = self;
         if let Err(error) = desired.set(&service_object::key(), service).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
         }
@@ -62,8 +67,9 @@ impl Task {
         tokio::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
-            () = async { tokio::join!(receive, reporter.run(), judge.run()); } => {}
+            () = async { tokio::join!(receive, reporter.run(), judge.run(), outbox.run()); } => {}
         }
+        outbox.finish().await;
     }
 }
 

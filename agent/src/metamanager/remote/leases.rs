@@ -90,7 +90,11 @@ mod tests {
         let (hub, _, mut line) = line();
         let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
         line.up();
-        (Remote::new(api.service(), desired.clone(), hub, pods_whole), desired, line)
+        (
+            Remote::new(api.service(), desired.clone(), hub, pods_whole, tokio::sync::mpsc::channel(1).0),
+            desired,
+            line,
+        )
     }
 
     async fn know_node(desired: &Desired, uid: &str) {

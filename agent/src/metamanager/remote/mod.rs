@@ -4,7 +4,7 @@
 //! While the cloud is not connected they are answered 503 at once, but for volumes, claims and tokens, of which the last known
 //! is given.
 
-mod events;
+pub(super) mod events;
 mod leases;
 mod lookup;
 mod place;
@@ -25,6 +25,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body as ClientBody;
 use kubeapi::{ApiService, Body};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
@@ -36,7 +37,7 @@ use super::{
     desired::Desired,
     now_ms,
 };
-use crate::edgehub::EdgeHub;
+use crate::{edgehub::EdgeHub, outbox::Item};
 
 /// How long the cloud may take for an answer. EdgeCore gives it a minute; whoever asks here can ask again.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -51,11 +52,18 @@ pub(super) struct Remote {
     desired: Desired,
     hub: EdgeHub,
     pods_whole: PodsWhole,
+    events: mpsc::Sender<Item>,
 }
 
 impl Remote {
-    pub(super) fn new(local: ApiService, desired: Desired, hub: EdgeHub, pods_whole: PodsWhole) -> Self {
-        Self { local, desired, hub, pods_whole }
+    pub(super) fn new(
+        local: ApiService,
+        desired: Desired,
+        hub: EdgeHub,
+        pods_whole: PodsWhole,
+        events: mpsc::Sender<Item>,
+    ) -> Self {
+        Self { local, desired, hub, pods_whole, events }
     }
 
     /// What the cloud answers, and the message that it was.
