@@ -63,6 +63,9 @@ const COPIES: &str = "metaserver.db";
 /// The file of the internal MQTT broker's sessions and retained messages.
 const BROKER_DATABASE: &str = "mqtt.db";
 
+/// What a store is called that is from before EdgeCore ran again.
+const BEFORE_EDGECORE: &str = "before-edgecore";
+
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -152,6 +155,14 @@ pub(crate) fn database(config: &Config) -> PathBuf {
 }
 
 async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Error> {
+    let has_edgecore_run = metamanager::has_edgecore_run_since(&config.database, path).await;
+    if has_edgecore_run {
+        let aside = SqliteStore::set_aside(path, BEFORE_EDGECORE).await?;
+        warn!(
+            before = %aside.display(),
+            "EdgeCore has run on this node since this agent did: what the agent had stored is set aside, and EdgeCore's data is taken over anew"
+        );
+    }
     let opened = SqliteStore::open_or_begin_anew(path, options).await?;
     let store: Arc<dyn Store> = opened.store;
     if let Some(damaged) = &opened.set_aside {
@@ -161,7 +172,7 @@ async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Ar
         );
     }
     // what EdgeCore left is of before the file that was damaged: pods could come back that the cloud has long deleted
-    if opened.set_aside.is_none() && !opened.was_damaged_before {
+    if has_edgecore_run || opened.set_aside.is_none() && !opened.was_damaged_before {
         metamanager::take_over(&config.database, &store, &config.node.name).await?;
     }
     Ok(store)

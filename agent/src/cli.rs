@@ -26,6 +26,9 @@ Examples:
     edge-agent db dump | jq .
     edge-agent db check
 
+  Go back to EdgeCore with what this node has now, after the agent was stopped:
+    edge-agent db export --overwrite
+
   Completions for the shell:
     edge-agent completions bash > /etc/bash_completion.d/edge-agent";
 
@@ -66,7 +69,7 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Look into the database of this node; the agent may run meanwhile
+    /// Look into the database of this node (the agent may run), or write it as EdgeCore's
     #[command(subcommand)]
     Db(Db),
 }
@@ -84,6 +87,21 @@ pub enum Db {
         /// Print the values of Secrets and the tokens, too
         #[arg(long)]
         show_secrets: bool,
+    },
+    /// Write what this node has as a database that EdgeCore reads, so that EdgeCore goes on from there; the agent must not run
+    ///
+    /// Pods that were made or deleted while the agent ran are then made or deleted for EdgeCore, too. What EdgeCore has no place for
+    /// is said. Secrets stand in EdgeCore's database in plain text.
+    Export {
+        /// The configuration that names both databases
+        #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+        config: PathBuf,
+        /// Where to write it instead of EdgeCore's place, database.dataSource of the configuration
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Replace the file that is there
+        #[arg(long)]
+        overwrite: bool,
     },
     /// Put a new key on top of a key file, which is made where it is missing
     ///

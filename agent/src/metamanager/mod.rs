@@ -9,6 +9,7 @@
 mod answer;
 mod desired;
 mod devices;
+mod export;
 pub(crate) mod mirror;
 mod online;
 mod record;
@@ -39,6 +40,10 @@ pub use self::{
     takeover::take_over,
     task::Task,
     whole::PodsWhole,
+};
+pub(crate) use self::{
+    export::{DeviceRows, Exported, export},
+    takeover::{has_edgecore_run_since, note_exported},
 };
 use crate::{
     edgehub::{EdgeHub, Inbound},
