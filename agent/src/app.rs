@@ -18,7 +18,8 @@
 //! | commands | all → devicetwin | 256 | whoever asks waits | askers are told that the agent ends |
 //! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | nobody looks after devices: dropped |
 //! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is there, else they are dropped and counted | – |
-//! | uploads | eventbus → edgehub | 512 | dropped, and said to be | – |
+//! | uploads | eventbus → its outbox | 512 | dropped, and said to be | – |
+//! | events | metamanager → its outbox | 64 | edged's events wait | askers are told that the agent ends |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
 mod meta_server;
@@ -62,6 +63,9 @@ const DATABASE: &str = "outrigger.db";
 const COPIES: &str = "metaserver.db";
 /// The file of the internal MQTT broker's sessions and retained messages.
 const BROKER_DATABASE: &str = "mqtt.db";
+
+/// What a store is called that is from before EdgeCore ran again.
+const BEFORE_EDGECORE: &str = "before-edgecore";
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -185,6 +189,14 @@ pub(crate) fn databases(config: &Config) -> [PathBuf; 3] {
 }
 
 async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Error> {
+    let has_edgecore_run = metamanager::has_edgecore_run_since(&config.database, path).await;
+    if has_edgecore_run {
+        let aside = SqliteStore::set_aside(path, BEFORE_EDGECORE).await?;
+        warn!(
+            before = %aside.display(),
+            "EdgeCore has run on this node since this agent did: what the agent had stored is set aside, and EdgeCore's data is taken over anew"
+        );
+    }
     let opened = SqliteStore::open_or_begin_anew(path, options).await?;
     let store: Arc<dyn Store> = opened.store;
     if let Some(damaged) = &opened.set_aside {
@@ -194,7 +206,7 @@ async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Ar
         );
     }
     // what EdgeCore left is of before the file that was damaged: pods could come back that the cloud has long deleted
-    if opened.set_aside.is_none() && !opened.was_damaged_before {
+    if has_edgecore_run || opened.set_aside.is_none() && !opened.was_damaged_before {
         metamanager::take_over(&config.database, &store, &config.node.name).await?;
     }
     Ok(store)

@@ -36,6 +36,9 @@ Examples:
     edge-agent db dump | jq .
     edge-agent db check
 
+  Go back to EdgeCore with what this node has now, after the agent was stopped:
+    edge-agent db export --overwrite
+
   Completions for the shell:
     edge-agent completions bash > /etc/bash_completion.d/edge-agent";
 
@@ -76,7 +79,7 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Look into the database of this node; the agent may run meanwhile
+    /// Look into the database of this node (the agent may run), or write it as EdgeCore's
     #[command(subcommand)]
     Db(Db),
     /// Make this machine a node: look at it, write edgecore.yaml, get a certificate, start
@@ -101,6 +104,21 @@ pub enum Db {
         /// Print the values of Secrets and the tokens, too
         #[arg(long)]
         show_secrets: bool,
+    },
+    /// Write what this node has as a database that EdgeCore reads, so that EdgeCore goes on from there; the agent must not run
+    ///
+    /// Pods that were made or deleted while the agent ran are then made or deleted for EdgeCore, too. What EdgeCore has no place for
+    /// is said. Secrets stand in EdgeCore's database in plain text.
+    Export {
+        /// The configuration that names both databases
+        #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+        config: PathBuf,
+        /// Where to write it instead of EdgeCore's place, database.dataSource of the configuration
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Replace the file that is there
+        #[arg(long)]
+        overwrite: bool,
     },
     /// Put a new key on top of a key file, which is made where it is missing
     ///
@@ -137,6 +155,10 @@ impl Db {
             Self::Check(file) => Self::Check(file.or(before)),
             Self::Dump { file, show_secrets } => {
                 Self::Dump { file: file.or(before), show_secrets: *show_secrets }
+            }
+            Self::Export { config, output, overwrite } => {
+                let own = if *config == *config::DEFAULT_PATH { before } else { config };
+                Self::Export { config: own.to_owned(), output: output.clone(), overwrite: *overwrite }
             }
             Self::NewKey { file } => Self::NewKey { file: file.clone() },
         }

@@ -19,6 +19,8 @@ use crate::{
     config, metamanager,
 };
 
+mod export;
+
 /// What stands where something confidential would.
 const MASK: &str = "***";
 /// A key file with more is none.
@@ -34,6 +36,9 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
         match command {
             Db::Check(file) => check(&mut open(file).await?, out).await,
             Db::Dump { file, show_secrets } => dump(&mut open(file).await?, *show_secrets, out).await,
+            Db::Export { config, output, overwrite } => {
+                export::run(config, output.as_deref(), *overwrite, out).await
+            }
             Db::NewKey { file } => new_key(file).map(|()| ExitCode::SUCCESS),
         }
     });

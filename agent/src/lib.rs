@@ -15,6 +15,7 @@ mod environment;
 pub mod eventbus;
 mod join;
 pub mod metamanager;
+mod outbox;
 mod program;
 mod reset;
 mod rt;

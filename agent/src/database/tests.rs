@@ -178,3 +178,57 @@ fn whoever_stops_reading_is_no_error() {
     node.write(&[pod()]);
     assert!(run(&Db::Dump { file: node.file(), show_secrets: false }, &mut Closed).is_ok());
 }
+
+fn export(node: &Node, output: &str, overwrite: bool) -> Result<String, String> {
+    let output = Some(node.at(output));
+    let command = Db::Export { config: node.at("edgecore.yaml"), output, overwrite };
+    let mut out = Vec::new();
+    run(&command, &mut out).map_err(|error| format!("{error:#}"))?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn an_export_is_refused_where_it_would_do_harm() {
+    let node = Node::new(false);
+    let error = export(&node, "new.db", false).unwrap_err();
+    assert!(error.ends_with("outrigger.db does not exist: the agent has not run on this node"), "{error}");
+    node.write(&[pod(), secret()]);
+    // somebody who has a file open
+    let open = |name: &str| {
+        let file = fs::File::open(node.at(name)).unwrap();
+        std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap()
+    };
+    let mut agent = open("outrigger.db");
+    let error = export(&node, "new.db", false).unwrap_err();
+    assert!(
+        error.starts_with(&format!("process {} has ", agent.id())) && error.contains("outrigger.db open"),
+        "{error}"
+    );
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+
+    let said = export(&node, "new.db", false).unwrap();
+    assert!(said.contains("new.db: rows of meta 2, meta_v2 2"), "{said}");
+    let first = fs::read(node.at("new.db")).unwrap();
+    assert!(export(&node, "new.db", false).unwrap_err().ends_with("new.db exists; --overwrite replaces it"));
+    assert!(export(&node, "outrigger.db", true).unwrap_err().contains("the agent's own database"));
+    let mut edgecore = open("new.db");
+    let error = export(&node, "new.db", true).unwrap_err();
+    assert!(error.ends_with("stop EdgeCore first"), "{error}");
+    edgecore.kill().unwrap();
+    edgecore.wait().unwrap();
+    assert_eq!(fs::read(node.at("new.db")).unwrap(), first, "it was not touched");
+    export(&node, "new.db", true).unwrap();
+    let mode = fs::metadata(node.at("new.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn an_export_opens_what_is_encrypted() {
+    let node = Node::new(true);
+    run(&Db::NewKey { file: node.at("keys") }, &mut Vec::new()).unwrap();
+    node.write(&[secret()]);
+    export(&node, "new.db", false).unwrap();
+    let bytes = fs::read(node.at("new.db")).unwrap();
+    assert!(bytes.windows(8).any(|part| part == b"c2VzYW1l"), "EdgeCore reads no other");
+}

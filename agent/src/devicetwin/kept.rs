@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use wire::topic::DeviceId;
 
 use self::rows::Rows;
+pub(crate) use self::rows::device_rows;
 use super::{
     device::Device,
     history::{Chunk, Past},

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use kubeapi::store::Store;
 use tokio::sync::{mpsc, watch};
 
+pub(crate) use self::kept::device_rows;
 pub use self::{
     counts::{Count, Counts},
     handle::{Catalogue, DeviceTwin, Devices, Listed, Reading, Refused, Unavailable},

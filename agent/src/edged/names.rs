@@ -13,7 +13,7 @@ pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Label: the container's name in the pod.
 pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-/// Annotation: what the container was made from, see [`crate::edged::convert::hash`].
+/// Annotation: what the container was made from, in the kubelet's form, see [`crate::edged::convert::kubelet_hash`].
 pub(crate) const HASH: &str = "io.kubernetes.container.hash";
 /// Annotation: how often the container was restarted before.
 pub(crate) const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
@@ -26,6 +26,9 @@ pub(crate) const TERMINATION_POLICY: &str = "io.kubernetes.container.termination
 /// Annotation: how many restarts in a row led to this container, from which the crash-loop back-off follows. Kept with the
 /// container because an agent that restarts must neither forget the back-off nor make one up.
 pub(crate) const RESTART_STEP: &str = "outrigger.kubeedge.io/restart-step";
+/// Annotation: what the container was made from, see [`crate::edged::convert::hash`]. Containers of the first versions of this agent
+/// have it under [`HASH`].
+pub(crate) const MADE_FROM: &str = "outrigger.kubeedge.io/container-hash";
 
 /// Annotation: the boot of the machine in which the container was made. What ended with the machine has not failed by itself.
 pub(crate) const BOOT: &str = "outrigger.kubeedge.io/boot-id";

@@ -99,6 +99,23 @@ impl EdgeHub {
         }
     }
 
+    /// Sends and waits until it was written to the connection, for what is never answered. An error: it may have been written all
+    /// the same, just before the connection ended.
+    pub(crate) async fn deliver(&self, message: Message) -> Result<(), Unreachable> {
+        let mut link = self.link.clone();
+        let connection = *link.borrow_and_update();
+        let written = self.waiters.until_written(&message.header.msg_id);
+        tokio::select! {
+            biased;
+            // cancel-safe, both: whoever gives this up sends the message again
+            delivered = async {
+                self.send(message).await?;
+                written.await.map_err(|_| Unreachable::Offline)
+            } => delivered,
+            _ = link.wait_for(|link| *link != connection) => Err(Unreachable::Offline),
+        }
+    }
+
     /// Sends and waits for the message that answers it.
     pub async fn request(&self, message: Message, timeout: Duration) -> Result<Message, Unreachable> {
         let waiting = self.waiters.register(&message.header.msg_id);

@@ -49,7 +49,9 @@ impl Line {
 
     /// The next message of the node.
     pub(crate) async fn next(&self) -> Message {
-        self.queue.next(&mut Rate::new(0, 0, Instant::now())).await
+        let message = self.queue.next(&mut Rate::new(0, 0, Instant::now())).await;
+        self.waiters.written(&message.header.msg_id);
+        message
     }
 
     /// A message of the cloud: an answer to whoever waits for it, else one that nobody asked for.

@@ -173,6 +173,7 @@ async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Sign
             None => writer.ping(config.write_deadline).await,
             Some(message) => writer.send(message, config.write_deadline).await.map(|size| {
                 ends.traffic.message(Direction::Up, Kind::of(message), size);
+                ends.waiters.written(&message.header.msg_id);
             }),
         };
         if let Err(ended) = written {

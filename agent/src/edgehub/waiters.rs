@@ -1,4 +1,4 @@
-//! Requests that wait for their answer, by message id.
+//! Requests that wait for their answer, and messages that wait to be written, by message id.
 
 use std::{
     collections::HashMap,
@@ -17,9 +17,12 @@ use super::Unreachable;
 type Outcome = Result<Message, Unreachable>;
 type Map = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
-/// The table of waiting requests.
+/// Who waits until a message was written to the connection.
+type Written = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
+
+/// The tables of those who wait.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Waiters(Map);
+pub(super) struct Waiters(Map, Written);
 
 /// One waiting request; leaves the table when dropped.
 #[derive(Debug)]
@@ -49,8 +52,25 @@ impl Waiters {
         }
     }
 
-    /// The request `id` will not be sent: a newer one took its place.
+    /// Waits from now on until `id` was written; an error where it was not. One that nobody waits for any more stays in the table
+    /// until it was written, or the connection has ended.
+    pub(super) fn until_written(&self, id: &str) -> oneshot::Receiver<()> {
+        let (sender, written) = oneshot::channel();
+        self.1.lock().insert(id.to_owned(), sender);
+        written
+    }
+
+    /// `id` was written to the connection.
+    pub(super) fn written(&self, id: &str) {
+        if let Some(waiter) = self.1.lock().remove(id) {
+            // whoever waited has left already
+            let _ = waiter.send(());
+        }
+    }
+
+    /// The request `id` will not be sent: a newer one took its place, and says all that it would have said.
     pub(super) fn supersede(&self, id: &str) {
+        self.written(id);
         if let Some(waiter) = self.0.lock().remove(id) {
             // whoever asked has left already
             let _ = waiter.send(Err(Unreachable::Superseded));
@@ -60,6 +80,7 @@ impl Waiters {
     /// The link is gone: nobody will be answered any more.
     pub(super) fn abandon(&self) {
         self.0.lock().clear();
+        self.1.lock().clear();
     }
 }
 

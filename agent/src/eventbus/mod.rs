@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `internal`, `external` | the two brokers |
 //! | `topics` | what rules listen to, in the store |
-//! | `upload` | what goes to the cloud |
+//! | `upload` | what goes to the cloud, by way of an outbox |
 //! | `handle` | the doors for other rooms |
 //! | `tls` | the connection to the broker beside |
 //! | `passwords` | the users of the broker in this process |
@@ -30,7 +30,7 @@ mod upload;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kubeapi::store::Store;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use self::figures::Figures;
 pub(crate) use self::handle::Received;
@@ -44,6 +44,7 @@ use crate::{
     config::{HostPort, InternalAccess, Secret, TlsFiles},
     edgehub::EdgeHub,
     metamanager::CloudMessages,
+    outbox,
 };
 
 /// Requests that wait for DeviceTwin: more than one of its turns.
@@ -92,7 +93,7 @@ pub struct Config {
     pub internal: Option<Internal>,
     /// The broker beside it, if there is one.
     pub external: Option<External>,
-    /// Where the rules' topics are kept.
+    /// Where the rules' topics are kept, and what waits for the cloud.
     pub store: Arc<dyn Store>,
     /// The way to the cloud.
     pub hub: EdgeHub,
@@ -125,6 +126,8 @@ pub enum Error {
 struct Sinks {
     requests: mpsc::Sender<Received>,
     uploads: mpsc::Sender<upload::Upload>,
+    /// Places for uploads that are not acknowledged before they are sent or kept.
+    held: Arc<Semaphore>,
     /// Counts the connections to the broker beside, and what else makes that something may have been missed that was said before.
     connections: Arc<watch::Sender<u64>>,
     /// Whether anybody looks after devices.
@@ -139,11 +142,14 @@ struct Sinks {
 pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let Config { internal, external, store, hub, messages } = config;
     let (requests, received) = mpsc::channel(REQUESTS);
-    let (uploads, uploader) = upload::new(hub);
+    let (uploads, items) = mpsc::channel(upload::WAITING);
+    let outbox = outbox::Config { what: "uploads", limits: upload::LIMITS, store: store.clone(), hub };
+    let outbox = outbox::new(outbox, items);
     let (connections, connected) = watch::channel(0);
     let sinks = Sinks {
         requests,
         uploads,
+        held: Arc::new(Semaphore::new(upload::HELD)),
         connections: Arc::new(connections),
         has_devices: true,
         dropped: Arc::default(),
@@ -155,7 +161,7 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let running = internal.as_ref().map(internal::Broker::running);
     let figures = Figures::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone());
     let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(figures);
-    let task = Task { internal, external, sinks, uploader, store, messages, bus: bus.clone() };
+    let task = Task { internal, external, sinks, outbox, store, messages, bus: bus.clone() };
     Ok((bus, Requests::new(received, connected), task))
 }
 

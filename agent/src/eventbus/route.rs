@@ -13,7 +13,7 @@ use wire::topic::Topic;
 use super::{
     Sinks,
     handle::{Receipt, Received, Standing},
-    upload::{HELD, Upload},
+    upload::Upload,
 };
 
 /// What became of a message.
@@ -48,7 +48,7 @@ impl Sinks {
                 Routed::Gone
             }
             Topic::Upload(topic) | Topic::Other(topic) => {
-                self.upload(Upload { topic, payload, receipt });
+                self.upload(Upload { topic, payload, receipt, held: None });
                 Routed::Gone
             }
         }
@@ -76,7 +76,8 @@ impl Sinks {
     fn upload(&self, mut upload: Upload) {
         match self.uploads.try_reserve() {
             Ok(room) => {
-                if self.uploads.max_capacity() - self.uploads.capacity() > HELD {
+                upload.held = self.held.clone().try_acquire_owned().ok();
+                if upload.held.is_none() {
                     mem::take(&mut upload.receipt).give();
                 }
                 room.send(upload);
@@ -96,9 +97,12 @@ mod tests {
     use std::sync::Arc;
 
     use rumqttc::{AsyncClient, Broker, EventLoop, MqttOptions, Publish, QoS};
-    use tokio::sync::{mpsc, watch};
+    use tokio::sync::{Semaphore, mpsc, watch};
 
-    use super::{super::handle::Connections, *};
+    use super::{
+        super::{handle::Connections, upload::HELD},
+        *,
+    };
 
     /// Room for messages of each kind.
     const ROOM: usize = 8;
@@ -120,6 +124,7 @@ mod tests {
             let sinks = Sinks {
                 requests: to_devices,
                 uploads: to_cloud,
+                held: Arc::new(Semaphore::new(HELD)),
                 connections: Arc::new(watch::Sender::new(0)),
                 has_devices,
                 dropped: Arc::default(),

@@ -8,9 +8,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use wire::Downstream;
 
-use super::{Bus, Error, Sinks, external, internal, topics, upload::Uploader};
+use super::{Bus, Error, Sinks, external, internal, topics, upload::Upload};
 use crate::{
     metamanager::CloudMessages,
+    outbox::Outbox,
     rt::{Heart, Part, PartError},
 };
 
@@ -25,7 +26,7 @@ pub struct Task {
     pub(super) internal: Option<internal::Broker>,
     pub(super) external: Option<external::Broker>,
     pub(super) sinks: Sinks,
-    pub(super) uploader: Uploader,
+    pub(super) outbox: Outbox<Upload>,
     pub(super) store: Arc<dyn Store>,
     pub(super) messages: CloudMessages,
     pub(super) bus: Bus,
@@ -48,7 +49,7 @@ impl Task {
 
     /// The same for whoever may drop it in its middle, and call it again: clients of the internal broker are cut off and come again.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { internal, external, sinks, uploader, store, messages, bus } = self;
+        let Self { internal, external, sinks, outbox, store, messages, bus } = self;
         let (stop, has_last_words) = (shutdown.clone(), internal.is_some());
         heart.beat();
         let known = load(store).await;
@@ -67,8 +68,8 @@ impl Task {
                 None => std::future::pending().await,
             }
         };
-        let others = async { tokio::join!(uploader.run(), listen(messages, store, set, bus, heart)) };
-        tokio::select! {
+        let others = async { tokio::join!(outbox.run(), listen(messages, store, set, bus, heart)) };
+        let ended = tokio::select! {
             // the internal broker ends by itself, after its clients were told
             biased;
             // cancel-safe, all: what was not acknowledged is sent again
@@ -76,7 +77,9 @@ impl Task {
             ended = outside => ended,
             _ = others => Ok(()),
             () = ended(&shutdown, has_last_words) => Ok(()),
-        }
+        };
+        outbox.finish().await;
+        ended
     }
 }
 

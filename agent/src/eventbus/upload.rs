@@ -1,4 +1,4 @@
-//! Messages that go to the cloud as they are. While it is not connected they wait, up to a bound.
+//! Messages that go to the cloud as they are. While it is not connected they wait on disk, see [`crate::outbox`].
 
 use std::{
     mem,
@@ -8,17 +8,22 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::{sync::mpsc, time::Instant};
-use tracing::{debug, warn};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tracing::warn;
 use wire::Upstream;
 
 use super::handle::Receipt;
-use crate::edgehub::{EdgeHub, Link, now_ms};
+use crate::{
+    edgehub::now_ms,
+    outbox::{Item, Limits},
+};
 
-/// Messages that wait for the cloud; more are dropped, and said to be.
-const WAITING: usize = 512;
-/// So many of them are not acknowledged before they are sent to the cloud, which never answers one. A broker sends a client only so many more while it waits for
-/// acknowledgements (20 at Mosquitto), and requests about devices are to be among them.
+/// Messages on their way to the outbox; more are dropped, and said to be: neither cloud nor disk takes them.
+pub(super) const WAITING: usize = 512;
+/// What the outbox keeps while the cloud is not connected: a message a second for nearly three hours.
+pub(super) const LIMITS: Limits = Limits { messages: 10_000, bytes: 16 << 20 };
+/// So many of them are not acknowledged before they are sent to the cloud, which never answers one, or on disk. A broker sends a
+/// client only so many more while it waits for acknowledgements (20 at Mosquitto), and requests about devices are to be among them.
 pub(super) const HELD: usize = 4;
 /// How often it is said that messages are dropped.
 const SAID_EVERY: Duration = Duration::from_secs(60);
@@ -29,18 +34,22 @@ pub(super) struct Upload {
     pub(super) topic: String,
     pub(super) payload: Bytes,
     pub(super) receipt: Receipt,
+    /// One of the few places of those that are not acknowledged yet.
+    pub(super) held: Option<OwnedSemaphorePermit>,
 }
 
-/// Sends them.
-#[derive(Debug)]
-pub(super) struct Uploader {
-    hub: EdgeHub,
-    uploads: mpsc::Receiver<Upload>,
-}
-
-pub(super) fn new(hub: EdgeHub) -> (mpsc::Sender<Upload>, Uploader) {
-    let (sender, uploads) = mpsc::channel(WAITING);
-    (sender, Uploader { hub, uploads })
+impl From<Upload> for Item {
+    fn from(upload: Upload) -> Self {
+        let Upload { topic, payload, receipt, held } = upload;
+        let text = String::from_utf8_lossy(&payload).into_owned();
+        let message =
+            Upstream::BusUpload { topic: topic.into(), payload: text.into() }.into_message(now_ms());
+        let kept = move || {
+            receipt.give();
+            drop(held);
+        };
+        Self { message, key: None, kept: Some(Box::new(kept)) }
+    }
 }
 
 /// Messages for which there was no room.
@@ -56,7 +65,11 @@ impl Dropped {
     /// One more; it is said once in a while.
     pub(super) fn note(&self, topic: &str, now: Instant) {
         if let Some(count) = self.count(now) {
-            warn!(topic, count, "too many messages wait for the cloud; this one and others are dropped");
+            warn!(
+                topic,
+                count,
+                "messages come faster than they can be kept for the cloud; this one and others are dropped"
+            );
         }
     }
 
@@ -85,32 +98,6 @@ impl Dropped {
         }
         *said = Some(now);
         Some(mem::take(count))
-    }
-}
-
-impl Uploader {
-    /// Runs until nobody has anything to send any more.
-    pub(super) async fn run(&mut self) {
-        let mut link = self.hub.link();
-        while let Some(Upload { topic, payload, receipt }) = self.uploads.recv().await {
-            let text = String::from_utf8_lossy(&payload).into_owned();
-            let message =
-                Upstream::BusUpload { topic: topic.into(), payload: text.into() }.into_message(now_ms());
-            loop {
-                if link.wait_for(|link| *link != Link::Down).await.is_err() {
-                    return;
-                }
-                match self.hub.send(message.clone()).await {
-                    Ok(()) => break,
-                    // the link has gone in between
-                    Err(error) => debug!(%error, "a message waits for the cloud"),
-                }
-                if link.changed().await.is_err() {
-                    return;
-                }
-            }
-            receipt.give();
-        }
     }
 }
 

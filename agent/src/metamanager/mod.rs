@@ -9,6 +9,7 @@
 mod answer;
 mod desired;
 mod devices;
+mod export;
 pub(crate) mod mirror;
 mod online;
 mod record;
@@ -27,6 +28,7 @@ use kubeapi::{
     Api, Rules, client_of,
     store::{Resource, Store},
 };
+use tokio::sync::mpsc;
 
 use self::{desired::Desired, devices::Others, remote::Remote, report::Reporter, whole::Judge};
 pub use self::{
@@ -39,8 +41,13 @@ pub use self::{
     task::Task,
     whole::PodsWhole,
 };
+pub(crate) use self::{
+    export::{DeviceRows, Exported, export},
+    takeover::{has_edgecore_run_since, note_exported},
+};
 use crate::{
     edgehub::{EdgeHub, Inbound},
+    outbox,
     rt::Queue,
 };
 
@@ -134,8 +141,16 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
     let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
-    let remote =
-        Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone(), timing.query_timeout);
+    let (events, items) = mpsc::channel(remote::events::WAITING);
+    let outbox = outbox::Config {
+        what: "events",
+        limits: remote::events::LIMITS,
+        store: desired.store(),
+        hub: hub.clone(),
+    };
+    let outbox = outbox::new(outbox, items);
+    let waits = remote::Waits { events, timeout: timing.query_timeout };
+    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone(), waits);
     let client = client_of(remote, "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, told) =
@@ -145,7 +160,7 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
     let queues = Arc::new(others.queues());
-    let task = Task::new(inbound, hub, desired, (reporter, judge), (told, others, service));
+    let task = Task::new(inbound, hub, desired, (reporter, judge, outbox), (told, others, service));
     (
         MetaManager { client, pods_whole, devices, online, queues },
         Ends { task, server, device_messages, topic_messages },

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     edgehub::{EdgeHub, Inbound},
+    outbox::{Item, Outbox},
     rt::{Heart, Part, PartError},
 };
 
@@ -26,6 +27,8 @@ pub struct Task {
     desired: Desired,
     reporter: Reporter,
     judge: Judge,
+    /// Events that wait for the cloud.
+    outbox: Outbox<Item>,
     /// Takes what the dynamic controller says; `None` where nobody has asked it.
     told: Option<Told>,
     /// Takes what is about devices and topics.
@@ -45,10 +48,10 @@ impl Task {
         inbound: Inbound,
         hub: EdgeHub,
         desired: Desired,
-        (reporter, judge): (Reporter, Judge),
+        (reporter, judge, outbox): (Reporter, Judge, Outbox<Item>),
         (told, others, service): (Option<Told>, Others, Option<Value>),
     ) -> Self {
-        Self { inbound, hub, desired, reporter, judge, told, others, service }
+        Self { inbound, hub, desired, reporter, judge, outbox, told, others, service }
     }
 
     /// Runs until `shutdown`.
@@ -58,7 +61,7 @@ impl Task {
 
     /// The same for whoever may drop it in its middle, and call it again: a message that was not acknowledged comes again.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
-        let Self { inbound, hub, desired, reporter, judge, told, others, service } = self;
+        let Self { inbound, hub, desired, reporter, judge, outbox, told, others, service } = self;
         heart.beat();
         if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
@@ -75,8 +78,9 @@ impl Task {
         tokio::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
-            () = async { tokio::join!(receive, reporter.clone().run(), judge.run()); } => {}
+            () = async { tokio::join!(receive, reporter.clone().run(), judge.run(), outbox.run()); } => {}
         }
+        outbox.finish().await;
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A store that is new, or was lost and begins again, is empty although pods may run that the cloud still wants. It counts as
 //! whole once the cloud has been connected without a break for [`GRACE`] in which no pod came that was not there before, and
-//! at least one pod is there: a cloud that sends none may only not know yet that the node has lost them. It counts as whole at
-//! once where nothing is here that it does not know. Either is written into the store, so that a store which was whole once is
+//! at least one pod is there: a cloud that sends none may only not know yet that the node has lost them. Where none is there, the
+//! cloud must have said of each pod of which something is here that it does not know it. It counts as whole at once where nothing
+//! is here that it does not know. Either is written into the store, so that a store which was whole once is
 //! so from the start, with the cloud or without.
 
 use std::{
@@ -35,6 +36,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct PodsWhole {
     whole: watch::Receiver<bool>,
     nothing_else: Arc<Notify>,
+    unknown: Arc<watch::Sender<bool>>,
 }
 
 impl PodsWhole {
@@ -54,6 +56,11 @@ impl PodsWhole {
     pub fn nothing_else_is_here(&self) {
         self.nothing_else.notify_one();
     }
+
+    /// Whether the cloud, asked for each pod of which something is here and which is not stored, has said that it has none of them.
+    pub(crate) fn cloud_knows_no_other(&self, so: bool) {
+        self.unknown.send_if_modified(|known| std::mem::replace(known, so) != so);
+    }
 }
 
 /// Finds out; see the file's head.
@@ -63,14 +70,17 @@ pub(super) struct Judge {
     link: watch::Receiver<Link>,
     whole: watch::Sender<bool>,
     nothing_else: Arc<Notify>,
+    unknown: watch::Receiver<bool>,
 }
 
 impl Judge {
     pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsWhole) {
         let (whole, receiver) = watch::channel(false);
         let nothing_else = Arc::new(Notify::new());
-        let handle = PodsWhole { whole: receiver, nothing_else: nothing_else.clone() };
-        (Self { desired, link, whole, nothing_else }, handle)
+        let (set, unknown) = watch::channel(false);
+        let handle =
+            PodsWhole { whole: receiver, nothing_else: nothing_else.clone(), unknown: Arc::new(set) };
+        (Self { desired, link, whole, nothing_else, unknown }, handle)
     }
 
     /// Ends when the pods are whole.
@@ -103,8 +113,9 @@ impl Judge {
         let mut quiet = None;
         loop {
             let link = *self.link.borrow_and_update();
+            let unknown = *self.unknown.borrow_and_update();
             let pods = self.pods().await?;
-            quiet = match look(quiet, link, pods, now()) {
+            quiet = match look(quiet, link, (pods, unknown), now()) {
                 Look::Whole => return Ok(true),
                 Look::Wait(quiet) => quiet,
             };
@@ -119,6 +130,8 @@ impl Judge {
             tokio::select! {
                 changed = self.link.changed() => if changed.is_err() { return Ok(false) },
                 () = over => {}
+                // nobody who could say so any more is no reason to look
+                Ok(()) = self.unknown.changed() => {}
                 () = self.nothing_else.notified() => return Ok(true),
             }
         }
@@ -156,19 +169,22 @@ enum Look {
     Wait(Option<Quiet>),
 }
 
-fn look(quiet: Option<Quiet>, link: Link, pods: BTreeSet<String>, now: Instant) -> Look {
+/// `unknown`: the cloud does not know what else is here.
+fn look(quiet: Option<Quiet>, link: Link, (pods, unknown): (BTreeSet<String>, bool), now: Instant) -> Look {
     if link == Link::Down {
         return Look::Wait(None);
     }
     match quiet.filter(|quiet| quiet.link == link) {
         Some(quiet) if now < quiet.since + GRACE => Look::Wait(Some(quiet)),
-        Some(quiet) if !pods.is_empty() && pods.is_subset(&quiet.pods) => Look::Whole,
+        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Look::Whole,
         _ => Look::Wait(Some(Quiet { link, since: now, pods })),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kubeapi::store::MemoryStore;
+
     use super::*;
 
     fn pods(uids: &[&str]) -> BTreeSet<String> {
@@ -195,7 +211,22 @@ mod tests {
             ("connected anew", known(), second, pods(&["a"]), due, begins(second, &["a"], due)),
         ];
         for (name, before, link, uids, now, expected) in table {
-            assert_eq!(look(before, link, uids, now), expected, "{name}");
+            assert_eq!(look(before, link, (uids, false), now), expected, "{name}");
         }
+        assert_eq!(look(known(), first, (pods(&[]), true), due), Look::Whole, "none, and none is known");
+        assert_eq!(look(known(), first, (pods(&[]), true), early), Look::Wait(known()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_without_pods_is_whole_when_the_cloud_knows_nothing_of_what_is_here() {
+        let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+        let (_up, link) = watch::channel(Link::Up(1));
+        let (mut judge, whole) = Judge::new(desired, link);
+        let judging = tokio::spawn(async move { judge.run().await });
+        tokio::time::sleep(10 * GRACE).await;
+        assert!(!whole.now(), "nobody has asked the cloud");
+        whole.cloud_knows_no_other(true);
+        tokio::time::timeout(2 * GRACE, whole.until()).await.unwrap();
+        judging.await.unwrap();
     }
 }

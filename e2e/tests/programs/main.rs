@@ -5,6 +5,7 @@ mod by_hand;
 mod cri_suite;
 mod demo;
 mod devices;
+mod edgecore;
 mod half_open;
 mod kill;
 mod mosquitto;

@@ -1,8 +1,8 @@
-//! The rows of EdgeCore's tables `device`, `device_attr` and `device_twin`, as devices. Pure.
+//! The rows of EdgeCore's tables `device`, `device_attr` and `device_twin`, as devices, and the way back. Pure.
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::{
     topic::DeviceId,
     twin::{Attribute, DELETED, TypeMetadata, Version},
@@ -13,8 +13,9 @@ use super::{
         device::{Device, Property, Side},
         rules::Kind,
     },
-    inner,
+    Stored, inner,
 };
+use crate::metamanager::DeviceRows;
 
 /// Rows, read one after the other.
 #[derive(Debug, Default)]
@@ -89,4 +90,44 @@ fn text<'a>(row: &'a Value, key: &str) -> &'a str {
 fn is_optional(row: &Value) -> bool {
     // SQLite has no booleans of its own
     row["optional"].as_bool().or_else(|| row["optional"].as_i64().map(|number| number != 0)).unwrap_or(true)
+}
+
+/// A device of the store as rows of EdgeCore's; `None` where the object cannot be read.
+pub(crate) fn device_rows(object: &Value) -> Option<DeviceRows> {
+    let Stored { id, device } = serde_json::from_value(object.clone()).ok()?;
+    let deviceid = id.as_str();
+    let mut rows = vec![(
+        "device",
+        json!({
+            "id": deviceid, "name": id.name(), "description": device.description, "state": device.state,
+            "last_online": device.last_online,
+        }),
+    )];
+    for (name, attribute) in &device.attributes {
+        let kind = attribute.metadata.as_ref().map_or("string", |metadata| metadata.kind.as_str());
+        let row = json!({
+            "deviceid": deviceid, "name": name, "description": "", "value": attribute.value,
+            "optional": attribute.optional.unwrap_or(true), "attr_type": kind, "metadata": "",
+        });
+        rows.push(("device_attr", row));
+    }
+    for (name, property) in &device.twins {
+        let kind = if property.deleted { DELETED } else { property.kind.as_str() };
+        let (expected, actual) = (&property.expected, &property.actual);
+        let row = json!({
+            "deviceid": deviceid, "name": name, "description": "",
+            "expected": expected.value.as_deref().unwrap_or_default(),
+            "actual": actual.value.as_deref().unwrap_or_default(),
+            "expected_meta": meta(expected), "actual_meta": meta(actual),
+            "expected_version": json!(expected.version).to_string(),
+            "actual_version": json!(actual.version).to_string(),
+            "optional": property.optional, "attr_type": kind, "metadata": "",
+        });
+        rows.push(("device_twin", row));
+    }
+    Some(DeviceRows { id: deviceid.to_owned(), rows, is_due: device.is_due() })
+}
+
+fn meta(side: &Side) -> String {
+    if side.value.is_none() { String::new() } else { json!({"timestamp": side.at}).to_string() }
 }

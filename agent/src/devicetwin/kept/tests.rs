@@ -2,7 +2,15 @@
 
 use kubeapi::store::MemoryStore;
 
-use super::*;
+use wire::twin::{Attribute, TypeMetadata, Version};
+
+use super::{
+    super::{
+        device::{Property, Side},
+        rules::Kind,
+    },
+    *,
+};
 
 fn id(text: &str) -> DeviceId {
     DeviceId::parse(text).unwrap()
@@ -69,4 +77,51 @@ async fn the_history_is_written_in_chunks() {
     assert_eq!(kept.history(&id("a")).await.unwrap(), [past("a", 1), past("a", 3)]);
     kept.write_chunk(11, &chunk(vec![past("a", 4)]), &[9, 10]).await.unwrap();
     assert_eq!(kept.history(&id("a")).await.unwrap(), [past("a", 4)]);
+}
+
+#[tokio::test]
+async fn a_device_that_goes_to_edgecore_comes_back_as_it_was() {
+    let store = MemoryStore::new();
+    let property = |expected: Side, actual: Side, deleted| {
+        let kind = Kind::parse("int").unwrap();
+        Box::new(Property { kind, optional: false, expected, actual, deleted, ..Property::default() })
+    };
+    let version = |cloud, edge| Version { cloud, edge };
+    let side = |value: &str, at, version, due| Side { value: Some(value.to_owned()), at, version, due };
+    let place = Attribute {
+        value: "roof".into(),
+        optional: Some(true),
+        metadata: Some(TypeMetadata { kind: "string".into() }),
+    };
+    // what was reported is told once more
+    let device = Device {
+        member: true,
+        description: "x".into(),
+        state: "online".into(),
+        last_online: "2026-11-21T03:09:49Z".into(),
+        attributes: [("place".to_owned(), place)].into(),
+        twins: [
+            (
+                "temp".to_owned(),
+                property(side("20", 5, version(2, 1), false), side("12", 6, version(0, 7), true), false),
+            ),
+            ("old".to_owned(), {
+                let actual = Side { version: version(0, 3), ..Side::default() };
+                let kind = Kind::default();
+                Box::new(Property { kind, ..*property(Side::default(), actual, true) })
+            }),
+        ]
+        .into(),
+        ..Device::default()
+    };
+    Kept::new(store.clone()).write([(&id("default/d"), Some(&device))].into_iter()).await.unwrap();
+    let stored = store.get(&key(&id("default/d"))).await.unwrap().unwrap().value().unwrap();
+    let device_rows = device_rows(&stored).unwrap();
+    assert_eq!((device_rows.id.as_str(), device_rows.is_due), ("default/d", true));
+
+    let edgecore = MemoryStore::new();
+    for (number, (table, row)) in device_rows.rows.iter().enumerate() {
+        put(&*edgecore, table, &number.to_string(), row.clone()).await;
+    }
+    assert_eq!(Kept::new(edgecore).load().await.unwrap(), [(id("default/d"), device)]);
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use wire::cri;
 
 use super::{
-    grace_seconds, hash, labels,
+    grace_seconds, hash, kubelet_hash, labels,
     resources::{self, Means},
     security,
 };
@@ -43,7 +43,8 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
     all_labels.insert(names::CONTAINER_NAME.into(), container.name.clone());
     let policy = container.termination_message_policy.as_deref().unwrap_or("File");
     let annotations = [
-        (names::HASH, hash(container)),
+        (names::HASH, kubelet_hash(container)),
+        (names::MADE_FROM, hash(container)),
         (names::RESTART_COUNT, made.attempt.to_string()),
         (names::RESTART_STEP, made.step.to_string()),
         (names::BOOT, made.boot.to_owned()),

@@ -2,6 +2,7 @@
 
 mod container;
 mod dns;
+mod hash;
 mod hosts;
 mod resources;
 mod sandbox;
@@ -11,26 +12,19 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Pod;
 
 pub use self::security::{MASKED_PATHS, READONLY_PATHS};
 pub(crate) use self::{
     container::{Made, container, last_words_path, log_path},
     dns::{NodeDns, parse_resolv_conf},
+    hash::{hash, kubelet_hash},
     hosts::{check_hostname, etc_hosts, host_names, is_host_network},
     resources::{Means, PERIOD, quota, shares},
     sandbox::sandbox,
     security::refuse_root,
 };
 use super::names;
-
-/// What a container is made from, as text: its name and image, which is what the kubelet compares too. A change of
-/// anything else that the API permits does not need a new container.
-pub(crate) fn hash(container: &Container) -> String {
-    let made_from = format!("{}\0{}", container.name, container.image.as_deref().unwrap_or_default());
-    let digest = ring::digest::digest(&ring::digest::SHA256, made_from.as_bytes());
-    digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// How long the pod's containers may take to end, in seconds.
 pub(crate) fn grace_seconds(pod: &Pod) -> i64 {

@@ -1,5 +1,5 @@
-//! Events: what people are told beside the status. Nobody waits for them, and they are not kept: while the cloud is away, and where
-//! more than [`MAX_WAITING`] wait, they are lost.
+//! Events: what people are told beside the status. Nobody waits for them: where more than [`MAX_WAITING`] wait to be told, the newest
+//! are lost. What was told is the API's, which keeps it while the cloud is away.
 
 pub(crate) mod reason;
 mod series;

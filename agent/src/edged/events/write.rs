@@ -28,7 +28,7 @@ pub(crate) async fn run<F: Future<Output = ()>>(
         for occurrence in held(occurrence, &mut occurrences, wait_for_room()).await {
             let Some(write) = series.take(occurrence) else { continue };
             if let Err(error) = tell(&client, write).await {
-                // Offline is no news here, and an event about an event would be one too many.
+                // An event about an event would be one too many.
                 tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
             }
         }

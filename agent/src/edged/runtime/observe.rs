@@ -1,5 +1,7 @@
 //! From CRI's words to what is [observed](crate::edged::observed). Pure.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use wire::cri;
 
@@ -43,7 +45,7 @@ pub(super) fn container(status: cri::ContainerStatus, sandbox_id: String, boot: 
         sandbox_id,
         name,
         attempt: status.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
-        hash: status.annotations.get(names::HASH).cloned(),
+        hash: made_from(&status.annotations).cloned(),
         step: if rebooted { 0 } else { step },
         recursive_read_only: recursive_read_only(&status.mounts),
         image: image_name(image),
@@ -54,6 +56,11 @@ pub(super) fn container(status: cri::ContainerStatus, sandbox_id: String, boot: 
         words,
         health: Health::default(),
     })
+}
+
+/// What a container was made from: in this agent's form where it has that, which an agent before it has put elsewhere.
+fn made_from(annotations: &BTreeMap<String, String>) -> Option<&String> {
+    annotations.get(names::MADE_FROM).or_else(|| annotations.get(names::HASH))
 }
 
 /// The image by the runtime's own name for it, `docker.io/library/busybox:1`; by the pod's where that is only a digest.

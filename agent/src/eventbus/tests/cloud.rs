@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
-use kubeapi::store::Store;
+use kubeapi::store::{Page, Resource, Scope, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use wire::{Down, Downstream, Message, Up, Upstream};
@@ -14,7 +14,7 @@ use super::{
     node::{Node, device, internal, store, within},
     numbered, topic,
 };
-use crate::edgehub::line::Line;
+use crate::{edgehub::line::Line, outbox};
 
 /// What a rule of the cloud listens to.
 pub(super) const RULE: &str = "default/up";
@@ -240,4 +240,30 @@ async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
     line.up();
     until_heard(&line, &mut mapper, ALWAYS, "back").await;
     assert!(!is_heard(&line, &mut mapper, "last").await);
+}
+
+#[tokio::test]
+async fn uploads_that_wait_survive_a_kill_of_the_node() {
+    const UPLOADS: usize = 150;
+    let store = store();
+    let (node, _line) = Node::before(Some(internal(None)), None, store.clone()).await;
+    let mut mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
+    for number in 0..UPLOADS {
+        mapper.publish(ALWAYS, json!(number)).await;
+    }
+    super::node::eventually("all on disk", async || {
+        let scope = Scope { resource: Resource::new(outbox::GROUP, "uploads"), namespace: None };
+        let chunks = store.list(&scope, &Page::default()).await.unwrap().items;
+        let messages =
+            chunks.iter().map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len());
+        let messages: usize = messages.sum();
+        (messages == UPLOADS).then_some(()).ok_or(messages)
+    })
+    .await;
+    node.kill().await;
+    let (_node, mut line) = Node::before(Some(internal(None)), None, store).await;
+    line.up();
+    for number in 0..UPLOADS {
+        assert_eq!(upload(&line).await, (ALWAYS.into(), json!(number.to_string())));
+    }
 }

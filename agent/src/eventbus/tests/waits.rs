@@ -27,7 +27,12 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
     let (requests, asked) = mpsc::channel(room);
     let (uploads, uploaded) = mpsc::channel(1);
     let connections = Arc::new(watch::Sender::new(0));
-    (Sinks { requests, uploads, connections, has_devices: true, dropped: Arc::default() }, asked, uploaded)
+    let held = Arc::new(tokio::sync::Semaphore::new(4));
+    (
+        Sinks { requests, uploads, held, connections, has_devices: true, dropped: Arc::default() },
+        asked,
+        uploaded,
+    )
 }
 
 /// DeviceTwin takes no requests while it waits for room to publish; what it publishes comes back behind requests where a rule

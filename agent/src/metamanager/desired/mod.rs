@@ -141,6 +141,11 @@ impl Desired {
         Self { store, node_name: node_name.into(), writing: Arc::default() }
     }
 
+    /// The store itself, for what is no object of the cloud.
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
     /// This node's name.
     pub(super) fn node_name(&self) -> &str {
         &self.node_name

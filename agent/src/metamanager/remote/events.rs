@@ -1,4 +1,4 @@
-//! Events: told to the cloud while it is connected, and not kept.
+//! Events: told to the cloud, which never confirms one; while it is not connected they wait on disk, see [`crate::outbox`].
 
 use http::{Method, Response};
 use kubeapi::Body;
@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 use wire::{Change, ResourcePath, ResourceType, Upstream};
 
 use super::{Refusal, Remote, found, now_ms};
+use crate::outbox::{Item, Limits};
+
+/// Events on their way to the outbox; whoever has more waits.
+pub(in crate::metamanager) const WAITING: usize = 64;
+/// What waits while the cloud is not connected: the last hours of a node in trouble.
+pub(in crate::metamanager) const LIMITS: Limits = Limits { messages: 1_000, bytes: 2 << 20 };
 
 impl Remote {
     /// Tells the cloud; there is no answer.
@@ -14,8 +20,8 @@ impl Remote {
         if name.is_empty() {
             return Err(Refusal::bad_request("an event needs metadata.name"));
         }
-        self.tell(Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone()))
-            .await?;
+        let put = Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone());
+        self.tell(put, None).await?;
         Ok(found(&Method::POST, &event))
     }
 
@@ -29,28 +35,33 @@ impl Remote {
     ) -> Result<Response<Body>, Refusal> {
         let content = json!({"event": patch, "patchData": patch.to_string()});
         let path = ResourcePath::object(namespace, &ResourceType::Event, name);
-        self.tell(Upstream::Patch { path, patch: content }).await?;
+        let key = path.as_str().to_owned();
+        self.tell(Upstream::Patch { path, patch: content }, Some(key)).await?;
         Ok(found(&Method::PATCH, &patch))
     }
 
-    /// Waits for its turn.
-    async fn tell(&self, told: Upstream) -> Result<(), Refusal> {
-        let sent = self.hub.send(told.into_message(now_ms())).await;
-        sent.map_err(|error| Refusal::unavailable(&error.to_string()))
+    /// Waits for room in the outbox. A newer message of the same key says all that an older one would have said.
+    async fn tell(&self, told: Upstream, key: Option<String>) -> Result<(), Refusal> {
+        let item = Item { message: told.into_message(now_ms()), key, kept: None };
+        self.waits.events.send(item).await.map_err(|_| Refusal::unavailable("the agent ends"))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{pin::pin, time::Duration};
+    use std::{sync::Arc, time::Duration};
 
-    use futures::FutureExt;
-    use kubeapi::{Api, Rules, store::MemoryStore};
+    use kubeapi::{
+        Api, Rules,
+        store::{MemoryStore, Store},
+    };
+    use tokio::sync::mpsc;
 
     use super::*;
     use crate::{
         edgehub::line::line,
-        metamanager::{desired::Desired, whole::Judge},
+        metamanager::{desired::Desired, remote::Waits, whole::Judge},
+        outbox,
     };
 
     /// As EdgeCore's.
@@ -59,28 +70,30 @@ mod tests {
     const EVENTS: usize = 300;
 
     #[tokio::test]
-    async fn more_events_than_fit_wait_for_their_turn() {
-        let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
-        let desired = Desired::new(MemoryStore::new(), "edge-1".into());
+    async fn events_wait_for_the_cloud_and_come_in_order() {
+        let store: Arc<dyn Store> = MemoryStore::new();
+        let api = Api::builder(store.clone()).rules(Rules::Relay).build();
+        let desired = Desired::new(store.clone(), "edge-1".into());
         let (hub, _inbound, mut line) = line();
         let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
-        let remote = Remote::new(api.service(), desired, hub, pods_whole, TIMEOUT);
-        line.up();
-
-        let mut tell = pin!(async {
+        let (events, items) = mpsc::channel(WAITING);
+        let config = outbox::Config { what: "events", limits: LIMITS, store, hub: hub.clone() };
+        let mut outbox = outbox::new(config, items);
+        let remote = Remote::new(api.service(), desired, hub, pods_whole, Waits { events, timeout: TIMEOUT });
+        let told = async {
             for index in 0..EVENTS {
                 remote.event("shop", json!({"metadata": {"name": format!("web.{index}")}})).await?;
             }
-            Ok::<_, Refusal>(())
-        });
-        assert!(tell.as_mut().now_or_never().is_none(), "they do not all fit");
-        let read = async {
+            line.up();
             for index in 0..EVENTS {
                 let message = line.next().await;
                 assert_eq!(message.content["metadata"]["name"], format!("web.{index}"));
             }
+            Ok::<_, Refusal>(())
         };
-        let (told, ()) = tokio::join!(tell, read);
-        assert!(told.is_ok(), "none is lost");
+        tokio::select! {
+            told = told => assert!(told.is_ok(), "none is lost"),
+            () = outbox.run() => panic!("the outbox has ended"),
+        }
     }
 }

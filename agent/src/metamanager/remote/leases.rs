@@ -82,6 +82,7 @@ mod tests {
             desired::{Desired, Next, Placement},
             now_ms,
             record::Record,
+            remote::Waits,
             whole::Judge,
         },
     };
@@ -95,7 +96,8 @@ mod tests {
         let (hub, _, mut line) = line();
         let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
         line.up();
-        (Remote::new(api.service(), desired.clone(), hub, pods_whole, TIMEOUT), desired, line)
+        let waits = Waits { events: tokio::sync::mpsc::channel(1).0, timeout: TIMEOUT };
+        (Remote::new(api.service(), desired.clone(), hub, pods_whole, waits), desired, line)
     }
 
     async fn know_node(desired: &Desired, uid: &str) {

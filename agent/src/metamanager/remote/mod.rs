@@ -4,7 +4,7 @@
 //! While the cloud is not connected they are answered 503 at once, but for volumes, claims and tokens, of which the last known
 //! is given.
 
-mod events;
+pub(super) mod events;
 mod leases;
 mod lookup;
 mod place;
@@ -25,7 +25,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body as ClientBody;
 use kubeapi::{ApiService, Body};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
@@ -37,7 +37,10 @@ use super::{
     desired::Desired,
     now_ms,
 };
-use crate::edgehub::{EdgeHub, Unreachable};
+use crate::{
+    edgehub::{EdgeHub, Unreachable},
+    outbox::Item,
+};
 
 /// After so long without an answer the cloud is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
@@ -52,8 +55,16 @@ pub(super) struct Remote {
     desired: Desired,
     hub: EdgeHub,
     pods_whole: PodsWhole,
+    waits: Waits,
+}
+
+/// What the cloud is waited for, and what waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Waits {
+    /// Where events wait.
+    pub(super) events: mpsc::Sender<Item>,
     /// How long the cloud may take for an answer.
-    timeout: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Remote {
@@ -62,21 +73,21 @@ impl Remote {
         desired: Desired,
         hub: EdgeHub,
         pods_whole: PodsWhole,
-        timeout: Duration,
+        waits: Waits,
     ) -> Self {
-        Self { local, desired, hub, pods_whole, timeout }
+        Self { local, desired, hub, pods_whole, waits }
     }
 
     /// What the cloud answers, and the message that it was. Until the time is over it is asked again and again, since CloudCore
     /// drops what it cannot deal with, as while it starts.
     async fn ask(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
-        let end = Instant::now() + self.timeout;
+        let end = Instant::now() + self.waits.timeout;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.hub.request(request.clone().into_message(now_ms()), ASK_AGAIN.min(left)).await {
                 Err(Unreachable::Timeout(_)) if left > ASK_AGAIN => {}
                 Err(Unreachable::Timeout(_)) => {
-                    return answered(Err(Unreachable::Timeout(self.timeout)));
+                    return answered(Err(Unreachable::Timeout(self.waits.timeout)));
                 }
                 answer => return answered(answer),
             }
@@ -85,7 +96,7 @@ impl Remote {
 
     /// The same, asked once: for what is asked again by itself.
     async fn ask_once(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
-        answered(self.hub.request(request.into_message(now_ms()), ASK_AGAIN.min(self.timeout)).await)
+        answered(self.hub.request(request.into_message(now_ms()), ASK_AGAIN.min(self.waits.timeout)).await)
     }
 
     async fn handle(&self, place: Place, request: Request<ClientBody>) -> Result<Response<Body>, Refusal> {
@@ -166,7 +177,8 @@ mod tests {
             let (hub, _inbound, mut line) = line();
             let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
             let limit = Duration::from_secs(seconds);
-            let remote = Remote::new(api.service(), desired, hub, pods_whole, limit);
+            let waits = Waits { events: mpsc::channel(1).0, timeout: limit };
+            let remote = Remote::new(api.service(), desired, hub, pods_whole, waits);
             line.up();
             let begun = Instant::now();
             let refusal = remote.lookup(ResourceType::ConfigMap, "ns", "settings").await.unwrap_err();

@@ -42,7 +42,10 @@ impl Remote {
             Answer::Response(response) => response.into_result().map_err(Refusal::of)?,
             Answer::Found(pod) => pod,
             Answer::Failed(status) => return Err(Refusal::of(status)),
-            Answer::Done => return Err(Refusal::not_found("pods", name)),
+            // it has the pod, or has not looked: whether there is one is not known
+            Answer::Done => {
+                return Err(Refusal::bad_gateway("the cloud answered a query for a pod without the pod"));
+            }
         };
         let place = pod.pointer("/spec/nodeName").and_then(Value::as_str);
         if place != Some(self.desired.node_name()) {

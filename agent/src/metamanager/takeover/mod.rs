@@ -4,11 +4,13 @@
 //! Taken over: pods of this node with their last status, the node, ConfigMaps, Secrets, persistent volumes and claims, tokens of
 //! service accounts, devices and whatever else the cloud sent, and the rows of `device`, `device_attr`, `device_twin`,
 //! `sub_topics` and `target_urls` as they are. It happens once: only where the store is new, and again only where that was cut
-//! off before its end, which changes nothing that was done already.
+//! off before its end, which changes nothing that was done already. Where EdgeCore has run again since, what this agent stored is
+//! of an older time ([`has_edgecore_run_since`]): whoever opens the store begins with a new one then.
 //!
 //! Source: KubeEdge 1.23, `edge/pkg/metamanager/dao`.
 
 mod database;
+mod mark;
 mod rows;
 mod token;
 
@@ -22,19 +24,18 @@ use kube::{
 };
 use kubeapi::{
     Rules,
-    store::{Key, Resource, Store, StoreError},
+    store::{Key, Store, StoreError},
 };
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
+pub(crate) use self::mark::{has_edgecore_run_since, note_exported};
+pub(super) use self::token::Asked;
 use self::{
     database::{Database, META, META_V2, OTHERS},
     rows::Row,
 };
-use super::{
-    desired::{Desired, Refused, resource},
-    record::GROUP,
-};
+use super::desired::{Desired, Refused, resource};
 
 /// A store that nothing was ever written to stands at this revision.
 const NEW: u64 = 1;
@@ -51,13 +52,15 @@ pub async fn take_over(
     node_name: &str,
 ) -> Result<usize, StoreError> {
     let desired = Desired::new(store.clone(), node_name.to_owned());
-    let mark = Key::new(Resource::new(GROUP, "stores"), "", "takeover");
-    let begun = desired.get(&mark).await?.is_some_and(|mark| mark["state"] == "begun");
+    let mark = mark::key();
+    let known = desired.get(&mark).await?;
+    let begun = known.as_ref().is_some_and(|mark| mark["state"] == "begun");
     if !begun && store.revision() > NEW || !tokio::fs::try_exists(database).await.unwrap_or(false) {
+        mark::complete(&desired, known, database).await?;
         return Ok(0);
     }
-    let state = |state: &str| Some(json!({"metadata": {}, "state": state}));
-    desired.set(&mark, state("begun")).await?;
+    let seen = mark::state_of(database).await;
+    desired.set(&mark, Some(mark::object("begun", seen.as_deref()))).await?;
     let client = kubeapi::Api::builder(store.clone()).rules(Rules::Relay).build().client("default");
     let mut takeover = Takeover { node_name, desired, client, taken: 0, left: 0 };
     let scratch = database.parent().unwrap_or(Path::new("/"));
@@ -69,7 +72,7 @@ pub async fn take_over(
         }
         Err(error) => damaged(&error, "EdgeCore's database cannot be read; the cloud sends what it held"),
     }
-    takeover.desired.set(&mark, state("done")).await?;
+    takeover.desired.set(&mark, Some(mark::object("done", seen.as_deref()))).await?;
     let (taken, left) = (takeover.taken, takeover.left);
     info!(taken, left, database = %database.display(), "EdgeCore's data is taken over");
     Ok(taken)

@@ -2,12 +2,12 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use kubeapi::store::{MemoryStore, Page, Scope};
+use kubeapi::store::{MemoryStore, Page, Resource, Scope, SqliteStore};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
 use super::*;
-use crate::metamanager::record::record_key;
+use crate::metamanager::record::{GROUP, record_key};
 
 /// EdgeCore's tables, as its ORM makes them.
 const SCHEMA: [&str; 7] = [
@@ -249,4 +249,35 @@ async fn a_damaged_database_is_read_as_far_as_it_goes() {
     assert_eq!(take_over(&path, &store(), "edge-1").await.unwrap(), 0);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(take_over(&path, &store(), "edge-1").await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn that_edgecore_has_run_since_is_seen_by_its_database() {
+    let mut edgecore = EdgeCore::new().await;
+    edgecore.pod("p").await;
+    let (database, file) = (edgecore.path(), edgecore.directory.path().join("outrigger.db"));
+    assert!(!has_edgecore_run_since(&database, &file).await, "there is no store yet");
+    let store: Arc<dyn Store> = SqliteStore::open(&file).await.unwrap();
+    take_over(&database, &store, "edge-1").await.unwrap();
+    assert!(!has_edgecore_run_since(&database, &file).await);
+    let touched = std::fs::read(&database).unwrap();
+    std::fs::write(&database, touched).unwrap();
+    assert!(!has_edgecore_run_since(&database, &file).await, "its bytes are the same");
+    edgecore.run("DELETE FROM meta").await;
+    assert!(has_edgecore_run_since(&database, &file).await);
+    note_exported(&store, &database).await.unwrap();
+    assert!(
+        !has_edgecore_run_since(&database, &file).await,
+        "what was written from the store is not EdgeCore's"
+    );
+
+    // an agent that did not note which state it took: from its next start on it is known
+    let desired = Desired::new(store.clone(), "edge-1".into());
+    desired.set(&mark::key(), Some(json!({"metadata": {}, "state": "done"}))).await.unwrap();
+    assert!(!has_edgecore_run_since(&database, &file).await);
+    assert_eq!(take_over(&database, &store, "edge-1").await.unwrap(), 0);
+    edgecore.pod("q").await;
+    assert!(has_edgecore_run_since(&database, &file).await);
+    std::fs::remove_file(&database).unwrap();
+    assert!(!has_edgecore_run_since(&database, &file).await);
 }

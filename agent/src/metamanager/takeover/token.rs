@@ -1,37 +1,97 @@
-//! The keys under which EdgeCore keeps tokens of service accounts. Pure.
+//! The keys under which EdgeCore keeps tokens of service accounts, read and written. Pure.
 //!
 //! A key is written by Go's `fmt` verbs `%q` and `%#v`:
 //! `"app"/"default"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p", UID:"…"}`.
 //!
 //! Source: KubeEdge, `edge/pkg/metamanager/client/serviceaccount.go`; the kubelet's token manager.
 
+use kubeapi::store::Key;
 use serde_json::{Value, json};
 
+use crate::metamanager::remote::kept_token;
+
+/// Lifetimes that pods ask for where they do not say one, seconds.
+const USUAL_SECONDS: [i64; 2] = [3607, 3600];
+
 /// What was asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked {
-    pub(super) account: String,
-    pub(super) namespace: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::metamanager) struct Asked {
+    pub(in crate::metamanager) account: String,
+    pub(in crate::metamanager) namespace: String,
     audiences: Vec<String>,
     seconds: i64,
     /// Empty for a token that no pod bounds.
     pod_uid: String,
+    /// Empty where nobody has told.
+    pod_name: String,
 }
 
 impl Asked {
     /// Reads a key; `None` where it is none of a token.
-    pub(super) fn read(key: &str) -> Option<Self> {
+    pub(in crate::metamanager) fn read(key: &str) -> Option<Self> {
         let (account, rest) = quoted(key)?;
         let (namespace, rest) = quoted(rest.strip_prefix('/')?)?;
         let (audiences, rest) = audiences(rest.strip_prefix('/')?)?;
         let (seconds, reference) = rest.strip_prefix('/')?.split_once('/')?;
-        let pod_uid = reference.split_once("UID:").and_then(|(_, uid)| quoted(uid));
-        let pod_uid = pod_uid.map(|(uid, _)| uid).unwrap_or_default();
-        Some(Self { account, namespace, audiences, seconds: seconds.parse().ok()?, pod_uid })
+        let field = |name: &str| {
+            let found = reference.split_once(name).and_then(|(_, text)| quoted(text));
+            found.map(|(text, _)| text).unwrap_or_default()
+        };
+        let (pod_uid, pod_name) = (field(", UID:"), field(", Name:"));
+        Some(Self { account, namespace, audiences, seconds: seconds.parse().ok()?, pod_uid, pod_name })
+    }
+
+    /// What was asked for when the token at `key` was kept, which says so only by a fingerprint; `None` where it cannot be found
+    /// out. `pod_name` is that of the pod that it is bound to.
+    pub(in crate::metamanager) fn of_kept(key: &Key, kept: &Value, pod_name: Option<&str>) -> Option<Self> {
+        let (account, _) = key.name.rsplit_once('.')?;
+        let text = |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let pod_uid = text("/pod").unwrap_or_default();
+        let pod_name = match pod_uid.as_str() {
+            "" => String::new(),
+            _ => pod_name.map(str::to_owned).or_else(|| text("/token/spec/boundObjectRef/name"))?,
+        };
+        let granted = kept.pointer("/token/spec/audiences").and_then(Value::as_array);
+        let granted =
+            granted.into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect();
+        let seconds = kept.pointer("/token/spec/expirationSeconds").and_then(Value::as_i64);
+        for audiences in [Vec::new(), granted] {
+            for seconds in seconds.into_iter().chain(USUAL_SECONDS) {
+                let (account, namespace) = (account.to_owned(), key.namespace.clone());
+                let (audiences, pod_uid, pod_name) = (audiences.clone(), pod_uid.clone(), pod_name.clone());
+                let asked = Self { account, namespace, audiences, seconds, pod_uid, pod_name };
+                let place =
+                    kept_token(&asked.namespace, &asked.account, &asked.request(), ("", Value::Null)).0;
+                if place == *key {
+                    return Some(asked);
+                }
+            }
+        }
+        None
+    }
+
+    /// The key.
+    pub(in crate::metamanager) fn write(&self) -> String {
+        let Self { account, namespace, audiences, seconds, pod_uid, pod_name } = self;
+        let quote = |text: &str| Value::from(text).to_string();
+        let audiences = match audiences.as_slice() {
+            [] => "[]string(nil)".to_owned(),
+            all => format!("[]string{{{}}}", all.iter().map(|one| quote(one)).collect::<Vec<_>>().join(", ")),
+        };
+        let (kind, version) = if pod_uid.is_empty() { ("", "") } else { ("Pod", "v1") };
+        format!(
+            "{}/{}/{audiences}/{seconds}/v1.BoundObjectReference{{Kind:{}, APIVersion:{}, Name:{}, UID:{}}}",
+            quote(account),
+            quote(namespace),
+            quote(kind),
+            quote(version),
+            quote(pod_name),
+            quote(pod_uid),
+        )
     }
 
     /// The request, as far as it tells one token from another.
-    pub(super) fn request(&self) -> Value {
+    pub(in crate::metamanager) fn request(&self) -> Value {
         json!({"spec": {
             "audiences": self.audiences, "expirationSeconds": self.seconds, "boundObjectRef": {"uid": self.pod_uid},
         }})
@@ -73,6 +133,7 @@ mod tests {
                 audiences: audiences.iter().map(|&text| text.to_owned()).collect(),
                 seconds: 3607,
                 pod_uid: pod_uid.into(),
+                pod_name: if pod_uid.is_empty() { String::new() } else { "p2".into() },
             })
         };
         let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
@@ -93,5 +154,25 @@ mod tests {
         for (key, expected) in rows {
             assert_eq!(Asked::read(&key), expected, "{key}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_written_under_the_key_that_it_was_read_from() {
+        let reference = r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
+        let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
+        for (key, pod) in [
+            (format!(r#""my.app"/"default"/[]string(nil)/3607/{reference}"#), Some("p2")),
+            (format!(r#""app"/"default"/[]string{{"https://a/b"}}/7200/{reference}"#), Some("p2")),
+            (format!(r#""app"/"default"/[]string(nil)/600/{none}"#), None),
+        ] {
+            let asked = Asked::read(&key).unwrap();
+            let granted = json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": asked.seconds}});
+            let (place, kept) = kept_token(&asked.namespace, &asked.account, &asked.request(), ("", granted));
+            let found = Asked::of_kept(&place, &kept, pod).unwrap();
+            assert_eq!((found.write(), found), (key, asked));
+        }
+        let (place, kept) =
+            kept_token("ns", "a", &json!({"spec": {"expirationSeconds": 77}}), ("", Value::Null));
+        assert_eq!(Asked::of_kept(&place, &kept, None), None, "nothing says what was asked for");
     }
 }

@@ -1,4 +1,5 @@
-//! Moving a damaged file out of the way, so that work can begin anew while nothing of it is lost for whoever looks into it.
+//! Moving a file out of the way that is damaged, or of another time, so that work can begin anew while nothing of it is lost for
+//! whoever looks into it.
 
 use std::{
     io,
@@ -8,8 +9,11 @@ use std::{
 use jiff::Timestamp;
 use tokio::fs;
 
-/// Damaged files that are kept; the disk must not fill with them.
+/// Files of a kind that are kept; the disk must not fill with them.
 const KEPT: usize = 3;
+
+/// What a damaged file is called.
+pub(super) const DAMAGED: &str = "damaged";
 
 /// The side files, in the order in which they are moved: a log without its file is ignored by SQLite, a file without its log
 /// would be an older state.
@@ -21,18 +25,18 @@ pub(super) async fn is_cut_to_nothing(path: &Path) -> bool {
     length(path.to_owned()).await == 0 && length(with(path, "-wal")).await > 0
 }
 
-/// Renames the file at `path` and its side files to `<file>.damaged-<time>`; answers the new name. Of several from earlier days the
+/// Renames the file at `path` and its side files to `<file>.<word>-<time>`; answers the new name. Of several from earlier days the
 /// newest stay.
-pub(super) async fn set_aside(path: &Path, now: Timestamp) -> io::Result<PathBuf> {
+pub(super) async fn set_aside(path: &Path, word: &str, now: Timestamp) -> io::Result<PathBuf> {
     let stamp = now.strftime("%Y%m%dT%H%M%S%.6fZ");
-    let aside = with(path, &format!(".damaged-{stamp}"));
+    let aside = with(path, &format!(".{word}-{stamp}"));
     for part in PARTS {
         match fs::rename(with(path, part), with(&aside, part)).await {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    let all = earlier(path).await?;
+    let all = earlier(path, word).await?;
     for old in all.iter().rev().skip(KEPT) {
         for part in PARTS {
             // one that cannot be removed is no reason not to begin anew
@@ -45,10 +49,10 @@ pub(super) async fn set_aside(path: &Path, now: Timestamp) -> io::Result<PathBuf
     Ok(aside)
 }
 
-/// The files that were set aside from `path`, the oldest first.
-pub(super) async fn earlier(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// The files that were set aside from `path` under this word, the oldest first.
+pub(super) async fn earlier(path: &Path, word: &str) -> io::Result<Vec<PathBuf>> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Vec::new()) };
-    let prefix = format!("{}.damaged-", name.to_string_lossy());
+    let prefix = format!("{}.{word}-", name.to_string_lossy());
     let mut found = Vec::new();
     let mut entries = match fs::read_dir(directory).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
@@ -84,11 +88,11 @@ mod tests {
             for part in PARTS {
                 std::fs::write(with(&path, part), part).unwrap();
             }
-            made.push(set_aside(&path, Timestamp::from_second(second).unwrap()).await.unwrap());
+            made.push(set_aside(&path, DAMAGED, Timestamp::from_second(second).unwrap()).await.unwrap());
             assert!(!path.exists());
         }
         assert_eq!(made[4].file_name().unwrap(), "a.db.damaged-19700101T000004.000000Z");
-        assert_eq!(earlier(&path).await.unwrap(), made[2..]);
+        assert_eq!(earlier(&path, DAMAGED).await.unwrap(), made[2..]);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 9);
         assert_eq!(std::fs::read_to_string(with(&made[4], "-wal")).unwrap(), "-wal");
     }
@@ -96,8 +100,8 @@ mod tests {
     #[tokio::test]
     async fn where_nothing_is_nothing_was_set_aside() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(earlier(&directory.path().join("no/a.db")).await.unwrap().is_empty());
-        assert!(earlier(&directory.path().join("a.db")).await.unwrap().is_empty());
+        assert!(earlier(&directory.path().join("no/a.db"), DAMAGED).await.unwrap().is_empty());
+        assert!(earlier(&directory.path().join("a.db"), DAMAGED).await.unwrap().is_empty());
         assert!(!is_cut_to_nothing(&directory.path().join("a.db")).await);
     }
 }

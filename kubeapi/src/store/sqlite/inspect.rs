@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
-use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use super::{Fault, Seal, identity, open::revision, sealing::opened};
 use crate::store::{Key, Object, Resource, StoreError};
@@ -100,6 +100,31 @@ impl Inspection {
             }
         }
         Ok(())
+    }
+
+    /// The object at `key`; what was sealed is opened.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what was sealed cannot be opened.
+    pub async fn get(&mut self, key: &Key) -> Result<Option<Object>, StoreError> {
+        let query = sqlx::query(
+            "SELECT revision, value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
+        );
+        let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
+        let read = async {
+            let Some(row) = query.fetch_optional(&mut self.connection).await? else { return Ok(None) };
+            let revision = row.try_get::<i64, _>(0)?.cast_unsigned();
+            let json = Bytes::from(opened(self.seal.as_ref(), key, revision, row.try_get(1)?)?);
+            Ok(Some(Object { key: key.clone(), revision, json }))
+        };
+        let read: Result<_, sqlx::Error> = read.await;
+        read.map_err(|error| self.fault.at("read an object", error))
+    }
+
+    /// Ends the look: whoever renames the file next finds nobody who has it open.
+    pub async fn close(self) {
+        // what was only read has nothing to lose
+        let _ = self.connection.close().await;
     }
 
     /// Every object, in the order of (collection, namespace, name); what was sealed is opened.

@@ -105,10 +105,10 @@ impl SqliteStore {
     pub async fn open_or_begin_anew(path: &Path, options: SqliteOptions) -> Result<Recovered, StoreError> {
         let fault = Fault::of(path);
         let failed = |error| fault.at("look for damaged files beside it", sqlx::Error::Io(error));
-        let was_damaged_before = !aside::earlier(path).await.map_err(failed)?.is_empty();
+        let was_damaged_before = !aside::earlier(path, aside::DAMAGED).await.map_err(failed)?.is_empty();
         let (opened, set_aside) = match open::open(path, options.seal.as_ref()).await {
             Err((_, error)) if is_damage(&error) => {
-                let set_aside = aside::set_aside(path, Timestamp::now()).await;
+                let set_aside = aside::set_aside(path, aside::DAMAGED, Timestamp::now()).await;
                 let set_aside = set_aside
                     .map_err(|error| fault.at("move the damaged file away", sqlx::Error::Io(error)))?;
                 (open::open(path, options.seal.as_ref()).await, Some(set_aside))
@@ -117,6 +117,16 @@ impl SqliteStore {
         };
         let opened = opened.map_err(|(step, source)| fault.at(step, source))?;
         Ok(Recovered { store: Self::start(path, opened, options), set_aside, was_damaged_before })
+    }
+
+    /// Renames the file at `path`, which nobody has open, to `<file>.<word>-<time>`; answers the new name. The newest three of a
+    /// word are kept.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub async fn set_aside(path: &Path, word: &str) -> Result<PathBuf, StoreError> {
+        let aside = aside::set_aside(path, word, Timestamp::now()).await;
+        aside.map_err(|error| Fault::of(path).at("move the file away", sqlx::Error::Io(error)))
     }
 
     fn start(path: &Path, opened: open::Opened, options: SqliteOptions) -> Arc<Self> {

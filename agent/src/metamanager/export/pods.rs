@@ -1,0 +1,87 @@
+//! Pods, for EdgeCore. Pure.
+//!
+//! EdgeCore runs the pods that it finds and ends whatever else the runtime has, so a pod that the cloud has deleted is left out. It
+//! tells the cloud how a pod's status differs from the one that it finds: of a status that the cloud has not confirmed, what EdgeCore
+//! sees again by itself is left out.
+
+use std::collections::BTreeMap;
+
+use kubeapi::store::{Key, Resource};
+use serde_json::Value;
+
+use super::rows::{Rows, clouds, set_revision};
+use crate::metamanager::{
+    mirror,
+    record::{Record, fingerprint},
+};
+
+/// What EdgeCore's kubelet makes from what it sees of the containers.
+const SEEN: [&str; 4] =
+    ["conditions", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+
+/// The rows of the pod at `key`.
+pub(super) fn rows(
+    rows: &mut Rows,
+    all: &BTreeMap<Key, Value>,
+    node_name: &str,
+    key: &Key,
+    pod: &Value,
+    record: Option<Record>,
+) {
+    if mirror::is_static(pod) {
+        // EdgeCore reads the file itself; the mirror is in the cloud already
+        if let Some(record) = record.filter(|record| !record.finished && !record.uid.is_empty()) {
+            let node = all.get(&Key::new(Resource::new("", "nodes"), "", node_name));
+            let node_uid = node.and_then(|node| node.pointer("/metadata/uid")).and_then(Value::as_str);
+            rows.cloud("pod", "Pod", key, mirrored(pod, node_name, node_uid.unwrap_or_default(), &record));
+        }
+        return;
+    }
+    if record.as_ref().is_some_and(|record| record.gone) {
+        return;
+    }
+    let mut object = clouds(pod, record.as_ref());
+    if !is_told(pod, record.as_ref()) {
+        let is_over = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        if is_over {
+            rows.left("ends of pods that the cloud has not heard of", place(key));
+        } else if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+            SEEN.iter().for_each(|field| drop(status.shift_remove(*field)));
+        }
+    }
+    rows.cloud("pod", "Pod", key, object);
+}
+
+/// The record of a pod that is no longer stored may hold what the cloud is still to be told.
+pub(super) fn record(rows: &mut Rows, key: &Key, record: &Value) {
+    if Record::read(record.clone()).finished {
+        rows.left(
+            "pods that have ended here and that the cloud was not told of; start edge-agent with the cloud connected first",
+            place(key),
+        );
+    }
+}
+
+/// Whether the cloud has confirmed the pod's status. One that nobody has observed is the cloud's own.
+fn is_told(pod: &Value, record: Option<&Record>) -> bool {
+    let Some(status) = pod.get("status").filter(|status| status.get("startTime").is_some()) else {
+        return true;
+    };
+    record.and_then(|record| record.reported.as_deref()) == Some(fingerprint(status).as_str())
+}
+
+fn mirrored(pod: &Value, node_name: &str, node_uid: &str, record: &Record) -> Value {
+    let mut mirror = mirror::of(pod, node_name, node_uid);
+    if let Some(metadata) = mirror.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("uid".into(), record.uid.as_str().into());
+        set_revision(metadata, record.revision);
+    }
+    if let Some(status) = pod.get("status").filter(|_| is_told(pod, Some(record))) {
+        mirror["status"] = status.clone();
+    }
+    mirror
+}
+
+fn place(key: &Key) -> String {
+    format!("{}/{}", key.namespace, key.name)
+}

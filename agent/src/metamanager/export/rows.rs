@@ -1,0 +1,375 @@
+//! What an object of this node's store is in EdgeCore's database. Pure.
+//!
+//! A row of `meta` has the resource of a message as its key and the object as its value; EdgeCore starts pods from those of type `pod`
+//! and asks for all others by key. A row of `meta_v2` is what MetaServer's clients read.
+//!
+//! Source: KubeEdge 1.23, `edge/pkg/metamanager/dao/models`, `edge/pkg/metamanager/client`, `pkg/metaserver/key.go`.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use kubeapi::store::{Key, Object, Resource, StoreError};
+use serde_json::{Map, Value, json};
+
+use super::{DeviceRows, ReadDevice, pods};
+use crate::{
+    metamanager::{
+        record::{GROUP as RECORDS, Record, record_key},
+        remote::token_resource,
+        server::service_object,
+        takeover::Asked,
+    },
+    outbox::GROUP as OUTBOX,
+};
+
+/// Where devices stand with their values.
+const DEVICES: &str = "devices.twins.outrigger.dev";
+
+/// A table of EdgeCore's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Table {
+    Meta,
+    MetaV2,
+    Device,
+    DeviceAttr,
+    DeviceTwin,
+    SubTopics,
+    TargetUrls,
+}
+
+impl Table {
+    /// All of them.
+    pub(super) const ALL: [Self; 7] = [
+        Self::Meta,
+        Self::MetaV2,
+        Self::Device,
+        Self::DeviceAttr,
+        Self::DeviceTwin,
+        Self::SubTopics,
+        Self::TargetUrls,
+    ];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::MetaV2 => "meta_v2",
+            Self::Device => "device",
+            Self::DeviceAttr => "device_attr",
+            Self::DeviceTwin => "device_twin",
+            Self::SubTopics => "sub_topics",
+            Self::TargetUrls => "target_urls",
+        }
+    }
+
+    /// The columns, in their order.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Meta => &["key", "type", "value"],
+            Self::MetaV2 => {
+                &["key", "group_version_resource", "namespace", "name", "resource_version", "value"]
+            }
+            Self::Device => &["id", "name", "description", "state", "last_online"],
+            Self::DeviceAttr => {
+                &["id", "deviceid", "name", "description", "value", "optional", "attr_type", "metadata"]
+            }
+            Self::DeviceTwin => &[
+                "id",
+                "deviceid",
+                "name",
+                "description",
+                "expected",
+                "actual",
+                "expected_meta",
+                "actual_meta",
+                "expected_version",
+                "actual_version",
+                "optional",
+                "attr_type",
+                "metadata",
+            ],
+            Self::SubTopics => &["topic"],
+            Self::TargetUrls => &["url"],
+        }
+    }
+
+    /// As EdgeCore's ORM makes it.
+    pub(super) fn schema(self) -> &'static str {
+        match self {
+            Self::Meta => "CREATE TABLE `meta` (`key` text,`type` text,`value` text,PRIMARY KEY (`key`))",
+            Self::MetaV2 => {
+                "CREATE TABLE `meta_v2` (`key` text,`group_version_resource` text,`namespace` text,`name` text,\
+                 `resource_version` integer,`value` text,PRIMARY KEY (`key`))"
+            }
+            Self::Device => {
+                "CREATE TABLE `device` (`id` text,`name` text,`description` text,`state` text,`last_online` text,\
+                 PRIMARY KEY (`id`))"
+            }
+            Self::DeviceAttr => {
+                "CREATE TABLE `device_attr` (`id` integer PRIMARY KEY AUTOINCREMENT,`deviceid` text,`name` text,\
+                 `description` text,`value` text,`optional` numeric,`attr_type` text,`metadata` text)"
+            }
+            Self::DeviceTwin => {
+                "CREATE TABLE `device_twin` (`id` integer PRIMARY KEY AUTOINCREMENT,`deviceid` text,`name` text,\
+                 `description` text,`expected` text,`actual` text,`expected_meta` text,`actual_meta` text,\
+                 `expected_version` text,`actual_version` text,`optional` numeric,`attr_type` text,`metadata` text)"
+            }
+            Self::SubTopics => "CREATE TABLE `sub_topics` (`topic` text,PRIMARY KEY (`topic`))",
+            Self::TargetUrls => "CREATE TABLE `target_urls` (`url` text,PRIMARY KEY (`url`))",
+        }
+    }
+
+    /// The statement that writes a row; the same row again takes the place of the first.
+    pub(super) fn insert(self) -> &'static str {
+        match self {
+            Self::Meta => "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
+            Self::MetaV2 => "INSERT OR REPLACE INTO meta_v2 VALUES (?, ?, ?, ?, ?, ?)",
+            Self::Device => "INSERT OR REPLACE INTO device VALUES (?, ?, ?, ?, ?)",
+            Self::DeviceAttr => "INSERT OR REPLACE INTO device_attr VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            Self::DeviceTwin => {
+                "INSERT OR REPLACE INTO device_twin VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            }
+            Self::SubTopics => "INSERT OR REPLACE INTO sub_topics VALUES (?)",
+            Self::TargetUrls => "INSERT OR REPLACE INTO target_urls VALUES (?)",
+        }
+    }
+}
+
+/// A row: its values in the order of the columns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(super) table: Table,
+    pub(super) values: Vec<Value>,
+}
+
+/// All rows, and what there is no row for.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(super) rows: Vec<Row>,
+    pub(super) left: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Rows {
+    /// The rows of all these objects.
+    ///
+    /// # Errors
+    /// One of them is no JSON.
+    pub(super) fn of(
+        objects: &[Object],
+        node_name: &str,
+        read_device: ReadDevice,
+    ) -> Result<Self, StoreError> {
+        let mut all = BTreeMap::new();
+        for object in objects {
+            all.insert(object.key.clone(), object.value()?);
+        }
+        let mut rows = Self::default();
+        for (key, value) in &all {
+            if key.resource.as_str() == DEVICES {
+                rows.device(read_device(value), key);
+            } else {
+                rows.object(&all, node_name, key, value);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn object(&mut self, all: &BTreeMap<Key, Value>, node_name: &str, key: &Key, value: &Value) {
+        let resource = key.resource.as_str();
+        let record = || all.get(&record_key(key)).cloned().map(Record::read);
+        if *key == service_object::key() && value.pointer("/metadata/uid").is_none() {
+            // this agent's own word for where its MetaServer is
+            return;
+        }
+        if key.resource == token_resource() {
+            return self.token(all, key, value);
+        }
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        match (plural, group) {
+            ("pods", "") => pods::rows(self, all, node_name, key, value, record()),
+            ("nodes", "") if key.name != node_name => {}
+            ("nodes", "") => self.cloud("node", "Node", key, clouds(value, record().as_ref())),
+            ("configmaps", "") => self.cloud("configmap", "ConfigMap", key, clouds(value, record().as_ref())),
+            ("secrets", "") => self.cloud("secret", "Secret", key, clouds(value, record().as_ref())),
+            ("persistentvolumes", "") => {
+                self.cloud("persistentvolume", "PersistentVolume", key, clouds(value, record().as_ref()));
+            }
+            ("persistentvolumeclaims", "") => self.cloud(
+                "persistentvolumeclaim",
+                "PersistentVolumeClaim",
+                key,
+                clouds(value, record().as_ref()),
+            ),
+            (kind, "kubeedge.io") => self.cloud(kind, "", key, clouds(value, record().as_ref())),
+            ("pods", RECORDS) => pods::record(self, key, value),
+            (_, group) if group == RECORDS || group.ends_with(&format!(".{RECORDS}")) => {}
+            ("chunks", "history.outrigger.dev") => self.left("what devices were before", "their history"),
+            ("mappers", "mappers.outrigger.dev") => self.mapper(&value["mapper"]),
+            ("topics", "eventbus.outrigger.dev") => {
+                self.push(Table::SubTopics, vec![key.name.clone().into()])
+            }
+            (table, "edgecore.outrigger.dev") => self.edgecores(table, key, &value["row"]),
+            (_, OUTBOX) => self.waiting(plural, value),
+            (_, group) if group.ends_with("outrigger.dev") => {}
+            _ => self.copy(key, &clouds(value, record().as_ref())),
+        }
+    }
+
+    pub(super) fn push(&mut self, table: Table, values: Vec<Value>) {
+        self.rows.push(Row { table, values });
+    }
+
+    /// There is no place for this one.
+    pub(super) fn left(&mut self, what: &'static str, name: impl Into<String>) {
+        let names = self.left.entry(what).or_default();
+        let name = name.into();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+
+    /// An object that EdgeCore has from the cloud, under the word that messages have for its kind.
+    pub(super) fn cloud(&mut self, word: &str, kind: &str, key: &Key, mut object: Value) {
+        if !kind.is_empty()
+            && let Some(map) = object.as_object_mut()
+        {
+            map.entry("apiVersion").or_insert_with(|| "v1".into());
+            map.entry("kind").or_insert_with(|| kind.into());
+        }
+        let row = wire::ResourcePath::object(&key.namespace, &word.to_owned().into(), &key.name);
+        self.push(Table::Meta, vec![row.as_str().into(), word.into(), object.to_string().into()]);
+        self.copy(key, &object);
+    }
+
+    /// What MetaServer's clients read; an object that does not say its kind is none of theirs.
+    fn copy(&mut self, key: &Key, object: &Value) {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else { return };
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let plural = plural(kind);
+        let place = |text: &str, empty: &str| if text.is_empty() { empty } else { text }.to_owned();
+        let row = format!(
+            "/{}/{version}/{plural}/{}/{}",
+            place(group, "core"),
+            place(&key.namespace, wire::CLUSTER),
+            key.name
+        );
+        let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let revision: i64 = revision.and_then(|text| text.parse().ok()).unwrap_or_default();
+        let values = vec![
+            row.into(),
+            format!("{group}/{version}, Resource={plural}").into(),
+            key.namespace.as_str().into(),
+            key.name.as_str().into(),
+            revision.into(),
+            object.to_string().into(),
+        ];
+        self.push(Table::MetaV2, values);
+    }
+
+    /// A token under the key that EdgeCore's kubelet asks with.
+    fn token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
+        let pods = Resource::new("", "pods");
+        let pod =
+            all.iter().find(|(place, pod)| place.resource == pods && pod["metadata"]["uid"] == kept["pod"]);
+        let pod = pod.map(|(place, _)| place.name.as_str());
+        match Asked::of_kept(key, kept, pod) {
+            Some(asked) => self.push(
+                Table::Meta,
+                vec![asked.write().into(), "serviceaccounttoken".into(), kept["token"].to_string().into()],
+            ),
+            None => self.left("tokens, for which the cloud is asked again", key.name.as_str()),
+        }
+    }
+
+    fn waiting(&mut self, what: &str, chunk: &Value) {
+        let count = chunk["messages"].as_array().map_or(0, Vec::len);
+        self.left("messages that wait for the cloud", format!("{count} {what}"));
+    }
+
+    fn device(&mut self, device: Option<DeviceRows>, key: &Key) {
+        let Some(device) = device else {
+            return self.left("devices that cannot be read; the cloud sends them", key.name.as_str());
+        };
+        if device.is_due {
+            self.left(
+                "values of devices that the cloud has not confirmed; EdgeCore tells the next ones",
+                device.id.as_str(),
+            );
+        }
+        for (table, row) in device.rows {
+            if let Some(table) = Table::named(table) {
+                self.columns(table, &row);
+            }
+        }
+    }
+
+    fn mapper(&mut self, mapper: &Value) {
+        let text = |field: &str| mapper[field].as_str().unwrap_or_default();
+        let row = json!({
+            "name": text("name"), "version": text("version"), "protocol": text("protocol"),
+            "address": STANDARD.encode(text("socket")),
+        });
+        self.edgecores_mapper(text("name"), &row);
+    }
+
+    fn edgecores_mapper(&mut self, name: &str, row: &Value) {
+        // EdgeCore writes these very words before the name
+        let key = format!("node/nodeID/namespace/devicemapper/{name}");
+        self.push(Table::Meta, vec![key.into(), "devicemapper".into(), row.to_string().into()]);
+    }
+
+    /// A row that EdgeCore has written and nobody here has taken over yet.
+    fn edgecores(&mut self, table: &str, key: &Key, row: &Value) {
+        match Table::named(table) {
+            Some(Table::SubTopics) => self.push(Table::SubTopics, vec![key.name.clone().into()]),
+            Some(Table::TargetUrls) => self.push(Table::TargetUrls, vec![key.name.clone().into()]),
+            Some(table) => self.columns(table, row),
+            None => self.edgecores_mapper(&key.name, row),
+        }
+    }
+
+    /// A row whose columns have their names. The numbers of rows are made anew.
+    fn columns(&mut self, table: Table, row: &Value) {
+        let is_numbered = table != Table::Device;
+        let value = |column: &&str| match *column {
+            "id" if is_numbered => Value::Null,
+            column => row.get(column).cloned().unwrap_or_default(),
+        };
+        let values = table.columns().iter().map(value).collect();
+        self.push(table, values);
+    }
+}
+
+/// The object with the cloud's revision, which the store has replaced by its own.
+pub(super) fn clouds(object: &Value, record: Option<&Record>) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        set_revision(metadata, record.map_or(0, |record| record.revision));
+    }
+    object
+}
+
+pub(super) fn set_revision(metadata: &mut Map<String, Value>, revision: u64) {
+    if revision == 0 {
+        metadata.shift_remove("resourceVersion");
+    } else {
+        metadata.insert("resourceVersion".into(), revision.to_string().into());
+    }
+}
+
+/// The plural of a kind as KubeEdge guesses it.
+///
+/// Source: KubeEdge 1.23, `UnsafeKindToResource` in `pkg/metaserver/util`.
+fn plural(kind: &str) -> String {
+    let singular = kind.to_lowercase();
+    match singular.as_str() {
+        "endpoints" => singular,
+        _ if singular.ends_with('s') => format!("{singular}es"),
+        _ if singular.ends_with('y') => format!("{}ies", &singular[..singular.len() - 1]),
+        _ => format!("{singular}s"),
+    }
+}

@@ -1,0 +1,153 @@
+//! What waits on disk: chunks of messages in the store, numbered in the order in which they came.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use serde_json::{Value, json};
+use tracing::warn;
+use wire::Message;
+
+use super::{GROUP, Limits};
+
+/// A larger message was never taken from anybody.
+const MAX_MESSAGE: usize = wire::json::DEFAULT_LIMIT;
+
+/// Where the numbers of chunks begin: there is room for older ones.
+const FIRST: u64 = 1 << 32;
+
+/// Where a chunk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is older than all others.
+    Front,
+    /// It is newer.
+    Back,
+}
+
+/// How large a chunk is.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    messages: usize,
+    bytes: usize,
+}
+
+/// The chunks of one outbox.
+#[derive(Debug)]
+pub(super) struct Backlog {
+    store: Arc<dyn Store>,
+    resource: Resource,
+    limits: Limits,
+    chunks: BTreeMap<u64, Size>,
+    /// The oldest chunk, where it was read: what of it was not sent.
+    oldest: Option<VecDeque<Message>>,
+}
+
+impl Backlog {
+    /// Reads what there is.
+    pub(super) async fn load(store: Arc<dyn Store>, what: &str, limits: Limits) -> Result<Self, StoreError> {
+        let resource = Resource::new(GROUP, what);
+        let scope = Scope { resource: resource.clone(), namespace: None };
+        let mut chunks = BTreeMap::new();
+        for object in store.list(&scope, &Page::default()).await?.items {
+            let Ok(number) = object.key.name.parse::<u64>() else { continue };
+            let messages = object.value()?["messages"].as_array().map_or(0, Vec::len);
+            chunks.insert(number, Size { messages, bytes: object.json.len() });
+        }
+        Ok(Self { store, resource, limits, chunks, oldest: None })
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Writes a chunk, and drops the oldest ones where there are too many; answers how many messages went with them.
+    pub(super) async fn push(&mut self, messages: &[String], place: Place) -> Result<usize, StoreError> {
+        let number = match place {
+            Place::Front => self.chunks.keys().next().map_or(FIRST, |first| first.saturating_sub(1)),
+            Place::Back => self.chunks.keys().next_back().map_or(FIRST, |last| last.saturating_add(1)),
+        };
+        let size = Size { messages: messages.len(), bytes: messages.iter().map(String::len).sum() };
+        let (mut over, mut dropped) = (Vec::new(), 0);
+        let all = self.chunks.values().chain([&size]);
+        let (mut count, mut bytes) =
+            all.fold((0, 0), |(count, bytes), size| (count + size.messages, bytes + size.bytes));
+        for (number, old) in &self.chunks {
+            if count <= self.limits.messages && bytes <= self.limits.bytes {
+                break;
+            }
+            // of the oldest some may have been sent
+            let left = self.oldest.as_ref().filter(|_| over.is_empty()).map_or(old.messages, VecDeque::len);
+            dropped += left;
+            (count, bytes) = (count - old.messages, bytes - old.bytes);
+            over.push(*number);
+        }
+        let value = Some(json!({"metadata": {}, "messages": messages}));
+        let mut writes = vec![Write { key: self.key(number), expect: Expect::Anything, value }];
+        writes.extend(over.iter().map(|number| self.removal(*number)));
+        self.store.commit(writes).await?;
+        if !over.is_empty() || place == Place::Front {
+            // of the one that was the oldest a few may be sent once more
+            self.oldest = None;
+        }
+        for number in &over {
+            self.chunks.remove(number);
+        }
+        self.chunks.insert(number, size);
+        Ok(dropped)
+    }
+
+    /// The oldest message; a chunk of which nothing is left is removed.
+    pub(super) async fn first(&mut self) -> Result<Option<Message>, StoreError> {
+        loop {
+            let Some(number) = self.chunks.keys().next().copied() else { return Ok(None) };
+            let messages = match self.oldest.take() {
+                Some(messages) => messages,
+                None => self.read(number).await?,
+            };
+            if let Some(first) = messages.front().cloned() {
+                self.oldest = Some(messages);
+                return Ok(Some(first));
+            }
+            match self.store.commit(vec![self.removal(number)]).await {
+                Ok(_) | Err(StoreError::Missing(_)) => {
+                    self.chunks.remove(&number);
+                }
+                Err(error) => {
+                    self.oldest = Some(messages);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The oldest message was sent.
+    pub(super) fn sent(&mut self) {
+        self.oldest.as_mut().and_then(VecDeque::pop_front);
+    }
+
+    async fn read(&self, number: u64) -> Result<VecDeque<Message>, StoreError> {
+        let value = match self.store.get(&self.key(number)).await? {
+            Some(object) => object.value()?,
+            None => Value::Null,
+        };
+        let texts = value["messages"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let messages = texts.filter_map(|text| {
+            let read = wire::json::decode(text.as_bytes(), MAX_MESSAGE);
+            read.inspect_err(|error| warn!(%error, "a message that waited for the cloud cannot be read")).ok()
+        });
+        Ok(messages.collect())
+    }
+
+    fn removal(&self, number: u64) -> Write {
+        Write { key: self.key(number), expect: Expect::Anything, value: None }
+    }
+
+    /// Names in the order of numbers.
+    fn key(&self, number: u64) -> Key {
+        Key::new(self.resource.clone(), "", format!("{number:020}"))
+    }
+}

@@ -1,0 +1,263 @@
+//! The one owner of what waits: takes what comes, sends what is oldest, writes what waits for too long.
+
+use std::time::Duration;
+
+use futures::{FutureExt, future::BoxFuture};
+use kubeapi::store::StoreError;
+use tokio::sync::{mpsc, watch};
+use tracing::{error, warn};
+
+use super::{
+    Config, Item,
+    backlog::{Backlog, Place},
+    waiting::{Queue, Waiting},
+};
+use crate::{
+    edgehub::{Link, Unreachable},
+    rt::{Repeated, now},
+};
+
+/// After the store failed.
+const RETRY: Duration = Duration::from_secs(1);
+/// Writing what waits must not hold up the end of the program.
+const LAST_WRITE: Duration = Duration::from_secs(2);
+/// Where the disk takes nothing, so many wait in memory; then the oldest are dropped.
+const WITHOUT_DISK: usize = 512;
+
+/// Sends what it is given, and keeps what waits. Its parts stay where they are when [`Outbox::run`] is dropped.
+pub(crate) struct Outbox<T> {
+    config: Config,
+    items: mpsc::Receiver<T>,
+    link: watch::Receiver<Link>,
+    queue: Queue,
+    /// `None` until the disk was read.
+    backlog: Option<Backlog>,
+    /// The oldest of all, on its way: from the disk or from memory.
+    sending: Option<(Origin, BoxFuture<'static, Result<(), Unreachable>>)>,
+    /// The first in memory is older than what is on disk: it was on its way when the others were written.
+    is_ahead: bool,
+    dropped: Dropped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Disk,
+    Memory,
+}
+
+/// What was dropped, until nothing waits any more.
+#[derive(Debug, Default)]
+struct Dropped {
+    count: usize,
+    said: Repeated,
+}
+
+impl<T: Into<Item>> Outbox<T> {
+    pub(super) fn new(config: Config, items: mpsc::Receiver<T>) -> Self {
+        let link = config.hub.link();
+        let (queue, dropped) = (Queue::default(), Dropped::default());
+        Self { config, items, link, queue, backlog: None, sending: None, is_ahead: false, dropped }
+    }
+
+    /// Runs until nobody has anything to send any more, or EdgeHub has ended. Cancel-safe: what is not done is done by the next
+    /// call, or by [`Outbox::finish`].
+    pub(crate) async fn run(&mut self) {
+        while self.backlog.is_none() {
+            if let Err(failure) = self.load().await {
+                self.failed(&failure).await;
+            }
+        }
+        let mut is_fed = true;
+        while is_fed || self.sending.is_some() || self.queue.len() > 0 {
+            if let Err(failure) = self.begin().await {
+                self.failed(&failure).await;
+            }
+            // what is on its way is about to be done; only where too much comes after it the disk is needed
+            let due = self.queue.due(now()).filter(|_| self.sending.is_none() || self.queue.is_full());
+            tokio::select! {
+                biased;
+                // cancel-safe: it is kept until it is done
+                sent = sent(&mut self.sending) => self.sent(sent),
+                // cancel-safe: the state is read again
+                changed = self.link.changed() => if changed.is_err() { return },
+                () = wait(due) => {
+                    if let Err(failure) = self.flush().await {
+                        self.failed(&failure).await;
+                    }
+                }
+                // cancel-safe: nothing is taken unless this arm wins
+                item = self.items.recv(), if is_fed => match item {
+                    Some(item) => self.queue.push(item.into(), now()),
+                    None => is_fed = false,
+                },
+            }
+        }
+    }
+
+    /// Writes what waits, at the end of the program.
+    pub(crate) async fn finish(&mut self) {
+        while let Ok(item) = self.items.try_recv() {
+            self.queue.push(item.into(), now());
+        }
+        // it is sent by the next run, once more if it was written just now
+        self.sending = None;
+        let written = async {
+            if self.backlog.is_none() {
+                self.load().await?;
+            }
+            self.flush().await
+        };
+        match tokio::time::timeout(LAST_WRITE, written).await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => {
+                let what = self.config.what;
+                error!(
+                    what,
+                    error = &failure as &dyn std::error::Error,
+                    "what waited for the cloud is not on disk"
+                );
+            }
+            Err(_) => {
+                error!(what = self.config.what, "what waited for the cloud is not on disk: it took too long")
+            }
+        }
+    }
+
+    async fn load(&mut self) -> Result<(), StoreError> {
+        let Config { what, limits, store, .. } = &self.config;
+        self.backlog = Some(Backlog::load(store.clone(), what, *limits).await?);
+        Ok(())
+    }
+
+    /// Begins to send what is oldest, where there is a connection.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        if self.sending.is_some() || *self.link.borrow_and_update() == Link::Down {
+            return Ok(());
+        }
+        let of_disk = match &mut self.backlog {
+            Some(backlog) if !self.is_ahead && !backlog.is_empty() => backlog.first().await?,
+            _ => None,
+        };
+        let of_memory = || self.queue.first().map(|waiting| (Origin::Memory, waiting.item.message.clone()));
+        if let Some((origin, message)) = of_disk.map(|message| (Origin::Disk, message)).or_else(of_memory) {
+            let hub = self.config.hub.clone();
+            self.sending = Some((origin, async move { hub.deliver(message).await }.boxed()));
+        } else {
+            self.dropped = Dropped::default();
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self, (origin, sent): (Origin, Result<(), Unreachable>)) {
+        self.sending = None;
+        // there was no connection: again
+        if sent.is_err() {
+            return;
+        }
+        match origin {
+            Origin::Disk => {
+                if let Some(backlog) = &mut self.backlog {
+                    backlog.sent();
+                }
+            }
+            Origin::Memory => {
+                self.is_ahead = false;
+                self.queue.pop(now()).into_iter().for_each(keep);
+            }
+        }
+    }
+
+    /// Writes all that waits in memory, but for what is on its way.
+    async fn flush(&mut self) -> Result<(), StoreError> {
+        let is_first_on_its_way = self.sending.as_ref().is_some_and(|(origin, _)| *origin == Origin::Memory);
+        if self.is_ahead && !is_first_on_its_way {
+            let mut first = self.queue.texts(0);
+            first.truncate(1);
+            self.write(&first, Place::Front).await?;
+            self.is_ahead = false;
+            self.queue.pop(now()).into_iter().for_each(keep);
+        }
+        let from = usize::from(is_first_on_its_way);
+        self.write(&self.queue.texts(from), Place::Back).await?;
+        self.queue.take(from, now()).into_iter().for_each(keep);
+        self.is_ahead = is_first_on_its_way;
+        Ok(())
+    }
+
+    async fn write(&mut self, messages: &[String], place: Place) -> Result<(), StoreError> {
+        let Some(backlog) = self.backlog.as_mut().filter(|_| !messages.is_empty()) else { return Ok(()) };
+        match backlog.push(messages, place).await {
+            Ok(dropped) => self.dropped(dropped),
+            Err(failure) => {
+                self.make_room();
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// The disk takes nothing.
+    fn make_room(&mut self) {
+        let over = self.queue.len().saturating_sub(WITHOUT_DISK);
+        if over > 0 {
+            self.sending = None;
+            self.is_ahead = false;
+        }
+        for _ in 0..over {
+            self.queue.pop(now());
+        }
+        self.dropped(over);
+    }
+
+    fn dropped(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.dropped.count += count;
+        if self.dropped.said.count("full", now()).is_some() {
+            let (what, dropped) = (self.config.what, self.dropped.count);
+            warn!(what, dropped, "too much waits for the cloud: the oldest are dropped");
+        }
+    }
+
+    async fn failed(&mut self, failure: &StoreError) {
+        let what = self.config.what;
+        error!(
+            what,
+            error = failure as &dyn std::error::Error,
+            "what waits for the cloud cannot be read or written"
+        );
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+fn keep(waiting: Waiting) {
+    if let Some(kept) = waiting.item.kept {
+        kept();
+    }
+}
+
+async fn sent(
+    sending: &mut Option<(Origin, BoxFuture<'static, Result<(), Unreachable>>)>,
+) -> (Origin, Result<(), Unreachable>) {
+    match sending {
+        Some((origin, sending)) => (*origin, sending.await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait(due: Option<Duration>) {
+    match due {
+        Some(due) => tokio::time::sleep(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl<T> std::fmt::Debug for Outbox<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox")
+            .field("queue", &self.queue)
+            .field("backlog", &self.backlog)
+            .finish_non_exhaustive()
+    }
+}

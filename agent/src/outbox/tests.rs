@@ -1,0 +1,240 @@
+//! An outbox between a node and a cloud of which the test holds the other end; time is virtual.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::FutureExt;
+use kubeapi::store::Resource;
+use kubeapi::store::{MemoryStore, Page, Scope, Store};
+use serde_json::json;
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+use wire::Upstream;
+
+use super::*;
+use crate::edgehub::line::{Line, line};
+
+const LIMITS: Limits = Limits { messages: 200, bytes: 1 << 20 };
+
+struct Rig {
+    store: Arc<MemoryStore>,
+    line: Line,
+    items: mpsc::Sender<Item>,
+    kept: Arc<AtomicUsize>,
+    stop: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::on(MemoryStore::new())
+    }
+
+    /// Over a store that an earlier run has left.
+    fn on(store: Arc<MemoryStore>) -> Self {
+        let (hub, _, line) = line();
+        let (items, received) = mpsc::channel(1024);
+        let config = Config { what: "uploads", limits: LIMITS, store: store.clone(), hub };
+        let mut outbox = new(config, received);
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let running = tokio::spawn(async move {
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = outbox.run() => {}
+            }
+            outbox.finish().await;
+        });
+        Self { store, line, items, kept: Arc::default(), stop, running }
+    }
+
+    fn say(&self, number: usize) {
+        self.say_with(number, None);
+    }
+
+    fn say_with(&self, number: usize, key: Option<&str>) {
+        let message = Upstream::BusUpload { topic: "t".into(), payload: number.to_string().into() };
+        let kept = self.kept.clone();
+        let kept = move || {
+            kept.fetch_add(1, Ordering::SeqCst);
+        };
+        let item = Item {
+            message: message.into_message(1),
+            key: key.map(str::to_owned),
+            kept: Some(Box::new(kept)),
+        };
+        self.items.try_send(item).unwrap();
+    }
+
+    /// The next number that the cloud hears.
+    async fn heard(&self) -> usize {
+        let message =
+            timeout(Duration::from_secs(60), self.line.next()).await.expect("the cloud hears nothing");
+        message.content.as_str().unwrap().parse().unwrap()
+    }
+
+    fn hears_nothing(&self) -> bool {
+        self.line.next().now_or_never().is_none()
+    }
+
+    /// The chunks, and the messages in all of them.
+    async fn on_disk(&self) -> (usize, usize) {
+        let scope = Scope { resource: Resource::new(GROUP, "uploads"), namespace: None };
+        let chunks = self.store.list(&scope, &Page::default()).await.unwrap().items;
+        let messages =
+            chunks.iter().map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len());
+        (chunks.len(), messages.sum())
+    }
+
+    async fn until(&self, what: &str, so: impl AsyncFn(&Self) -> bool) {
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        let wait = async {
+            while !so(self).await {
+                looks.tick().await;
+            }
+        };
+        timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}: it is not so"));
+    }
+
+    /// Ends it as a shutdown does, and begins anew over its store.
+    async fn again(self) -> Self {
+        self.stop.cancel();
+        self.running.await.unwrap();
+        Self::on(self.store)
+    }
+}
+
+/// This much of the virtual time goes by.
+async fn pass(time: Duration) {
+    let _ = timeout(time, std::future::pending::<()>()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_connection_takes_is_never_on_disk() {
+    let mut rig = Rig::new();
+    rig.line.up();
+    let before = rig.store.revision();
+    for number in 0..1000 {
+        rig.say(number);
+        assert_eq!(rig.heard().await, number);
+    }
+    rig.until("given", async |rig| rig.kept.load(Ordering::SeqCst) == 1000).await;
+    assert_eq!(rig.store.revision(), before, "nothing was written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_survives_and_is_sent_in_order_once_the_cloud_is_there() {
+    let rig = Rig::new();
+    (0..100).for_each(|number| rig.say(number));
+    rig.until("on disk", async |rig| rig.on_disk().await.1 == 100).await;
+    assert_eq!(rig.kept.load(Ordering::SeqCst), 100, "what is on disk need not be said again");
+    // killed: nothing more is written
+    rig.running.abort();
+    let mut rig = Rig::on(rig.store);
+    (100..150).for_each(|number| rig.say(number));
+    rig.line.up();
+    for number in 0..150 {
+        assert_eq!(rig.heard().await, number);
+    }
+    rig.until("removed", async |rig| rig.on_disk().await == (0, 0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_break_of_the_link_writes_nothing() {
+    let mut rig = Rig::new();
+    let before = rig.store.revision();
+    rig.say(1);
+    pass(FLUSH_AFTER / 2).await;
+    assert_eq!((rig.store.revision(), rig.kept.load(Ordering::SeqCst)), (before, 0));
+    rig.line.up();
+    assert_eq!(rig.heard().await, 1);
+    assert_eq!(rig.store.revision(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_leaves_what_waits_on_disk() {
+    let rig = Rig::new();
+    (0..7).for_each(|number| rig.say(number));
+    let mut rig = rig.again().await;
+    assert_eq!(rig.on_disk().await, (1, 7));
+    rig.line.up();
+    for number in 0..7 {
+        assert_eq!(rig.heard().await, number);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_not_written_is_sent_again() {
+    let mut rig = Rig::new();
+    rig.line.up();
+    rig.say(1);
+    // taken by the hub, and gone with the connection
+    rig.until("on its way", async |rig| rig.items.capacity() == rig.items.max_capacity()).await;
+    rig.line.down();
+    assert_eq!(rig.kept.load(Ordering::SeqCst), 0);
+    rig.line.up();
+    assert_eq!(rig.heard().await, 1);
+    rig.until("given", async |rig| rig.kept.load(Ordering::SeqCst) == 1).await;
+    pass(2 * FLUSH_AFTER).await;
+    assert!(rig.hears_nothing(), "once is enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_are_dropped_where_there_are_too_many() {
+    let mut rig = Rig::new();
+    for chunk in 0..10 {
+        (0..50).for_each(|number| rig.say(chunk * 50 + number));
+        rig.until("on disk", async |rig| rig.kept.load(Ordering::SeqCst) == (chunk + 1) * 50).await;
+    }
+    assert_eq!(rig.on_disk().await.1, LIMITS.messages);
+    rig.line.up();
+    for number in 500 - LIMITS.messages..500 {
+        assert_eq!(rig.heard().await, number);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_message_takes_the_place_of_one_with_its_key() {
+    let mut rig = Rig::new();
+    rig.say(0);
+    rig.say_with(1, Some("a"));
+    rig.say_with(2, Some("b"));
+    rig.say_with(3, Some("a"));
+    rig.until("taken", async |rig| rig.items.capacity() == rig.items.max_capacity()).await;
+    rig.line.up();
+    for number in [0, 3, 2] {
+        assert_eq!(rig.heard().await, number);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chunk_that_cannot_be_read_holds_up_nothing() {
+    let rig = Rig::new();
+    (0..3).for_each(|number| rig.say(number));
+    let rig = rig.again().await;
+    let key = kubeapi::store::Key::new(Resource::new(GROUP, "uploads"), "", format!("{:020}", 1_u64 << 32));
+    let value = Some(json!({"metadata": {}, "messages": ["{", 7]}));
+    let write = kubeapi::store::Write { key, expect: kubeapi::store::Expect::Anything, value };
+    rig.store.commit(vec![write]).await.unwrap();
+    let mut rig = rig.again().await;
+    rig.line.up();
+    rig.say(9);
+    assert_eq!(rig.heard().await, 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_the_connection_takes_is_on_disk_meanwhile_and_none_comes_twice_or_too_late() {
+    let mut rig = Rig::new();
+    rig.line.up();
+    (0..150).for_each(|number| rig.say(number));
+    rig.until("on disk", async |rig| rig.on_disk().await.1 > 0).await;
+    // the one on its way is lost with the connection, and is the first of all
+    rig.line.down();
+    rig.until("on disk", async |rig| rig.on_disk().await.1 == 150).await;
+    rig.line.up();
+    (150..170).for_each(|number| rig.say(number));
+    for number in 0..170 {
+        assert_eq!(rig.heard().await, number);
+    }
+    pass(2 * FLUSH_AFTER).await;
+    assert!(rig.hears_nothing());
+}
