@@ -22,6 +22,19 @@ const SUBNETS: u16 = 512;
 /// Where the machine's own containerd listens.
 const SOCKET: &str = "run/containerd/containerd.sock";
 
+/// What an agent, a runtime and a network of this machine have left is not that one's; and layers of images do not lie on layers.
+const FRESH: [&str; 9] = [
+    "/etc/kubeedge",
+    "/etc/containerd",
+    "/etc/cni",
+    "/var/lib/kubeedge",
+    "/var/lib/kubelet",
+    "/var/lib/containerd",
+    "/var/lib/cni",
+    "/var/log/pods",
+    "/var/log/containers",
+];
+
 /// A machine; all that runs on it ends when this is dropped.
 #[derive(Debug)]
 pub struct Machine {
@@ -82,9 +95,11 @@ impl Machine {
             self.run(&["mount", "-t", "overlay", "overlay", "-o", &options, &format!("/{name}")])?;
         }
         self.run(&["mount", "-t", "tmpfs", "tmpfs", "/run"])?;
-        // layers of images do not lie on layers
-        self.run(&["mkdir", "-p", "/var/lib/containerd", "/etc/containerd", "/etc/cni/net.d"])?;
-        self.run(&["mount", "-t", "tmpfs", "tmpfs", "/var/lib/containerd"]).map(drop)
+        for place in FRESH {
+            self.run(&["mkdir", "-p", place])?;
+            self.run(&["mount", "-t", "tmpfs", "tmpfs", place])?;
+        }
+        self.run(&["mkdir", "/etc/cni/net.d"]).map(drop)
     }
 
     /// Starts containerd with the two images, as a person installs it: at the usual place.

@@ -70,7 +70,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     for file in FILES {
         ensure!(!machine.path(file).exists(), "{file} is left");
     }
-    ensure!(machine.run(&["cat", "/proc/mounts"])?.lines().all(|mount| !mount.contains("/var/lib/kubelet")));
+    ensure!(machine.run(&["cat", "/proc/mounts"])?.lines().all(|mount| !mount.contains("/var/lib/kubelet/")));
 
     // the cloud has the name still
     let taken = run(&mut machine.pasted(line)?)?;
