@@ -142,10 +142,14 @@ impl Machine {
         command
             .args(["--target", &self.pid.to_string(), "--net", "--mount", "--uts", "--pid", "--"])
             .arg(program);
-        let own = binary(AGENT).ok().and_then(|agent| Some(agent.parent()?.display().to_string()));
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", own.unwrap_or_default()));
+        command.env("PATH", self.programs());
         command
+    }
+
+    /// Where its programs are: the built ones, then this machine's.
+    pub fn programs(&self) -> String {
+        let own = binary(AGENT).ok().and_then(|agent| Some(agent.parent()?.display().to_string()));
+        format!("{}:{}", own.unwrap_or_default(), std::env::var("PATH").unwrap_or_default())
     }
 
     /// A line as a person pastes it: words with spaces between.
