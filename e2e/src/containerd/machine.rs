@@ -43,6 +43,8 @@ pub struct Machine {
     holder: Process,
     pid: u32,
     directory: PathBuf,
+    /// This machine's end of the cable.
+    cable: String,
     /// This machine's address on the cable.
     pub gateway: String,
 }
@@ -66,10 +68,16 @@ impl Machine {
         let number = ports::mine()? % SUBNETS;
         let subnet = format!("198.{}.{}", 18 + number / 256, number % 256);
         let gateway = format!("{subnet}.1");
-        let machine =
-            Self { containerd: None, holder, pid, directory: directory.to_owned(), gateway: gateway.clone() };
-        machine.run(&["hostname", name])?;
         let cable = format!("em{number:x}");
+        let machine = Self {
+            containerd: None,
+            holder,
+            pid,
+            directory: directory.to_owned(),
+            cable: cable.clone(),
+            gateway: gateway.clone(),
+        };
+        machine.run(&["hostname", name])?;
         let peer = pid.to_string();
         host(&["ip", "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &peer])?;
         host(&["ip", "address", "add", &format!("{gateway}/24"), "dev", &cable])?;
@@ -169,8 +177,10 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // all processes of the machine end with the first one, and with them its mounts and its end of the cable
+        // all processes of the machine end with the first one, and with them its mounts
         let _ = self.holder.kill();
+        // the kernel takes its end of the cable when it has time; the next machine may want its name sooner
+        let _ = host(&["ip", "link", "delete", &self.cable]);
     }
 }
 
