@@ -59,11 +59,18 @@ pub struct Cli {
     pub defaultconfig: bool,
 
     /// How much to log: 0 what the operator should know, 2 steps, 4 decisions, 6 messages and everything
-    #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(
+        short,
+        long = "v",
+        global = true,
+        value_name = "LEVEL",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     pub verbosity: i32,
 
     /// What to log, by module: `LEVEL` or `MODULE=LEVEL`, separated by commas; goes before -v
-    #[arg(long, value_name = "FILTER", env = "EDGE_AGENT_LOG", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "FILTER", env = "EDGE_AGENT_LOG", hide_env_values = true)]
     pub log_filter: Option<String>,
 
     /// Something else than running the agent

@@ -10,7 +10,7 @@ use tracing_subscriber::{filter::Targets, prelude::*};
 
 use crate::{
     app::{self, App, Parts},
-    cli::{Cli, Command},
+    cli::{Cli, Command, Join, Reset},
     config::{self, Config},
     database,
     edgehub::Link,
@@ -35,14 +35,18 @@ pub fn run(cli: &Cli) -> ExitCode {
                 .unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Reset(command)) => {
-            let done = reset::run(command, &mut std::io::stdin().lock(), &mut out.lock());
+            let command = Reset { place: command.place.or(&cli.config), ..command.clone() };
+            let done = reset::run(&command, &mut std::io::stdin().lock(), &mut out.lock());
             return done.unwrap_or_else(|error| failed(&error));
         }
-        Some(Command::Join(command)) => match join::run(command, &mut out.lock()) {
-            Ok(Next::Done) => return ExitCode::SUCCESS,
-            Ok(Next::Run(path)) => config = path,
-            Err(error) => return failed(&error),
-        },
+        Some(Command::Join(command)) => {
+            let command = Join { place: command.place.or(&cli.config), ..Join::clone(command) };
+            match join::run(&command, &mut out.lock()) {
+                Ok(Next::Done) => return ExitCode::SUCCESS,
+                Ok(Next::Run(path)) => config = path,
+                Err(error) => return failed(&error),
+            }
+        }
         Some(Command::Completions { .. }) | None => {}
     }
     let filter = match cli.log_filter().parse::<Targets>() {

@@ -29,7 +29,8 @@ pub(crate) fn is_running() -> bool {
 
 /// The service's text. `variable` looks into the environment.
 pub(crate) fn unit(program: &Path, config: &Path, variable: impl Fn(&str) -> Option<String>) -> String {
-    let given = ENVIRONMENT.iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let given = ENVIRONMENT.iter().filter_map(|name| Some(format!("{name}={}", set(name)?)));
     let environment: String = given.map(|pair| format!("Environment={}\n", quoted(&pair))).collect();
     format!(
         "[Unit]\n\

@@ -1,6 +1,9 @@
 //! Arguments of `edge-agent join` and `edge-agent reset`.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, ValueEnum};
 
@@ -123,6 +126,12 @@ impl Place {
             Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
             None => self.below(config::DEFAULT_PATH),
         }
+    }
+
+    /// The same with the configuration that stands before the subcommand, where it has none of its own.
+    pub fn or(&self, before: &Path) -> Self {
+        let before = (before != Path::new(config::DEFAULT_PATH)).then(|| before.to_owned());
+        Self { config: self.config.clone().or(before), root: self.root.clone() }
     }
 
     /// Whether it is the machine's own: the usual places, one agent.

@@ -50,6 +50,15 @@ fn the_configuration_may_stand_before_a_subcommand_and_behind_it() {
 }
 
 #[test]
+fn how_much_is_logged_may_stand_behind_a_subcommand() {
+    for line in ["edge-agent -v 4 join --cloud c --token t", "edge-agent join --cloud c --token t -v 4"] {
+        assert_eq!(cli(line).unwrap().verbosity, 4, "{line}");
+    }
+    let Some(Command::Reset(reset)) = cli("edge-agent --config /a reset").unwrap().command else { panic!() };
+    assert_eq!(reset.place.or(std::path::Path::new("/a")).config(), PathBuf::from("/a"));
+}
+
+#[test]
 fn filters_are_valid_and_never_quieter_with_more() {
     use tracing_subscriber::{Layer, Registry, filter::Targets};
     let mut before = None;

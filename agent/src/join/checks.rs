@@ -270,7 +270,8 @@ async fn cloud(ground: &Ground<'_>) -> Verdict {
     let hub = timeout(PATIENCE, edgehub::reach(&config)).await;
     let failed = match hub {
         Ok(Ok(())) => {
-            return Verdict::Good("it is the one that made the token, and knows no such node".into());
+            let node = if known { "this node" } else { "no such node" };
+            return Verdict::Good(format!("it is the one that made the token, and knows {node}"));
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer from {}", ground.join.cloud),

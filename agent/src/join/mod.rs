@@ -108,7 +108,7 @@ async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> 
         // the first error says what is wrong; this one would say nothing more
         let _ = fs::remove_file(path);
     }
-    Ok(enrolled.context("the cloud gives no certificate")?)
+    enrolled.context("the cloud gives no certificate")
 }
 
 /// What `edge-agent reset` is told, so that it undoes this.

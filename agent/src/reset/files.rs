@@ -93,7 +93,8 @@ pub(super) fn left(config: &Config) -> Vec<String> {
         "images in the container runtime".to_owned(),
     ];
     let mut keep = |path: &Path, what: &str| {
-        if path.exists() {
+        let is_empty = path.is_dir() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        if path.exists() && !is_empty {
             all.push(format!("{} ({what})", path.display()));
         }
     };

@@ -22,6 +22,19 @@ const SUBNETS: u16 = 512;
 /// Where the machine's own containerd listens.
 const SOCKET: &str = "run/containerd/containerd.sock";
 
+/// What an agent, a runtime and a network of this machine have left is not that one's; and layers of images do not lie on layers.
+const FRESH: [&str; 9] = [
+    "/etc/kubeedge",
+    "/etc/containerd",
+    "/etc/cni",
+    "/var/lib/kubeedge",
+    "/var/lib/kubelet",
+    "/var/lib/containerd",
+    "/var/lib/cni",
+    "/var/log/pods",
+    "/var/log/containers",
+];
+
 /// A machine; all that runs on it ends when this is dropped.
 #[derive(Debug)]
 pub struct Machine {
@@ -30,6 +43,8 @@ pub struct Machine {
     holder: Process,
     pid: u32,
     directory: PathBuf,
+    /// This machine's end of the cable.
+    cable: String,
     /// This machine's address on the cable.
     pub gateway: String,
 }
@@ -53,10 +68,16 @@ impl Machine {
         let number = ports::mine()? % SUBNETS;
         let subnet = format!("198.{}.{}", 18 + number / 256, number % 256);
         let gateway = format!("{subnet}.1");
-        let machine =
-            Self { containerd: None, holder, pid, directory: directory.to_owned(), gateway: gateway.clone() };
-        machine.run(&["hostname", name])?;
         let cable = format!("em{number:x}");
+        let machine = Self {
+            containerd: None,
+            holder,
+            pid,
+            directory: directory.to_owned(),
+            cable: cable.clone(),
+            gateway: gateway.clone(),
+        };
+        machine.run(&["hostname", name])?;
         let peer = pid.to_string();
         host(&["ip", "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &peer])?;
         host(&["ip", "address", "add", &format!("{gateway}/24"), "dev", &cable])?;
@@ -82,9 +103,11 @@ impl Machine {
             self.run(&["mount", "-t", "overlay", "overlay", "-o", &options, &format!("/{name}")])?;
         }
         self.run(&["mount", "-t", "tmpfs", "tmpfs", "/run"])?;
-        // layers of images do not lie on layers
-        self.run(&["mkdir", "-p", "/var/lib/containerd", "/etc/containerd", "/etc/cni/net.d"])?;
-        self.run(&["mount", "-t", "tmpfs", "tmpfs", "/var/lib/containerd"]).map(drop)
+        for place in FRESH {
+            self.run(&["mkdir", "-p", place])?;
+            self.run(&["mount", "-t", "tmpfs", "tmpfs", place])?;
+        }
+        self.run(&["mkdir", "/etc/cni/net.d"]).map(drop)
     }
 
     /// Starts containerd with the two images, as a person installs it: at the usual place.
@@ -127,10 +150,14 @@ impl Machine {
         command
             .args(["--target", &self.pid.to_string(), "--net", "--mount", "--uts", "--pid", "--"])
             .arg(program);
-        let own = binary(AGENT).ok().and_then(|agent| Some(agent.parent()?.display().to_string()));
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", own.unwrap_or_default()));
+        command.env("PATH", self.programs());
         command
+    }
+
+    /// Where its programs are: the built ones, then this machine's.
+    pub fn programs(&self) -> String {
+        let own = binary(AGENT).ok().and_then(|agent| Some(agent.parent()?.display().to_string()));
+        format!("{}:{}", own.unwrap_or_default(), std::env::var("PATH").unwrap_or_default())
     }
 
     /// A line as a person pastes it: words with spaces between.
@@ -150,8 +177,10 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // all processes of the machine end with the first one, and with them its mounts and its end of the cable
+        // all processes of the machine end with the first one, and with them its mounts
         let _ = self.holder.kill();
+        // the kernel takes its end of the cable when it has time; the next machine may want its name sooner
+        let _ = host(&["ip", "link", "delete", &self.cable]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! README's two steps, with a second machine: the cloud prints a line, and that line makes the machine a node.
 
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
 use e2e::{
@@ -20,6 +20,62 @@ const FILES: [&str; 4] = [
     "var/lib/kubelet/pods",
 ];
 
+/// A cloud that other machines reach, and the line that it prints for them.
+fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
+    let ports = Ports::free()?;
+    let mut command = Command::new(binary(CLOUDSIM)?);
+    command.args(["up", "--address", "0.0.0.0", "--kubeconfig"]).arg(directory.join("kubeconfig"));
+    command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
+    command.args(["--ws-port", &ports.ws.to_string()]);
+    let mut cloud = Process::start(CLOUDSIM, command, directory)?;
+    cloud.wait_for("edge-agent join ")?;
+    let log = cloud.log();
+    let line = log.lines().map(str::trim).find(|line| line.starts_with("edge-agent join "));
+    Ok((cloud, line.context("no line")?.to_owned()))
+}
+
+/// What systemd is asked for is written down, and nothing is done.
+const SYSTEMCTL: &str = "#!/bin/sh\necho \"$@\" >> /run/systemctl.log\n";
+
+/// Where systemd runs the machine, the agent is a service; and a broker that is there is taken.
+#[test]
+fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let mut machine = Machine::boot(NAME, directory.path())?;
+    machine.start_containerd()?;
+    machine.run(&["mkdir", "-p", "/run/systemd/system", "/run/bin"])?;
+    fs::write(machine.path("run/bin/systemctl"), SYSTEMCTL)?;
+    machine.run(&["chmod", "+x", "/run/bin/systemctl"])?;
+    let mut broker = Process::start("mosquitto", machine.pasted("mosquitto -v")?, directory.path())?;
+    broker.wait_for("running")?;
+    let (_cloud, line) = cloud(directory.path())?;
+    // its programs come before this machine's
+    let with_systemd = |line: &str| {
+        let mut command = machine.pasted(&format!("env PATH=/run/bin:{} {line}", machine.programs()))?;
+        run(command.env("HTTPS_PROXY", "").env("NO_PROXY", "cloud.test"))?.success()
+    };
+    let said = with_systemd(&line)?.text();
+    ensure!(said.contains("journalctl -u edge-agent") && said.contains("a broker answers"), "{said}");
+    let unit = fs::read_to_string(machine.path("etc/systemd/system/edge-agent.service"))?;
+    for part in ["--config \"/etc/kubeedge/config/edgecore.yaml\"", "NO_PROXY=cloud.test", "Restart=always"] {
+        ensure!(unit.contains(part), "{part:?} is not in:\n{unit}");
+    }
+    let config = fs::read_to_string(machine.path(FILES[0]))?;
+    ensure!(config.contains("mqttMode: 2"), "{config}");
+    ensure!(machine.path(FILES[1]).exists(), "no certificate");
+    let said = with_systemd("edge-agent reset --force")?.text();
+    ensure!(said.contains("edge-agent.service was stopped and removed"), "{said}");
+    ensure!(
+        !machine.path("etc/systemd/system/edge-agent.service").exists() && !machine.path(FILES[0]).exists()
+    );
+    let asked = fs::read_to_string(machine.path("run/systemctl.log"))?;
+    let unit = "edge-agent.service";
+    let wanted =
+        format!("daemon-reload\nenable {unit}\nrestart {unit}\ndisable --now {unit}\ndaemon-reload\n");
+    ensure!(asked == wanted, "{asked}");
+    Ok(())
+}
+
 #[test]
 fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_behind() -> anyhow::Result<()>
 {
@@ -28,16 +84,9 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     machine.start_containerd()?;
 
     // the first step
-    let (ports, kubeconfig) = (Ports::free()?, directory.path().join("kubeconfig"));
-    let mut command = Command::new(binary(CLOUDSIM)?);
-    command.args(["up", "--address", "0.0.0.0", "--kubeconfig"]).arg(&kubeconfig);
-    command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
-    command.args(["--ws-port", &ports.ws.to_string()]);
-    let mut cloud = Process::start(CLOUDSIM, command, directory.path())?;
-    cloud.wait_for("edge-agent join ")?;
-    let log = cloud.log();
-    let line =
-        log.lines().find(|line| line.trim().starts_with("edge-agent join ")).context("no line")?.trim();
+    let kubeconfig = directory.path().join("kubeconfig");
+    let (_cloud, line) = cloud(directory.path())?;
+    let line = line.as_str();
 
     // the second
     let mut agent = Process::start("edge-agent", machine.pasted(line)?, directory.path())?;
@@ -55,7 +104,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     for file in FILES {
         ensure!(machine.path(file).exists(), "{file} is not there");
     }
-    let config = std::fs::read_to_string(machine.path(FILES[0]))?;
+    let config = fs::read_to_string(machine.path(FILES[0]))?;
     let token = line.split_whitespace().next_back().context("an empty line")?;
     ensure!(!config.contains(token), "the token is on the disk:\n{config}");
 
@@ -70,7 +119,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     for file in FILES {
         ensure!(!machine.path(file).exists(), "{file} is left");
     }
-    ensure!(machine.run(&["cat", "/proc/mounts"])?.lines().all(|mount| !mount.contains("/var/lib/kubelet")));
+    ensure!(machine.run(&["cat", "/proc/mounts"])?.lines().all(|mount| !mount.contains("/var/lib/kubelet/")));
 
     // the cloud has the name still
     let taken = run(&mut machine.pasted(line)?)?;
