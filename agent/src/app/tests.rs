@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kubeapi::store::MemoryStore;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::*;
 use crate::config;
@@ -130,4 +131,83 @@ async fn a_runtime_that_is_not_there_is_told_with_its_socket() {
     for part in ["/nowhere/containerd.sock", "containerRuntimeEndpoint", "No such file"] {
         assert!(status.message().contains(part), "{status}");
     }
+}
+
+/// An address of this machine that is free.
+fn free() -> SocketAddr {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// Waits until somebody listens there.
+async fn reached(address: SocketAddr) {
+    let reach = async {
+        while tokio::net::TcpStream::connect(address).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), reach).await.expect("somebody listens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_part_can_be_started_anew() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |file: &str| directory.path().join(file);
+    let [mqtt, meta_server, kubelet] = [free(), free(), free()];
+    let token = format!("{}.a.b.c", "0".repeat(64));
+    let document = json!({"modules": {
+        "edgeHub": {
+            "httpServer": "https://127.0.0.1:1", "websocket": {"server": "127.0.0.1:1"}, "token": token,
+            "tlsCaFile": path("ca"), "tlsCertFile": path("cert"), "tlsPrivateKeyFile": path("key"),
+        },
+        "deviceTwin": {"dmiSockPath": directory.path()},
+        "eventBus": {"mqttMode": 0, "mqttServerInternal": format!("tcp://{mqtt}")},
+        "metaManager": {"metaServer": {"enable": true, "server": meta_server.to_string()}},
+        "edged": {"rootDirectory": path("kubelet"), "nodeIP": "127.0.0.1", "tailoredKubeletConfig": {
+            "podLogsDir": path("logs"), "readOnlyPort": kubelet.port(), "staticPodPath": path("manifests"),
+            "containerRuntimeEndpoint": "unix:///nowhere/containerd.sock",
+        }},
+    }, "database": {"dataSource": path("edgecore.db")}});
+    let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
+    let (config, _) = config::parse(Path::new("x"), &document.to_string(), None, &host).unwrap();
+    let parts = Parts {
+        runtime: connect(&config.edged.runtime_endpoint).unwrap(),
+        store: MemoryStore::new(),
+        signals: None,
+        copies: Some(MemoryStore::new()),
+    };
+    let shutdown = CancellationToken::new();
+    let app = App::start(&config, parts, shutdown.clone()).unwrap();
+    let vitals = app.supervisor.vitals();
+    let mut running = tokio::spawn(Box::pin(app.run()));
+    let parts: Vec<_> = vitals.read().iter().map(|vital| vital.part).collect();
+    assert_eq!(
+        parts,
+        ["devicetwin", "dmi", "edged", "edgehub", "eventbus", "metamanager", "metaserver"],
+        "all have a heart"
+    );
+    for part in parts {
+        // as if one of its loops did not come round
+        let heart = vitals.part(part).heart("forced");
+        heart.beat();
+        let restarts = || vitals.read().into_iter().find(|vital| vital.part == part).unwrap().restarts;
+        while restarts() == 0 {
+            assert!(!running.is_finished(), "{part}: {:?}", (&mut running).await);
+            sleep(std::time::Duration::from_secs(1)).await;
+        }
+    }
+    tokio::time::resume();
+    for address in [mqtt, meta_server, kubelet] {
+        reached(address).await;
+    }
+    let socket = path("dmi.sock");
+    let reach = async {
+        while UnixStream::connect(&socket).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), reach).await.expect("mappers are served");
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
 }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 /// Whether a figure goes down, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
+pub(crate) enum MetricKind {
     /// It only grows.
     Counter,
     /// It goes up and down.
@@ -15,7 +15,7 @@ pub enum MetricKind {
 
 /// The figures of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metric {
+pub(crate) struct Metric {
     pub(crate) name: &'static str,
     pub(crate) kind: MetricKind,
     pub(crate) help: &'static str,

@@ -32,6 +32,7 @@ mod metaserver;
 mod metaserver_accounts;
 mod metaserver_kubectl;
 mod metaserver_refused;
+mod metrics;
 mod mqtt;
 mod nodes;
 mod offline;

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use kubeapi::store::{Key, Listing, Object, Page, Resource, Scope, Store, StoreError, Watch, Write};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -141,7 +141,7 @@ async fn devices_and_the_broker_are_there_again_after_they_hung() {
         let heart = vitals.part(part).heart("forced");
         heart.beat();
         while restarts(part) == 0 {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            sleep(Duration::from_secs(1)).await;
         }
     }
     tokio::time::resume();
