@@ -10,6 +10,7 @@ use k8s_openapi::{
         batch::v1::{CronJob, Job},
         core::v1::{Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service},
         discovery::v1::EndpointSlice,
+        policy::v1::PodDisruptionBudget,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -54,6 +55,7 @@ pub(crate) struct Cluster {
     pub(crate) services: Informer<Service>,
     pub(crate) slices: Informer<EndpointSlice>,
     pub(crate) endpoints: Informer<Endpoints>,
+    pub(crate) budgets: Informer<PodDisruptionBudget>,
 }
 
 /// An object in a namespace.
@@ -101,6 +103,7 @@ impl Cluster {
             services: Informer::default(),
             slices: Informer::default(),
             endpoints: Informer::default(),
+            budgets: Informer::default(),
         }
     }
 
@@ -123,7 +126,7 @@ impl Cluster {
             jobs,
             cron_jobs
         );
-        watch!(services, slices, endpoints, volumes);
+        watch!(services, slices, endpoints, volumes, budgets);
     }
 
     /// The API of the objects beside `object`.
