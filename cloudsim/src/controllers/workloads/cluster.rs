@@ -23,7 +23,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::pods::{controller_of, controller_reference};
+use super::{
+    backoff::FailureBackoff,
+    pods::{controller_of, controller_reference},
+};
 use crate::{
     controllers::{
         events::Recorder,
@@ -56,6 +59,8 @@ pub(crate) struct Cluster {
     pub(crate) slices: Informer<EndpointSlice>,
     pub(crate) endpoints: Informer<Endpoints>,
     pub(crate) budgets: Informer<PodDisruptionBudget>,
+    /// Where pods fail again and again.
+    pub(super) failures: Arc<FailureBackoff>,
 }
 
 /// An object in a namespace.
@@ -104,6 +109,7 @@ impl Cluster {
             slices: Informer::default(),
             endpoints: Informer::default(),
             budgets: Informer::default(),
+            failures: Arc::default(),
         }
     }
 

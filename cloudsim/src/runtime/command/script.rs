@@ -100,10 +100,10 @@ impl Reader<'_> {
     fn end_command(&mut self, next: Joint) -> Result<(), Unsupported> {
         let words = std::mem::take(&mut self.words);
         let is_redirected = std::mem::take(&mut self.is_redirected);
-        if let Some([Part::Text(first)]) = words.first().map(Vec::as_slice) {
-            if KEYWORDS.contains(&first.as_str()) {
-                return Err(Unsupported);
-            }
+        if let Some([Part::Text(first)]) = words.first().map(Vec::as_slice)
+            && KEYWORDS.contains(&first.as_str())
+        {
+            return Err(Unsupported);
         }
         if !words.is_empty() {
             self.commands.push(Command { joint: self.joint, words, is_redirected });
