@@ -294,12 +294,32 @@ impl StatusError {
         Self { message, ..Self::method_not_allowed() }
     }
 
-    /// 429: a pod that a disruption budget keeps for now.
-    pub(crate) fn budget_used_up(budget: &str) -> Self {
+    /// 429: a pod that a disruption budget keeps for now, because of `cause`; it may be asked again after so many seconds.
+    pub(crate) fn budget_used_up(cause: &str, retry_after: Option<u64>) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
-        let cause = format!("The disruption budget {budget} does not allow any more disruptions for now");
         error.details.insert("causes".into(), json!([{"reason": "DisruptionBudget", "message": cause}]));
+        if let Some(seconds) = retry_after {
+            error.details.insert("retryAfterSeconds".into(), seconds.into());
+        }
+        error
+    }
+
+    /// 504: a disruption budget that others wrote each time it was to be counted in.
+    pub(crate) fn budget_conflict(budget: &str) -> Self {
+        let message = format!("couldn't update PodDisruptionBudget {budget:?} due to conflicts");
+        let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", &message);
+        error.details.insert("retryAfterSeconds".into(), 10.into());
+        error
+    }
+
+    /// 403: a disruption budget whose status cannot be counted in.
+    pub(crate) fn budget_broken(budget: &str, why: &str) -> Self {
+        let message = format!("poddisruptionbudgets.policy {budget:?} is forbidden: {why}");
+        let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", &message);
+        error.details.insert("name".into(), budget.into());
+        error.details.insert("group".into(), "policy".into());
+        error.details.insert("kind".into(), "poddisruptionbudgets".into());
         error
     }
 

@@ -24,6 +24,10 @@
 //! | `server` | both of them, over HTTP, to read |
 
 mod admit;
+/// What pods ask for, as admission on nodes counts it: a scheduler must not count otherwise.
+pub mod requests {
+    pub use super::admit::{Amounts, amounts, requests_of};
+}
 mod convert;
 mod downward;
 mod ending;

@@ -30,6 +30,10 @@ pub(crate) const RESTART_STEP: &str = "outrigger.kubeedge.io/restart-step";
 /// have it under [`HASH`].
 pub(crate) const MADE_FROM: &str = "outrigger.kubeedge.io/container-hash";
 
+/// Annotation: `init` for an init container and `sidecar` for one that runs on; others have none. Runtimes that simulate must know
+/// whether a container is there to end.
+pub(crate) const CONTAINER_KIND: &str = "outrigger.kubeedge.io/container-kind";
+
 /// Annotation: the boot of the machine in which the container was made. What ended with the machine has not failed by itself.
 pub(crate) const BOOT: &str = "outrigger.kubeedge.io/boot-id";
 

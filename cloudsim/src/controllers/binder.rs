@@ -1,125 +1,242 @@
-//! Binds pods without a node to a Ready edge node: what a cluster's scheduler does, as far as edge nodes need it
-//! (nodeSelector, taints and tolerations, cordon, the fewest pods first). Off where a real scheduler runs.
+//! Binds pods without a node to edge nodes, as kube-scheduler's default profile does: its filters and most of its scores, its queue,
+//! preemption and words. Off where a real scheduler runs.
+//!
+//! What comes in: watches of pods, nodes, volumes, budgets and namespaces. What goes out: bindings, conditions, evictions of less
+//! important pods. One task decides about one pod at a time, and knows at once what it has decided; see [`decide`].
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
-    runtime::{
-        WatchStreamExt,
-        controller::{Action, Controller},
-        reflector::{self, Store},
-        watcher,
-    },
+use k8s_openapi::api::{
+    core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod},
+    policy::v1::PodDisruptionBudget,
+    storage::v1::StorageClass,
 };
-use serde_json::json;
+use kube::{Client, ResourceExt};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-mod fit;
+mod cycle;
+mod decide;
+mod filters;
+mod nodes;
+mod pod_affinity;
+mod preemption;
+mod queue;
+mod scores;
+mod spread;
+mod state;
+mod storage;
+mod terms;
+mod words;
+mod write;
 
-use super::events::{Component, Recorder, Told};
+use self::{
+    cycle::Known,
+    decide::{Decision, decide},
+    state::State,
+    write::Writer,
+};
+use super::{
+    events::Recorder,
+    informers::{Change, Informer},
+};
 
-/// A pod that fits nowhere is looked at again when a node changes, and after this time at the latest.
-const RETRY: Duration = Duration::from_secs(30);
-/// After a failed call; the API is in this process or near it.
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// The label that makes a Node an edge node; its presence counts, not its value.
+pub(crate) const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
+/// How often it is looked for pods that nothing has called for too long.
+const FLUSH: Duration = Duration::from_secs(30);
+/// How long the writes for one pod may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-struct Context {
-    client: Client,
-    events: Recorder,
-    nodes: Store<Node>,
-    pods: Store<Pod>,
+/// Whether the node says that it is Ready.
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// What is watched.
+#[derive(Default)]
+struct Watched {
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    classes: Informer<StorageClass>,
+    budgets: Informer<PodDisruptionBudget>,
+    namespaces: Informer<Namespace>,
+}
+
+impl Watched {
+    async fn run(&self, client: &Client, stop: &CancellationToken) {
+        tokio::join!(
+            self.pods.clone().run(client.clone(), stop.clone()),
+            self.nodes.clone().run(client.clone(), stop.clone()),
+            self.claims.clone().run(client.clone(), stop.clone()),
+            self.volumes.clone().run(client.clone(), stop.clone()),
+            self.classes.clone().run(client.clone(), stop.clone()),
+            self.budgets.clone().run(client.clone(), stop.clone()),
+            self.namespaces.clone().run(client.clone(), stop.clone()),
+        );
+    }
+
+    async fn completed(&self) {
+        tokio::join!(
+            self.pods.completed(),
+            self.nodes.completed(),
+            self.claims.completed(),
+            self.volumes.completed(),
+            self.classes.completed(),
+            self.budgets.completed(),
+            self.namespaces.completed(),
+        );
+    }
+}
+
+/// The changes that the binder follows; the rest it asks for when it decides.
+struct Changes {
+    pods: mpsc::Receiver<Change<Pod>>,
+    nodes: mpsc::Receiver<Change<Node>>,
+    claims: mpsc::Receiver<Change<PersistentVolumeClaim>>,
+    volumes: mpsc::Receiver<Change<PersistentVolume>>,
+    classes: mpsc::Receiver<Change<StorageClass>>,
 }
 
 /// Runs until `shutdown`.
 pub async fn run(client: Client, events: Recorder, shutdown: CancellationToken) {
-    let (nodes, node_writer) = reflector::store();
-    let node_events = watcher(Api::<Node>::all(client.clone()), watcher::Config::default())
-        .default_backoff()
-        .reflect(node_writer)
-        .touched_objects()
-        .filter_map(|event| async move { event.is_ok().then_some(()) });
-    let controller = Controller::new(Api::<Pod>::all(client.clone()), watcher::Config::default());
-    let pods = controller.store();
-    let context = Arc::new(Context { client, events, nodes, pods });
-    controller
-        .reconcile_all_on(node_events)
-        .run(
-            reconcile,
-            |_, error, _| {
-                warn!(error = error as &dyn std::error::Error, "a pod could not be bound");
-                Action::requeue(AFTER_ERROR)
-            },
-            context,
-        )
-        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
-        .take_until(shutdown.cancelled_owned())
-        .for_each(|_| async {})
-        .await;
-}
-
-async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, kube::Error> {
-    if !fit::wants_a_node(&pod) {
-        return Ok(Action::await_change());
-    }
-    let nodes = context.nodes.state();
-    let pods = context.pods.state();
-    match fit::choose(&pod, &nodes, &pods) {
-        Ok(node) => bind(&pod, &node, &context).await,
-        Err(reason) => unschedulable(&pod, &reason, &context).await,
-    }
-}
-
-async fn bind(pod: &Pod, node: &str, context: &Context) -> Result<Action, kube::Error> {
-    let namespace = pod.namespace().unwrap_or_default();
-    let api = Api::<Pod>::namespaced(context.client.clone(), &namespace);
-    let name = pod.name_any();
-    let binding = Binding {
-        metadata: ObjectMeta { name: Some(name.clone()), uid: pod.uid(), ..ObjectMeta::default() },
-        target: ObjectReference {
-            kind: Some("Node".into()),
-            name: Some(node.to_owned()),
-            ..ObjectReference::default()
-        },
+    let watched = Watched::default();
+    let changes = Changes {
+        pods: watched.pods.listen(),
+        nodes: watched.nodes.listen(),
+        claims: watched.claims.listen(),
+        volumes: watched.volumes.listen(),
+        classes: watched.classes.listen(),
     };
-    match api
-        .create_subresource::<_, serde_json::Value>("binding", &name, &PostParams::default(), &binding)
-        .await
-    {
-        // bound by somebody else, or gone: the next event tells
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
-        Err(error) => Err(error),
-        Ok(_) => {
-            let message = format!("Successfully assigned {namespace}/{name} to {node}");
-            context.events.tell(pod, Told::normal(Component::Scheduler, "Scheduled", message));
-            Ok(Action::await_change())
-        }
-    }
+    let binder =
+        Binder { watched: &watched, state: State::default(), writer: Writer::new(client.clone(), events) };
+    tokio::join!(watched.run(&client, &shutdown), binder.run(changes, &shutdown));
 }
 
-/// Says in the pod's conditions why it has no node yet, as the scheduler does.
-async fn unschedulable(pod: &Pod, reason: &str, context: &Context) -> Result<Action, kube::Error> {
-    let known = pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(|condition| {
-        condition.type_ == "PodScheduled"
-            && condition.status == "False"
-            && condition.message.as_deref() == Some(reason)
-    });
-    if !known {
-        let told = Told::warning(Component::Scheduler, "FailedScheduling", reason.to_owned());
-        context.events.tell(pod, told);
-        let api = Api::<Pod>::namespaced(context.client.clone(), &pod.namespace().unwrap_or_default());
-        let patch = json!({"status": {"conditions": [{
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": reason,
-            "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        }]}});
-        match api.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            result => drop(result?),
+fn as_new<K>(object: Arc<K>) -> Change<K> {
+    Change { before: None, object, gone: false }
+}
+
+struct Binder<'a> {
+    watched: &'a Watched,
+    state: State,
+    writer: Writer,
+}
+
+impl Binder<'_> {
+    async fn run(mut self, mut changes: Changes, stop: &CancellationToken) {
+        if stop.run_until_cancelled(self.watched.completed()).await.is_none() {
+            return;
+        }
+        self.load();
+        let mut flush = tokio::time::interval(FLUSH);
+        flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.drain(&mut changes);
+            if let Some(pod) = self.state.queue.pop(Instant::now()) {
+                if stop.run_until_cancelled(self.schedule(&pod)).await.is_none() {
+                    return;
+                }
+                continue;
+            }
+            let due = self.state.queue.next_due();
+            let retry = async {
+                match due {
+                    Some(at) => sleep_until(at).await,
+                    None => pending().await,
+                }
+            };
+            // every arm can be dropped at its await: what waits in a channel stays there, a time comes again
+            tokio::select! {
+                () = stop.cancelled() => return,
+                Some(change) = changes.pods.recv() => self.state.pod(&change),
+                Some(change) = changes.nodes.recv() => self.state.node(&change),
+                Some(change) = changes.claims.recv() => self.state.claim(&change),
+                Some(change) = changes.volumes.recv() => self.state.volume(&change),
+                Some(change) = changes.classes.recv() => self.state.class(&change),
+                _ = flush.tick() => self.state.queue.flush(Instant::now()),
+                () = retry => {}
+            }
         }
     }
-    Ok(Action::requeue(RETRY))
+
+    /// What there was before anything was followed.
+    fn load(&mut self) {
+        self.watched.nodes.all().into_iter().for_each(|node| self.state.node(&as_new(node)));
+        self.watched.claims.all().into_iter().for_each(|claim| self.state.claim(&as_new(claim)));
+        self.watched.volumes.all().into_iter().for_each(|volume| self.state.volume(&as_new(volume)));
+        self.watched.classes.all().into_iter().for_each(|class| self.state.class(&as_new(class)));
+        let mut pods = self.watched.pods.all();
+        pods.sort_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.name_any()));
+        pods.into_iter().for_each(|pod| self.state.pod(&as_new(pod)));
+    }
+
+    /// Takes in what is told already, so that the next decision knows of it.
+    fn drain(&mut self, changes: &mut Changes) {
+        while let Ok(change) = changes.nodes.try_recv() {
+            self.state.node(&change);
+        }
+        while let Ok(change) = changes.classes.try_recv() {
+            self.state.class(&change);
+        }
+        while let Ok(change) = changes.volumes.try_recv() {
+            self.state.volume(&change);
+        }
+        while let Ok(change) = changes.claims.try_recv() {
+            self.state.claim(&change);
+        }
+        while let Ok(change) = changes.pods.try_recv() {
+            self.state.pod(&change);
+        }
+    }
+
+    fn decide(&self, pod: &Pod, nominated: &[Arc<Pod>]) -> Decision {
+        let labels_of = |name: &str| -> BTreeMap<String, String> {
+            let namespace = self.watched.namespaces.get("", name);
+            namespace.map(|namespace| namespace.labels().clone()).unwrap_or_default()
+        };
+        let State { nodes, storage, .. } = &self.state;
+        decide(pod, Known { nodes, storage, namespaces: &labels_of, nominated }, &self.watched.budgets.all())
+    }
+
+    async fn schedule(&mut self, pod: &Pod) {
+        let uid = pod.uid().unwrap_or_default();
+        let nominated = self.state.queue.nominated();
+        let written = match self.decide(pod, &nominated) {
+            Decision::Bind(node) => {
+                self.state.assume(pod, &node);
+                let written = timeout(WRITE_TIMEOUT, self.writer.bind(pod, &node)).await;
+                if !matches!(written, Ok(Ok(true))) {
+                    self.state.forget(pod);
+                }
+                written.map(|bound| bound.map(drop))
+            }
+            Decision::Wait(why) => {
+                self.state.queue.failed(&uid, Instant::now());
+                timeout(WRITE_TIMEOUT, self.writer.unschedulable(pod, &why, None)).await
+            }
+            Decision::Preempt(preemption, why) => {
+                self.state.queue.failed(&uid, Instant::now());
+                timeout(WRITE_TIMEOUT, self.writer.preempt(pod, &preemption, &why, &nominated)).await
+            }
+        };
+        match written {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                warn!(pod = %pod.name_any(), error = &error as &dyn std::error::Error, "a pod could not be bound");
+                self.state.queue.again(&uid, Instant::now());
+            }
+            Err(_) => {
+                warn!(pod = %pod.name_any(), "the API did not answer in time; the pod is tried again");
+                self.state.queue.again(&uid, Instant::now());
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 pub mod binder;
 pub mod certificates;
 pub mod device;
+mod disruption;
 pub mod dynamic;
 pub mod edge;
 mod endpoints;

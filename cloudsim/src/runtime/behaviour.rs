@@ -1,8 +1,10 @@
-//! What a container is to do, read from its pod's annotations. The table of annotations is in [`super`].
+//! What a container is to do, read from its pod's annotations and from its command. The table of annotations is in [`super`].
 
 use std::{collections::BTreeMap, fmt::Display, num::ParseIntError, time::Duration};
 
 use serde::{Deserialize, Serialize};
+
+use super::command::{self, Known};
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +12,8 @@ mod tests;
 /// All annotations of the simulated runtime begin so.
 const PREFIX: &str = "sim.outrigger.dev/";
 
+/// How long before its end a container has written its last line at the latest.
+const LAST_WORDS: Duration = Duration::from_millis(50);
 /// The exit code of a container that was killed: 128 and SIGKILL.
 pub(super) const KILLED: i32 = 137;
 
@@ -54,7 +58,10 @@ pub(super) struct Behaviour {
     /// From being asked until it ends; absent: it does not listen.
     pub(super) stop_time: Option<Duration>,
     pub(super) stop_code: i32,
-    pub(super) log_lines: Vec<String>,
+    /// What is written to its log, and how long after its start.
+    pub(super) log_lines: Vec<(Duration, String)>,
+    /// Whether its log says first what was started: nothing of what it would print is known.
+    pub(super) is_announced: bool,
     pub(super) exec: BTreeMap<String, ExecAnswer>,
 }
 
@@ -67,6 +74,7 @@ impl Default for Behaviour {
             stop_time: Some(Duration::ZERO),
             stop_code: 0,
             log_lines: Vec::new(),
+            is_announced: true,
             exec: BTreeMap::new(),
         }
     }
@@ -80,11 +88,13 @@ pub(super) struct Invalid {
     fault: String,
 }
 
-/// Reads the annotations of `container`; those of other containers and of other systems are not looked at.
+/// Reads the annotations of `container`; those of other containers and of other systems are not looked at. Where they do not say
+/// how it ends, its command does.
 pub(super) fn parse(
     annotations: &BTreeMap<String, String>,
     container: &str,
     attempt: u32,
+    known: Known<'_>,
 ) -> Result<Behaviour, Invalid> {
     let own = format!("{PREFIX}{container}.");
     let mut behaviour = Behaviour::default();
@@ -93,8 +103,22 @@ pub(super) fn parse(
         let Some(name) = key.strip_prefix(&own) else { continue };
         set(&mut behaviour, &mut exit, name, value).map_err(|fault| Invalid { key: key.clone(), fault })?;
     }
+    let is_told = exit.is_planned() || exit.serves;
     behaviour.exit = exit.for_attempt(attempt);
+    if !is_told {
+        follow(&mut behaviour, command::run(known));
+    }
     Ok(behaviour)
+}
+
+/// Does what the command says, after what the annotations say.
+fn follow(behaviour: &mut Behaviour, run: command::Run) {
+    let end = run.end.map(|(after, _)| after.saturating_sub(LAST_WORDS));
+    // who sees the end finds the last line in the log
+    let in_time = |(at, line): (Duration, String)| (end.map_or(at, |end| at.min(end)), line);
+    behaviour.log_lines.extend(run.lines.into_iter().map(in_time));
+    behaviour.is_announced = !run.is_known;
+    behaviour.exit = run.end.map(|(after, code)| (after, Exit::code(code)));
 }
 
 /// The `exit-…` annotations, which count together.
@@ -104,12 +128,17 @@ struct ExitPlan {
     code: Option<i32>,
     reason: Option<String>,
     attempts: Option<u32>,
+    /// It does not end by itself, whatever its command is.
+    serves: bool,
 }
 
 impl ExitPlan {
+    fn is_planned(&self) -> bool {
+        self.after.is_some() || self.code.is_some() || self.reason.is_some()
+    }
+
     fn for_attempt(self, attempt: u32) -> Option<(Duration, Exit)> {
-        let planned = self.after.is_some() || self.code.is_some() || self.reason.is_some();
-        if !planned || self.attempts.is_some_and(|attempts| attempt >= attempts) {
+        if self.serves || !self.is_planned() || self.attempts.is_some_and(|attempts| attempt >= attempts) {
             return None;
         }
         let mut exit = Exit::code(self.code.unwrap_or(0));
@@ -126,12 +155,15 @@ fn set(behaviour: &mut Behaviour, exit: &mut ExitPlan, name: &str, value: &str) 
         "exit-code" => exit.code = Some(integer(value)?),
         "exit-reason" => exit.reason = Some(value.into()),
         "exit-attempts" => exit.attempts = Some(integer(value)?),
+        "serve" => exit.serves = value.parse().map_err(|_| format!("{value:?} is neither true nor false"))?,
         "start-delay" => behaviour.start_delay = duration(value)?,
         "start-error" => behaviour.start_error = Some(value.into()),
         "stop-time" if value == "never" => behaviour.stop_time = None,
         "stop-time" => behaviour.stop_time = Some(duration(value)?),
         "stop-code" => behaviour.stop_code = integer(value)?,
-        "log-lines" => behaviour.log_lines = value.lines().map(str::to_owned).collect(),
+        "log-lines" => {
+            behaviour.log_lines = value.lines().map(|line| (Duration::ZERO, line.to_owned())).collect()
+        }
         "exec" => {
             behaviour.exec = serde_json::from_str(value).map_err(|e| format!("not the JSON wanted: {e}"))?
         }

@@ -1,8 +1,11 @@
 //! The simulated container runtime: a CRI v1 server whose containers run without processes.
 //!
 //! An agent talks to it exactly as to containerd, over an in-process channel ([`SimRuntime::channel`]) or a unix
-//! socket ([`SimRuntime::serve_unix`]). What a container does is written in its pod's annotations; without any, it
-//! runs until it is asked to stop, and then stops at once with exit code 0.
+//! socket ([`SimRuntime::serve_unix`]). What a container does is written in its pod's annotations; without any, its command says
+//! when it ends and what it logs, as far as that is known (`docs/simulation.md`); what is not known runs until it is asked to stop,
+//! and then stops at once with exit code 0.
+//!
+//! `docs/simulation.md` has the rules.
 //!
 //! # Annotations: `sim.outrigger.dev/<container>.<name>`
 //!
@@ -12,6 +15,7 @@
 //! | `exit-code` | integer | … with this exit code, 0 unless given |
 //! | `exit-reason` | word | … for this reason, as `OOMKilled`; else `Completed` or `Error` |
 //! | `exit-attempts` | integer | … only in the first so many attempts; later ones run on |
+//! | `serve` | `true` | does not end by itself, whatever its command is |
 //! | `start-delay` | duration | StartContainer takes so long |
 //! | `start-error` | text | StartContainer fails with this message |
 //! | `stop-time` | duration or `never` | how long it takes to end when asked to; killed (137) when the grace is over |
@@ -32,6 +36,7 @@
 mod behaviour;
 mod calls;
 mod clock;
+mod command;
 mod core;
 mod events;
 mod exec;

@@ -422,3 +422,41 @@ async fn what_the_node_wants_to_know() {
     let attach = cri::AttachRequest { container_id: id, ..Default::default() };
     assert_eq!(agent.runtime.attach(attach).await.unwrap_err().code(), Code::Unimplemented);
 }
+
+#[tokio::test]
+async fn a_container_ends_and_logs_as_its_command_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (runtime, mut agent) = in_process(Options::default());
+    agent.pull("nginx").await.unwrap();
+    let logs = dir.path().display().to_string();
+    let sandbox =
+        agent.run_pod(cri::PodSandboxConfig { log_directory: logs, ..pod("pod", &[]) }).await.unwrap();
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let init = BTreeMap::from([("outrigger.kubeedge.io/container-kind".to_owned(), "init".to_owned())]);
+    for (name, command, annotations, code, log) in [
+        ("a", vec!["echo", "hi"], BTreeMap::new(), 0, vec!["hi"]),
+        (
+            "b",
+            vec!["sh", "-c", "echo one; sleep 0.2; echo two; exit 3"],
+            BTreeMap::new(),
+            3,
+            vec!["one", "two"],
+        ),
+        ("c", vec!["migrate"], init, 0, vec!["started: migrate"]),
+    ] {
+        let config = cri::ContainerConfig {
+            command: words(&command),
+            log_path: format!("{name}.log"),
+            annotations,
+            ..container(name)
+        };
+        let id = agent.create(&sandbox, config).await.unwrap();
+        agent.start(&id).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), runtime.core.until_ended(&id)).await.unwrap();
+        let status = agent.status(&id).await.unwrap();
+        assert_eq!((status.state(), status.exit_code), (ContainerState::ContainerExited, code), "{name}");
+        let text = fs::read_to_string(&status.log_path).unwrap();
+        let lines: Vec<_> = text.lines().map(|line| line.split_once(" stdout F ").unwrap().1).collect();
+        assert_eq!(lines, log, "{name}");
+    }
+}

@@ -9,18 +9,23 @@ use super::{
     get::find,
     options::{of_dry_run, refuse},
     scale::selector_text,
-    write::{now, store},
+    write::{Next, modify, now, store},
 };
 use crate::{
     Api, Body, body,
     object::{as_map, child, is_deleting, text, text_or_empty},
     path::Target,
-    registry::Builtin,
+    registry::{Builtin, Kind},
     selector::Selection,
     service::Call,
     status::StatusError,
     store::{Expect, Object, Page, Scope},
 };
+
+mod budget;
+
+/// How often a budget that was written meanwhile is read anew.
+const ATTEMPTS: usize = 20;
 
 /// Deletes the request's pod unless its disruption budget is used up.
 pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
@@ -42,6 +47,7 @@ pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let counts = !matches!(text(&pod, "/status/phase"), Some("Succeeded" | "Failed" | "Pending"));
     if counts && !is_deleting(&pod) {
         take_from_budget(api, &call, &pod).await?;
+        note(api, &call).await?;
     }
     delete_one(api, &call, &options).await?;
     let status =
@@ -49,12 +55,58 @@ pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &[]))
 }
 
+/// Says in the pod's conditions why it goes.
+async fn note(api: &Api, call: &Call) -> Result<(), StatusError> {
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+        "lastProbeTime": null, "lastTransitionTime": now(),
+    });
+    modify(api, call, |pod| {
+        let mut noted = pod.clone();
+        let conditions = child(as_map(&mut noted), "status").entry("conditions").or_insert_with(|| json!([]));
+        if let Value::Array(conditions) = conditions {
+            conditions.retain(|condition| text(condition, "/type") != Some("DisruptionTarget"));
+            conditions.push(condition.clone());
+        }
+        Ok(Next::Replace(noted))
+    })
+    .await
+    .map(drop)
+}
+
 /// Counts the disruption in the budget that covers `pod`, if one does.
 async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), StatusError> {
     let registry = api.registry();
     let Some(kind) = registry.of(Builtin::PodDisruptionBudget) else { return Ok(()) };
     let namespace = call.target.namespace.clone();
-    let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.clone()) };
+    let mut attempts = ATTEMPTS;
+    loop {
+        let Some((stored, budget)) = covering(api, kind, &namespace, pod).await? else { return Ok(()) };
+        let name = stored.key.name;
+        if !budget::counts(&name, &budget, pod)? || call.query.dry_run() {
+            return Ok(());
+        }
+        let taken = budget::taken(budget, &call.target.name, &now());
+        let target =
+            Target { kind: kind.clone(), namespace: namespace.clone(), name: name.clone(), part: None };
+        attempts -= 1;
+        match store(api, &target, (Expect::Revision(stored.revision), None), Some(taken)).await {
+            // the controller or another eviction was faster
+            Err(error) if error.is_conflict() && attempts > 0 => {}
+            Err(error) if error.is_conflict() => return Err(StatusError::budget_conflict(&name)),
+            written => return written.map(drop),
+        }
+    }
+}
+
+/// The budget that covers the pod: there may be one at most.
+async fn covering(
+    api: &Api,
+    kind: &Kind,
+    namespace: &str,
+    pod: &Value,
+) -> Result<Option<(Object, Value)>, StatusError> {
+    let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
     let mut covering = Vec::new();
     for budget in api.store().list(&scope, &Page::default()).await?.items {
         let value = budget.value()?;
@@ -62,31 +114,14 @@ async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), Sta
             covering.push((budget, value));
         }
     }
-    let (stored, budget) = match <[(Object, Value); 1]>::try_from(covering) {
-        Ok([one]) => one,
-        Err(none) if none.is_empty() => return Ok(()),
-        Err(_) => {
-            let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(StatusError::internal(why));
-        }
-    };
-    let name = stored.key.name;
-    let allowed = budget.pointer("/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or_default();
-    if allowed <= 0 {
-        return Err(StatusError::budget_used_up(&name));
+    if covering.len() > 1 {
+        let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        return Err(StatusError::internal(why));
     }
-    if call.query.dry_run() {
-        return Ok(());
-    }
-    let mut taken = budget;
-    let status = child(as_map(&mut taken), "status");
-    status.insert("disruptionsAllowed".into(), (allowed - 1).into());
-    child(status, "disruptedPods").insert(call.target.name.clone(), now().into());
-    let target = Target { kind: kind.clone(), namespace, name, part: None };
-    store(api, &target, (Expect::Revision(stored.revision), None), Some(taken)).await.map(drop)
+    Ok(covering.pop())
 }
 
-fn covers(kind: &crate::registry::Kind, budget: &Value, pod: &Value) -> Result<bool, StatusError> {
+fn covers(kind: &Kind, budget: &Value, pod: &Value) -> Result<bool, StatusError> {
     let Some(selector) = budget.pointer("/spec/selector") else { return Ok(false) };
     Ok(Selection::parse(kind, Some(&selector_text(selector)), None)?.matches(pod))
 }

@@ -70,7 +70,7 @@ async fn budgets_limit_evictions() {
         pod["metadata"]["labels"] = json!({"app": if name == "free" { "other" } else { "web" }});
         world.create(PODS, pod).await;
         let phase = if name == "over" { "Failed" } else { "Running" };
-        let status = json!({"status": {"phase": phase}});
+        let status = json!({"status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]}});
         world.expect(&format!("MERGE {PODS}/{name}/status"), status, 200, json!({})).await;
     }
     let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
@@ -79,14 +79,16 @@ async fn budgets_limit_evictions() {
     let used_up = json!({
         "reason": "TooManyRequests", "code": 429,
         "message": "Cannot evict pod as it would violate the pod's disruption budget.",
-        "details": {"causes": [{"reason": "DisruptionBudget"}]},
+        "details": {"causes": [{"reason": "DisruptionBudget", "message": "The disruption budget web needs 1 healthy pods and has 1 currently"}]},
     });
+    let unknown = json!({"code": 429, "details": {"retryAfterSeconds": 10, "causes": [
+        {"reason": "DisruptionBudget", "message": "The disruption budget web is still being processed by the server."}]}});
     let body =
         |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
-    let allow = json!({"status": {"disruptionsAllowed": 1}});
+    let allow = json!({"status": {"disruptionsAllowed": 1, "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 2}});
     world
         .expect_all(vec![
-            (&evict("a"), body("a"), 429, used_up.clone()),
+            (&evict("a"), body("a"), 429, unknown),
             (&evict("a"), body("b"), 400, json!({"reason": "BadRequest"})),
             (&evict("absent"), body("absent"), 404, json!({"reason": "NotFound"})),
             (&evict("free"), body("free"), 201, json!({"status": "Success"})),
@@ -100,6 +102,12 @@ async fn budgets_limit_evictions() {
         .await;
     let evicted = world.get(&format!("{PODS}/a")).await;
     assert!(evicted["metadata"]["deletionTimestamp"].is_string());
+    let why = evicted["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["type"] == "DisruptionTarget");
+    assert_eq!(why.unwrap()["reason"], "EvictionByEvictionAPI");
     let counted = json!({"status": {"disruptionsAllowed": 0}});
     let counted = world.expect(&format!("GET {BUDGETS}/web"), Value::Null, 200, counted).await;
     assert!(counted["status"]["disruptedPods"]["a"].is_string());

@@ -77,3 +77,29 @@ async fn a_pod_waits_for_the_first_node() {
     world.nodes.push(node);
     place.until("running", tests::runs).await;
 }
+
+#[tokio::test]
+async fn what_does_not_fit_waits_and_is_made_once() {
+    let world = World::new(1).await;
+    world.until_ready().await;
+    let mut huge = pod("huge", None);
+    huge["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1000"}});
+    let place = world.apply(&huge).await;
+    let waiting = place.until("Unschedulable", |pod| unschedulable(pod).is_some()).await;
+    assert_eq!(
+        unschedulable(&waiting),
+        Some(
+            "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
+    );
+    let mut first = pod("first", None);
+    first["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
+    let mut second = first.clone();
+    second["metadata"]["name"] = json!("second");
+    world.run(&first).await;
+    let second = world.apply(&second).await;
+    let waiting = second.until("Unschedulable", |pod| unschedulable(pod).is_some()).await;
+    assert!(unschedulable(&waiting).unwrap().contains("didn't have free ports"), "{waiting:#}");
+    world.pod("first").delete(None).await;
+    second.until("running", tests::runs).await;
+}

@@ -23,6 +23,7 @@ mod disconnects;
 mod exits;
 mod faults;
 mod images;
+mod jobs;
 mod kills;
 mod lifecycle;
 mod links;

@@ -18,9 +18,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
+pub use self::requests::{Amounts, amounts, requests_of};
 pub(crate) use self::{
     affinity::selects,
-    requests::{Amounts, amounts, limit_of, limits_of, requests_of},
+    requests::{limit_of, limits_of},
 };
 use super::{specs, status::Waiting};
 use crate::metamanager::mirror::SOURCE;

@@ -11,10 +11,10 @@ use super::Obstacle;
 use crate::edged::{quantity, specs};
 
 /// Amounts by resource.
-pub(crate) type Amounts = BTreeMap<String, i64>;
+pub type Amounts = BTreeMap<String, i64>;
 
 /// Quantities as amounts; what is no quantity is none.
-pub(crate) fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
+pub fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
     let amount = |name: &str, quantity: &Quantity| {
         if name == "cpu" { quantity::milli(quantity) } else { quantity::whole(quantity) }
     };
@@ -23,7 +23,7 @@ pub(crate) fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
 }
 
 /// What the pod asks for.
-pub(crate) fn requests_of(pod: &Pod) -> Amounts {
+pub fn requests_of(pod: &Pod) -> Amounts {
     of_pod(pod, |resources| resources.requests.as_ref())
 }
 

@@ -34,6 +34,13 @@ pub(crate) struct Made<'a> {
     pub(crate) boot: &'a str,
 }
 
+/// What [`names::CONTAINER_KIND`] says of the container.
+fn kind(pod: &Pod, container: &Container) -> Option<&'static str> {
+    let init = pod.spec.as_ref()?.init_containers.iter().flatten();
+    let own = init.into_iter().find(|own| own.name == container.name)?;
+    Some(if own.restart_policy.as_deref() == Some("Always") { "sidecar" } else { "init" })
+}
+
 /// The configuration of `container` in `pod`.
 pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri::ContainerConfig {
     let expanded = |all: &Option<Vec<String>>| {
@@ -52,6 +59,7 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         (names::TERMINATION_PATH, last_words_path(container).to_owned()),
         (names::TERMINATION_POLICY, policy.to_owned()),
     ];
+    let kind = kind(pod, container).map(|kind| (names::CONTAINER_KIND.to_owned(), kind.to_owned()));
     let user_image = container.image.clone().unwrap_or_default();
     let security = security::of_container(pod, container, &made.image, made.target_id, made.profiles);
     cri::ContainerConfig {
@@ -71,7 +79,11 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
             .collect(),
         mounts: made.mounts,
         labels: all_labels,
-        annotations: annotations.map(|(key, value)| (key.to_owned(), value)).into(),
+        annotations: annotations
+            .map(|(key, value)| (key.to_owned(), value))
+            .into_iter()
+            .chain(kind)
+            .collect(),
         log_path: log_path(&container.name, made.attempt),
         stdin: container.stdin.unwrap_or(false),
         stdin_once: container.stdin_once.unwrap_or(false),

@@ -30,6 +30,7 @@ pub(crate) enum Component {
     StatefulSet,
     Job,
     CronJob,
+    Disruption,
     Device,
 }
 
@@ -46,6 +47,7 @@ impl Component {
             Self::StatefulSet => "statefulset-controller",
             Self::Job => "job-controller",
             Self::CronJob => "cronjob-controller",
+            Self::Disruption => "controllermanager",
             Self::Device => "devicecontroller",
         }
     }

@@ -4,7 +4,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    endpoints,
+    disruption, endpoints,
     events::Recorder,
     eviction, garbage, namespace_lifecycle, pod_gc, policy, volume_binder,
     workloads::{self, Cluster},
@@ -38,6 +38,7 @@ pub fn spawn(
         "statefulset" => workloads::stateful_set::run,
         "job" => workloads::job::run,
         "cronjob" => workloads::cron_job::run,
+        "disruption" => disruption::run,
         "endpointslice" => endpoints::run,
         "taint-eviction" => eviction::run,
         "pod-garbage-collector" => pod_gc::run,

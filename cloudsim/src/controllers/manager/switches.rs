@@ -4,13 +4,14 @@ use std::{collections::BTreeSet, str::FromStr};
 
 /// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods, `serviceaccountaccess`
 /// CloudCore's policy controller.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "cronjob",
     "csrapproving",
     "csrcleaner",
     "csrsigning",
     "daemonset",
     "deployment",
+    "disruption",
     "endpointslice",
     "garbage-collector",
     "job",

@@ -102,6 +102,11 @@ fn best(
         .cloned()
 }
 
+/// Whether the claim could have the volume, wherever its pod is.
+pub(crate) fn could_have(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    claim.spec.as_ref().is_some_and(|spec| is_for(claim, spec, volume) && does(spec, volume))
+}
+
 /// Whether the claim may have the volume: neither names another.
 fn is_for(
     claim: &PersistentVolumeClaim,

@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 mod choose;
 
+pub(crate) use self::choose::could_have;
 use self::choose::{Known, Step};
 use super::{informers::Failure, workloads::Cluster};
 

@@ -23,7 +23,7 @@ pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
 }
 
 /// All requirements of a term; one without any matches nothing.
-fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
+pub(crate) fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
     if expressions.is_empty() && fields.is_empty() {

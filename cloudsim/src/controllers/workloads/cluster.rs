@@ -10,6 +10,7 @@ use k8s_openapi::{
         batch::v1::{CronJob, Job},
         core::v1::{Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service},
         discovery::v1::EndpointSlice,
+        policy::v1::PodDisruptionBudget,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -22,7 +23,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::pods::{controller_of, controller_reference};
+use super::{
+    backoff::FailureBackoff,
+    pods::{controller_of, controller_reference},
+};
 use crate::{
     controllers::{
         events::Recorder,
@@ -54,6 +58,9 @@ pub(crate) struct Cluster {
     pub(crate) services: Informer<Service>,
     pub(crate) slices: Informer<EndpointSlice>,
     pub(crate) endpoints: Informer<Endpoints>,
+    pub(crate) budgets: Informer<PodDisruptionBudget>,
+    /// Where pods fail again and again.
+    pub(super) failures: Arc<FailureBackoff>,
 }
 
 /// An object in a namespace.
@@ -101,6 +108,8 @@ impl Cluster {
             services: Informer::default(),
             slices: Informer::default(),
             endpoints: Informer::default(),
+            budgets: Informer::default(),
+            failures: Arc::default(),
         }
     }
 
@@ -123,7 +132,7 @@ impl Cluster {
             jobs,
             cron_jobs
         );
-        watch!(services, slices, endpoints, volumes);
+        watch!(services, slices, endpoints, volumes, budgets);
     }
 
     /// The API of the objects beside `object`.

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::controller::Action;
 
 pub(crate) mod affinity;
+mod backoff;
 mod cluster;
 mod conditions;
 pub(super) mod cron_job;

@@ -15,6 +15,7 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    backoff::after_refusals,
     cluster::Cluster,
     conditions::Condition,
     pods::{deletion_rank, from_template, is_active, is_available, is_ready},
@@ -41,9 +42,12 @@ async fn reconcile(set: Arc<ReplicaSet>, cluster: Arc<Cluster>) -> Result<Action
     let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
     let desired = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
     let mut pods = cluster.claimed(&cluster.pods, &*set, &spec.selector).await?;
+    // a node that refuses a pod refuses the next one too
+    let wait = after_refusals(pods.iter().map(|pod| &**pod), Timestamp::now());
     pods.retain(|pod| is_active(pod));
+    let waits = wait.is_some() && pods.len() < desired;
     let mut failed = None;
-    if set.metadata.deletion_timestamp.is_none() {
+    if set.metadata.deletion_timestamp.is_none() && !waits {
         failed = scale(&cluster, &set, pods, desired).await?;
         pods = cluster.controlled_by_active(&set);
     }
@@ -52,6 +56,9 @@ async fn reconcile(set: Arc<ReplicaSet>, cluster: Arc<Cluster>) -> Result<Action
     cluster.write_status(&cluster.replica_sets, &*set, &set.status, &status).await?;
     if let Some(error) = failed {
         return Err(error.into());
+    }
+    if let Some(wait) = wait.filter(|_| waits) {
+        return Ok(Action::requeue(wait));
     }
     let active = cluster.controlled_by_active(&set).len();
     if active != desired && set.metadata.deletion_timestamp.is_none() {

@@ -4,12 +4,37 @@ use super::*;
 
 fn read(attempt: u32, pairs: &[(&str, &str)]) -> Result<Behaviour, Invalid> {
     let annotations = pairs.iter().map(|(k, v)| (format!("{PREFIX}{k}"), (*v).to_owned())).collect();
-    parse(&annotations, "web", attempt)
+    parse(&annotations, "web", attempt, SERVER)
+}
+
+const NO_VARIABLES: &BTreeMap<String, String> = &BTreeMap::new();
+const SERVER: Known<'_> =
+    Known { words: &[], variables: NO_VARIABLES, hostname: "pod", image: "web", ends: false };
+
+#[test]
+fn annotations_count_before_the_command() {
+    let words = ["sh".to_owned(), "-c".to_owned(), "echo hi; exit 3".to_owned()];
+    let known = Known { words: &words, ..SERVER };
+    let read = |pairs: &[(&str, &str)]| {
+        let annotations = pairs.iter().map(|(k, v)| (format!("{PREFIX}web.{k}"), (*v).to_owned())).collect();
+        parse(&annotations, "web", 0, known).unwrap()
+    };
+    let plain = read(&[]);
+    assert_eq!(plain.exit, Some((Duration::ZERO, Exit::code(3))));
+    assert_eq!((plain.log_lines, plain.is_announced), (vec![(Duration::ZERO, "hi".to_owned())], false));
+    assert_eq!(read(&[("serve", "true")]).exit, None);
+    assert_eq!(read(&[("serve", "false")]).exit, Some((Duration::ZERO, Exit::code(3))));
+    assert_eq!(read(&[("exit-code", "1"), ("exit-attempts", "0")]).exit, None);
+    assert_eq!(read(&[("exit-after", "2s")]).exit, Some((Duration::from_secs(2), Exit::code(0))));
+    let job = Known { ends: true, ..SERVER };
+    let ended = parse(&BTreeMap::new(), "web", 0, job).unwrap();
+    assert_eq!(ended.exit, Some((Duration::from_millis(500), Exit::code(0))));
 }
 
 #[test]
 fn without_annotations_it_runs_until_it_is_asked_to_stop() {
-    let behaviour = parse(&BTreeMap::from([("other.example/web.exit-code".into(), "x".into())]), "web", 0);
+    let behaviour =
+        parse(&BTreeMap::from([("other.example/web.exit-code".into(), "x".into())]), "web", 0, SERVER);
     assert_eq!(behaviour, Ok(Behaviour::default()));
     assert_eq!(Behaviour::default().exit, None);
 }
@@ -45,7 +70,8 @@ fn the_rest_is_read_each_for_itself() {
     assert_eq!(behaviour.start_delay, Duration::from_millis(20));
     assert_eq!(behaviour.start_error.as_deref(), Some("no such device"));
     assert_eq!((behaviour.stop_time, behaviour.stop_code), (None, 143));
-    assert_eq!(behaviour.log_lines, ["one", "two"]);
+    let lines: Vec<_> = behaviour.log_lines.iter().map(|(_, line)| line.as_str()).collect();
+    assert_eq!(lines, ["one", "two"]);
     let answer =
         ExecAnswer { code: 1, stderr: "no".into(), delay: Duration::from_secs(2), ..Default::default() };
     assert_eq!(behaviour.exec["check it"], answer);
@@ -61,6 +87,7 @@ fn what_cannot_be_followed_is_refused_by_name() {
         ("web.exec", "[]"),
         ("web.exec", r#"{"a": {"exit": 1}}"#),
         ("web.exit-cod", "1"),
+        ("web.serve", "yes"),
     ] {
         let fault = read(0, &[(key, value)]).unwrap_err().to_string();
         assert!(fault.contains(&format!("{PREFIX}{key}")), "{fault}");

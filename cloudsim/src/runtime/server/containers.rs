@@ -1,12 +1,17 @@
 //! The calls about containers that take their time.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use wire::cri::{CreateContainerRequest, ExecSyncRequest, ExecSyncResponse};
 
 use super::{Refusal, Service, new_id, pause};
-use crate::runtime::{exec, files};
+use crate::runtime::{core::Core, exec, files};
 
 impl Service {
     pub(super) fn create(&self, request: CreateContainerRequest) -> Result<String, Status> {
@@ -23,11 +28,14 @@ impl Service {
             Ok::<_, Refusal>((behaviour, container.log_path().cloned(), container.command_line()))
         })?;
         pause(self.core.options.start_latency.max(behaviour.start_delay)).await;
-        let failure = match (behaviour.start_error, log_path) {
+        let (now, later): (Vec<_>, Vec<_>) =
+            behaviour.log_lines.into_iter().partition(|(at, _)| at.is_zero());
+        let failure = match (behaviour.start_error, log_path.clone()) {
             (Some(message), _) => Some(message),
             (None, Some(path)) => {
-                let mut lines = vec![format!("started: {}", command.replace('\n', " "))];
-                lines.extend(behaviour.log_lines);
+                let announced =
+                    behaviour.is_announced.then(|| format!("started: {}", command.replace('\n', " ")));
+                let lines = announced.into_iter().chain(now.into_iter().map(|(_, line)| line)).collect();
                 write_log(path, lines).await.err()
             }
             (None, None) => None,
@@ -36,7 +44,11 @@ impl Service {
             self.core.change(|state, now| state.fail_start(id, &message, now));
             return Err(Status::unknown(format!("failed to start container {id:?}: {message}")));
         }
-        Ok(self.core.change(|state, now| state.start_container(id, now))?)
+        self.core.change(|state, now| state.start_container(id, now))?;
+        if let Some(path) = log_path.filter(|_| !later.is_empty()) {
+            tokio::spawn(write_later(Arc::downgrade(&self.core), id.to_owned(), path, later));
+        }
+        Ok(())
     }
 
     /// Returns when the container has ended. A client that goes away leaves the container ending.
@@ -73,6 +85,21 @@ impl Service {
                     "failed to exec in container: timeout {limit:?} exceeded"
                 )))
             }
+        }
+    }
+}
+
+/// Writes lines at their times, as long as the container runs; ends with it, or with the runtime.
+async fn write_later(core: Weak<Core>, id: String, path: PathBuf, lines: Vec<(Duration, String)>) {
+    let started = Instant::now();
+    for (at, line) in lines {
+        // a line that is never due
+        let Some(due) = started.checked_add(at) else { return };
+        sleep_until(due).await;
+        let runs = core.upgrade().is_some_and(|core| core.read(|state| state.ran_for(&id, at)));
+        // a log that cannot be written was told of at the start
+        if !runs || write_log(path.clone(), vec![line]).await.is_err() {
+            return;
         }
     }
 }

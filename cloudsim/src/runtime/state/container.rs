@@ -3,17 +3,27 @@
 use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use wire::cri::{ContainerConfig, ContainerEventType, CreateContainerRequest, LinuxContainerResources};
+use wire::cri::{
+    ContainerConfig, ContainerEventType, CreateContainerRequest, LinuxContainerResources, PodSandboxConfig,
+};
 
 use super::{
     super::{
-        behaviour::{self, Behaviour, Exit, KILLED},
+        behaviour::{self, Behaviour, Exit, Invalid, KILLED},
+        command::Known,
         exec::Inside,
         files,
         persist::proto,
     },
     Nanos, Reference, Refusal, State,
 };
+
+/// What our agent says of a container that is an init container or a sidecar.
+const CONTAINER_KIND: &str = "outrigger.kubeedge.io/container-kind";
+/// The label of a pod that a Job made.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// The annotation of a pod that Helm waits for.
+const HELM_HOOK: &str = "helm.sh/hook";
 
 /// A container; its behaviour is read from its sandbox's annotations whenever it matters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -73,6 +83,24 @@ fn end_when_asked(behaviour: &Behaviour, grace: Duration, now: Nanos) -> End {
     }
 }
 
+/// What a container of the sandbox does.
+fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Behaviour, Invalid> {
+    let metadata = config.metadata.clone().unwrap_or_default();
+    let words: Vec<String> = config.command.iter().chain(&config.args).cloned().collect();
+    let variables = config.envs.iter().map(|env| (env.key.clone(), env.value.clone())).collect();
+    let image = config.image.clone().unwrap_or_default();
+    let kind = config.annotations.get(CONTAINER_KIND).map(String::as_str);
+    let is_work = sandbox.labels.contains_key(JOB_NAME) || sandbox.annotations.contains_key(HELM_HOOK);
+    let known = Known {
+        words: &words,
+        variables: &variables,
+        hostname: &sandbox.hostname,
+        image: if image.user_specified_image.is_empty() { &image.image } else { &image.user_specified_image },
+        ends: kind == Some("init") || (is_work && kind != Some("sidecar")),
+    };
+    behaviour::parse(&sandbox.annotations, &metadata.name, metadata.attempt, known)
+}
+
 fn later(now: Nanos, wait: Duration) -> Nanos {
     now.saturating_add(Nanos::try_from(wait.as_nanos()).unwrap_or(Nanos::MAX))
 }
@@ -115,7 +143,7 @@ impl State {
             let name = format!("{}_{}", metadata.name, metadata.attempt);
             return Err(Refusal::NameTaken { kind: "container", name, owner: owner.id.clone() });
         }
-        behaviour::parse(&sandbox.config.annotations, &metadata.name, metadata.attempt)?;
+        behaviour(&sandbox.config, &config)?;
         let wanted = config.image.as_ref().map_or("", |image| &image.image);
         let image = self.find_image(wanted).cloned().ok_or_else(|| Refusal::NoImage(wanted.into()))?;
         let log_path = files::log_path(&sandbox.config.log_directory, &config.log_path)
@@ -253,9 +281,16 @@ impl State {
     }
 
     fn behaviour_of(&self, container: &Container) -> Result<Behaviour, Refusal> {
-        let annotations = &self.sandbox(&container.sandbox_id)?.config.annotations;
-        let metadata = container.config.metadata.clone().unwrap_or_default();
-        Ok(behaviour::parse(annotations, &metadata.name, metadata.attempt)?)
+        Ok(behaviour(&self.sandbox(&container.sandbox_id)?.config, &container.config)?)
+    }
+
+    /// Whether the container runs, or did so long after its start.
+    pub(crate) fn ran_for(&self, id: &str, time: Duration) -> bool {
+        match self.containers.get(id).map(|container| &container.phase) {
+            Some(Phase::Running { .. }) => true,
+            Some(Phase::Exited { started_at, finished_at, .. }) => *finished_at >= later(*started_at, time),
+            Some(Phase::Created) | None => false,
+        }
     }
 
     /// Moves a running container's end forward, never back.

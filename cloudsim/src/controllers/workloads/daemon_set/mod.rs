@@ -1,6 +1,6 @@
 //! Daemon sets: one pod on each node that fits.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -19,7 +19,7 @@ use super::{
     cluster::Cluster,
     hash,
     history::{self, Observed, Owner},
-    pods::{is_available, is_ready},
+    pods::{is_available, is_ready, phase},
     triggers::adopters,
 };
 use crate::controllers::{
@@ -51,7 +51,8 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     let revision = history::label(&present);
     let nodes = cluster.nodes.all();
     let now = Timestamp::now();
-    let plan = plan::plan(&set, &revision, &nodes, &pods, now);
+    let mut plan = plan::plan(&set, &revision, &nodes, &pods, now);
+    let wait = delay_failed(&set, &mut plan, &cluster, now);
     cluster.delete_pods(&*set, Component::DaemonSet, plan.delete).await?;
     let made = plan.create.iter().map(|node| plan::pod(&set, &revision, node)).collect();
     cluster.create_pods(&*set, Component::DaemonSet, made).await?;
@@ -62,7 +63,33 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
         pods.iter().filter_map(|pod| pod.labels().get(hash::REVISION)).map(String::as_str).collect();
     let in_use: Vec<&str> = in_use.into_iter().chain([revision.as_str()]).collect();
     history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster).await?;
-    Ok(super::until_available(&pods, spec.min_ready_seconds, now))
+    Ok(wait.map_or_else(|| super::until_available(&pods, spec.min_ready_seconds, now), Action::requeue))
+}
+
+/// A failed pod keeps its place for a while: where it failed, the next one may too. Answers how long at least.
+fn delay_failed(
+    set: &DaemonSet,
+    plan: &mut plan::Plan,
+    cluster: &Cluster,
+    now: Timestamp,
+) -> Option<Duration> {
+    let mut wait: Option<Duration> = None;
+    let create = &mut plan.create;
+    plan.delete.retain(|pod| {
+        let node = plan::node_of(pod).unwrap_or_default();
+        let place = format!(
+            "{}/{:?}/{node}",
+            set.metadata.uid.as_deref().unwrap_or_default(),
+            set.metadata.generation
+        );
+        let left = (phase(pod) == "Failed").then(|| cluster.failures.left(&place, pod, now)).flatten();
+        if left.is_some() {
+            create.retain(|wanted| wanted != node);
+        }
+        wait = wait.into_iter().chain(left).min();
+        left.is_none()
+    });
+    wait
 }
 
 fn status(

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::controllers::workloads::pods::phase;
+use crate::controllers::workloads::{backoff, pods::phase};
 
 /// The longest wait before a failed pod is replaced.
-const LONGEST_BACKOFF: i64 = 600;
+const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_mins(10);
 /// The wait after the first failure; it doubles with each.
-const BACKOFF: i64 = 10;
+const BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 
 /// When a pod ended: its last container, else when it was no longer ready, else when it was deleted.
 pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
@@ -34,13 +34,7 @@ pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
 
 /// How much is left of the wait after the last of so many failures in a row.
 pub(super) fn left(failures: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
-    let (doublings, last) = (failures.checked_sub(1)?, last?);
-    let seconds = match u32::try_from(doublings) {
-        Ok(doublings @ 0..=10) => (BACKOFF << doublings).min(LONGEST_BACKOFF),
-        _ => LONGEST_BACKOFF,
-    };
-    let left = SignedDuration::from_secs(seconds) - now.duration_since(last);
-    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+    backoff::left((BACKOFF, LONGEST_BACKOFF), failures, last?, now)
 }
 
 /// How much is left of the wait after the pods that failed since the last success. A pod `has_failed` also when it only ends.

@@ -1,6 +1,6 @@
 //! Stateful sets: pods with names and claims that stay, made and ended in order.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -17,7 +17,7 @@ use super::{
     cluster::Cluster,
     hash,
     history::{self, Observed, Owner},
-    pods::{is_available, is_ready},
+    pods::{is_available, is_ready, phase},
     replica_set::count,
     triggers::adopters,
 };
@@ -47,10 +47,21 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
     let now = Timestamp::now();
     let view = Set { object: &set, current: current.name_any(), update: update.name_any() };
     let steps = plan::steps(&view, &pods, now);
+    let mut wait: Option<Duration> = None;
     for step in steps {
         match step {
             Step::Create(ordinal) => create(&set, ordinal, &view, (&current, &update), &cluster).await?,
             Step::Delete(pod) => {
+                // a failed pod keeps its place for a while: where it failed, the next one may too
+                let (uid, generation) =
+                    (set.metadata.uid.as_deref().unwrap_or_default(), set.metadata.generation);
+                let place = format!("{uid}/{generation:?}/{}", pod.name_any());
+                let left =
+                    (phase(&pod) == "Failed").then(|| cluster.failures.left(&place, &pod, now)).flatten();
+                if left.is_some() {
+                    wait = wait.into_iter().chain(left).min();
+                    continue;
+                }
                 cluster.delete(&cluster.pods, &*pod).await?;
                 tell(&set, "SuccessfulDelete", format!("delete Pod {}", pod.name_any()), &cluster);
             }
@@ -63,7 +74,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
     let kept = [history::label(&current), history::label(&update)];
     let in_use: Vec<_> = in_use.iter().chain(&kept).map(String::as_str).collect();
     history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster).await?;
-    Ok(super::until_available(&pods, spec.min_ready_seconds, now))
+    Ok(wait.map_or_else(|| super::until_available(&pods, spec.min_ready_seconds, now), Action::requeue))
 }
 
 /// The revision that the set had before the present one, until all pods are of that.

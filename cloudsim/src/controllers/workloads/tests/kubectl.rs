@@ -1,9 +1,17 @@
 //! kubectl itself, against a cloud whose controllers run.
 
-use std::{path::Path, process::Command};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
-use kube::{Api, api::PostParams, runtime::wait::await_condition};
+use futures::StreamExt;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    core::v1::{Node, Pod},
+};
+use kube::{
+    Api, ResourceExt,
+    api::PostParams,
+    runtime::{WatchStreamExt, wait::await_condition, watcher},
+};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -107,11 +115,7 @@ async fn a_pod_is_told_where_it_goes_and_why_it_does_not() {
         .await
         .unwrap();
     kubectl(&config, "run p --image=one").await;
-    let why = [
-        "FailedScheduling",
-        "default-scheduler",
-        "0/0 nodes are available: no nodes available to schedule pods",
-    ];
+    let why = ["FailedScheduling", "default-scheduler", "no nodes available to schedule pods"];
     until(&config, "describe pod p", &why).await;
     let labels = json!({"node-role.kubernetes.io/edge": ""});
     let conditions = json!([{"type": "Ready", "status": "True"}]);
@@ -137,5 +141,88 @@ async fn a_pod_is_told_where_it_goes_and_why_it_does_not() {
     until(&config, "describe node edge-1", &["node.kubernetes.io/unschedulable:NoSchedule"]).await;
     let kubernetes = kubectl(&config, "get service kubernetes").await;
     assert!(kubernetes.contains("10.96.0.1"), "{kubernetes}");
+    cloud.stop().await.expect("no part of it panicked");
+}
+
+/// The fewest ready pods of an app that there ever were since it had `count`, until `stop`.
+async fn fewest_ready(client: kube::Client, count: usize, stop: CancellationToken) -> usize {
+    let events = watcher::watcher(
+        Api::<Pod>::default_namespaced(client),
+        watcher::Config::default().labels("app=web"),
+    );
+    let mut events = Box::pin(events.default_backoff().take_until(stop.cancelled_owned()));
+    let (mut pods, mut fewest) = (BTreeMap::new(), usize::MAX);
+    while let Some(Ok(event)) = events.next().await {
+        match event {
+            watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => {
+                drop(pods.insert(pod.name_any(), pod))
+            }
+            watcher::Event::Delete(pod) => drop(pods.remove(&pod.name_any())),
+            watcher::Event::Init | watcher::Event::InitDone => {}
+        }
+        let is_ready = |pod: &&Pod| super::super::pods::is_ready(pod) && super::super::pods::is_active(pod);
+        let ready = pods.values().filter(is_ready).count();
+        if fewest != usize::MAX || ready == count {
+            fewest = fewest.min(ready);
+        }
+    }
+    fewest
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_drained_within_the_budget() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("kubeconfig");
+    let cloud = Cloud::start(Options { kubeconfig: Some(config.clone()), ..Options::default().any_ports() })
+        .await
+        .unwrap();
+    let client = cloud.client();
+    let node = json!({"metadata": {"name": NODES[0]}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let nodes = Api::<Node>::all(client.clone());
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    let stop = CancellationToken::new();
+    tokio::spawn(kubelet(client.clone(), stop.clone()));
+    let daemon = serde_json::from_value(super::workload("DaemonSet", "agent", json!({}))).unwrap();
+    Api::<DaemonSet>::default_namespaced(client.clone())
+        .create(&PostParams::default(), &daemon)
+        .await
+        .unwrap();
+    kubectl(&config, "create deployment web --image=one --replicas=3").await;
+    kubectl(&config, "rollout status deployment/web --timeout=60s").await;
+    let fewest = tokio::spawn(fewest_ready(client.clone(), 3, stop.clone()));
+    kubectl(&config, "create pdb web --selector=app=web --min-available=2").await;
+    kubectl(&config, "run bare --image=one").await;
+    let budget = "get pdb web -o jsonpath={.status}";
+    let allowed = [
+        r#""expectedPods":3"#,
+        r#""currentHealthy":3"#,
+        r#""desiredHealthy":2"#,
+        r#""disruptionsAllowed":1"#,
+    ];
+    until(&config, budget, &[allowed.as_slice(), &["SufficientPods", r#""observedGeneration":1"#]].concat())
+        .await;
+    until(&config, "get pods", &["bare", "agent-"]).await;
+    let before = kubectl(&config, "get pods -l app=web -o name").await;
+    let daemons = "get pods -l app=agent -o jsonpath={.items[*].metadata.uid}";
+    let (daemon, bare) = (kubectl(&config, daemons).await, "get pod bare --ignore-not-found -o name");
+
+    let mut careless = Command::new("kubectl");
+    careless.arg("--kubeconfig").arg(&config).args(["drain", NODES[0], "--timeout=5s"]);
+    let refused = tokio::task::spawn_blocking(move || careless.output()).await.unwrap().unwrap();
+    let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for word in ["DaemonSet-managed Pods", "default/agent-", "declare no controller", "default/bare"] {
+        assert!(refused.contains(word), "{refused}");
+    }
+    let drained = format!("drain {} --ignore-daemonsets --force --timeout=90s", NODES[0]);
+    assert!(kubectl(&config, &drained).await.contains("drained"));
+    assert_eq!(kubectl(&config, bare).await, "");
+    assert_eq!(kubectl(&config, daemons).await, daemon);
+    kubectl(&config, "rollout status deployment/web --timeout=60s").await;
+    let after = kubectl(&config, "get pods -l app=web -o name").await;
+    assert!(before.lines().all(|name| !after.contains(name)), "{before}{after}");
+    until(&config, budget, &allowed).await;
+    stop.cancel();
+    assert_eq!(fewest.await.unwrap(), 2);
     cloud.stop().await.expect("no part of it panicked");
 }

@@ -19,6 +19,7 @@ mod garbage;
 mod jobs;
 mod kubectl;
 mod rows;
+mod scheduled;
 mod world;
 
 use world::{NODES, World};

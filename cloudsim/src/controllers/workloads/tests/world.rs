@@ -58,6 +58,28 @@ impl World {
         world
     }
 
+    /// With the binder, which gives pods their nodes: edge nodes with two CPUs each.
+    pub(super) async fn scheduled(nodes: &[&str]) -> Self {
+        let api = kubeapi::Api::builder(MemoryStore::new()).build();
+        let client = api.client("default");
+        let stop = CancellationToken::new();
+        let world = Self { client: client.clone(), stop: stop.clone() };
+        world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})).await;
+        for name in nodes {
+            let labels = json!({"kubernetes.io/hostname": name, "node-role.kubernetes.io/edge": ""});
+            let status = json!({"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "2", "memory": "4Gi", "pods": "110"}});
+            world
+                .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}))
+                .await;
+        }
+        tokio::spawn(tend_all(client.clone(), stop.clone(), false));
+        let tasks = Tasks::default();
+        let events = Recorder::spawn(&tasks, &client, &stop);
+        spawn(&tasks, &client, &events, &Switches::default(), &stop);
+        tasks.spawn("scheduler", crate::controllers::binder::run(client, events, stop));
+        world
+    }
+
     pub(super) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -173,6 +195,10 @@ impl World {
 
 /// Binds pods, runs them, and ends those that are deleted. What a pod's annotation `exit` says is how it ends by itself.
 pub(super) async fn kubelet(client: Client, stop: CancellationToken) {
+    tend_all(client, stop, true).await;
+}
+
+async fn tend_all(client: Client, stop: CancellationToken, binds: bool) {
     let events = watcher::watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
         .default_backoff()
         .applied_objects()
@@ -182,14 +208,14 @@ pub(super) async fn kubelet(client: Client, stop: CancellationToken) {
             let client = client.clone();
             async move {
                 if let Ok(pod) = pod {
-                    tend(&client, pod).await;
+                    tend(&client, pod, binds).await;
                 }
             }
         })
         .await;
 }
 
-async fn tend(client: &Client, pod: Pod) {
+async fn tend(client: &Client, pod: Pod, binds: bool) {
     let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap());
     let name = pod.name_any();
     let spec = pod.spec.clone().unwrap();
@@ -200,6 +226,9 @@ async fn tend(client: &Client, pod: Pod) {
     let phase = super::super::pods::phase(&pod).to_owned();
     let has_node = spec.node_name.is_some();
     let mut status = json!({});
+    if !has_node && !binds {
+        return;
+    }
     if !has_node {
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": NODES[0]}});
         let _ =
@@ -209,6 +238,12 @@ async fn tend(client: &Client, pod: Pod) {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let exit = pod.annotations().get("exit");
     let hold = pod.annotations().get("hold").is_some();
+    if phase == "Pending" && pod.annotations().contains_key("refuse") {
+        let refused =
+            json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected"}});
+        let _ = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(refused)).await;
+        return;
+    }
     match (phase.as_str(), exit) {
         ("Pending", None) if !hold => {
             status["phase"] = json!("Running");

@@ -123,7 +123,9 @@ impl World {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "sync" => self.sync().await,
-            "pass" => drop(self.pass().await),
+            "pass" => {
+                self.pass().await;
+            }
             "wait" => self.ahead += SignedDuration::from_secs(rest.parse().unwrap()),
             "spec" => {
                 let patch = json!({"spec": serde_json::from_str::<Value>(rest).unwrap()});
@@ -198,7 +200,7 @@ impl World {
             "tracked" => count(&is_tracked),
             "indexes" => {
                 let mut indexes: Vec<_> =
-                    pods.values().filter(|pod| is_active(pod)).filter_map(|pod| index(pod)).collect();
+                    pods.values().filter(|pod| is_active(pod)).filter_map(index).collect();
                 indexes.sort_unstable();
                 indexes.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
             }

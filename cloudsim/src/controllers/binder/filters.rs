@@ -1,0 +1,111 @@
+//! Whether a node does for a pod: the scheduler's filters, in its order and words. The first that refuses speaks for the node. Pure.
+//!
+//! Source: kube-scheduler's default profile.
+
+use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
+use kube::ResourceExt;
+
+use super::{
+    EDGE_LABEL,
+    cycle::{Cycle, Refusal},
+    is_ready,
+    nodes::Place,
+};
+use crate::controllers::workloads::affinity;
+
+/// Why the node does not do, if it does not.
+pub(super) fn refusal(cycle: &Cycle<'_>, node: &Node, place: &Place) -> Option<Refusal> {
+    of_edge(node)
+        .or_else(|| of_spec(cycle, node))
+        .or_else(|| ports(cycle, node, place))
+        .or_else(|| resources(cycle, node, place))
+        .or_else(|| cycle.volumes.refusal(node))
+        .or_else(|| cycle.spread.refusal(cycle, node))
+        .or_else(|| cycle.neighbours.refusal(cycle, node))
+}
+
+/// This binder's own: the nodes that it binds to.
+fn of_edge(node: &Node) -> Option<Refusal> {
+    if !node.labels().contains_key(EDGE_LABEL) {
+        return Some(Refusal::of_node(format!("node(s) didn't have the label {EDGE_LABEL}")));
+    }
+    None
+}
+
+fn of_spec(cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {
+    let spec = cycle.spec;
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
+        && !tolerates_cordon(tolerations)
+    {
+        return Some(Refusal::of_node("node(s) were unschedulable"));
+    }
+    if !is_ready(node) {
+        return Some(Refusal::of_node("node(s) were not ready"));
+    }
+    if let Some(taint) = affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next() {
+        let value = taint.value.as_deref().unwrap_or_default();
+        return Some(Refusal::of_node(format!("node(s) had untolerated taint {{{}: {value}}}", taint.key)));
+    }
+    (!affinity::wants(spec, node))
+        .then(|| Refusal::of_node("node(s) didn't match Pod's node affinity/selector"))
+}
+
+fn tolerates_cordon(tolerations: &[Toleration]) -> bool {
+    let taint = k8s_openapi::api::core::v1::Taint {
+        key: "node.kubernetes.io/unschedulable".into(),
+        effect: "NoSchedule".into(),
+        ..Default::default()
+    };
+    tolerations.iter().any(|toleration| affinity::tolerates(toleration, &taint))
+}
+
+/// A port of the node that a pod takes: protocol, number, address.
+type Port<'a> = (&'a str, i32, &'a str);
+
+fn ports_of(pod: &Pod) -> impl Iterator<Item = Port<'_>> {
+    let spec = pod.spec.iter();
+    let containers = spec.flat_map(|spec| {
+        let sidecars = spec.init_containers.iter().flatten();
+        spec.containers.iter().chain(sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always")))
+    });
+    containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
+        let number = port.host_port.filter(|number| *number > 0)?;
+        let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");
+        Some((port.protocol.as_deref().unwrap_or("TCP"), number, address))
+    })
+}
+
+fn ports(cycle: &Cycle<'_>, node: &Node, place: &Place) -> Option<Refusal> {
+    let wanted: Vec<_> = ports_of(cycle.pod).collect();
+    let meets = |other: Port<'_>| {
+        wanted.iter().any(|one| {
+            let same_address = one.2 == other.2 || one.2 == "0.0.0.0" || other.2 == "0.0.0.0";
+            (one.0, one.1) == (other.0, other.1) && same_address
+        })
+    };
+    let is_taken = !wanted.is_empty() && cycle.pods_on(node, place).any(|pod| ports_of(pod).any(meets));
+    is_taken.then(|| Refusal::of_room("node(s) didn't have free ports for the requested pod ports"))
+}
+
+/// A node that says nothing of what it has is taken to have enough.
+fn resources(cycle: &Cycle<'_>, node: &Node, place: &Place) -> Option<Refusal> {
+    let allocatable = place.allocatable.as_ref()?;
+    let (used, count) = cycle.used(node, place);
+    let (mut reasons, mut is_resolvable) = (Vec::new(), true);
+    let is_full = |most: &i64| i64::try_from(count).unwrap_or(i64::MAX) >= *most;
+    if allocatable.get("pods").is_some_and(is_full) {
+        reasons.push("Too many pods".to_owned());
+    }
+    let native = ["cpu", "memory", "ephemeral-storage"];
+    let first = native.iter().filter_map(|name| cycle.requests.get_key_value(*name));
+    let rest = cycle.requests.iter().filter(|(name, _)| !native.contains(&name.as_str()));
+    for (name, wanted) in first.chain(rest).filter(|(_, wanted)| **wanted > 0) {
+        let has = allocatable.get(name).copied().unwrap_or_default();
+        if *wanted > has.saturating_sub(used.get(name).copied().unwrap_or_default()) {
+            reasons.push(format!("Insufficient {name}"));
+            is_resolvable &= *wanted <= has;
+        }
+    }
+    (!reasons.is_empty()).then_some(Refusal { reasons, is_resolvable })
+}

@@ -1,0 +1,100 @@
+//! Required affinity and anti-affinity between pods: the filter `InterPodAffinity`. Pure.
+
+use std::collections::{HashMap, HashSet};
+
+use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm};
+use kube::ResourceExt;
+
+use super::{
+    cycle::{Cycle, Refusal},
+    nodes::repels,
+    terms::Term,
+};
+
+/// A label of nodes and its value: what is near.
+type Domain = (String, String);
+
+/// Where the pods are that matter to the pod, and those to which it matters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Neighbours {
+    /// The pod's terms: it wants to be near, and far.
+    near: Vec<Term>,
+    far: Vec<Term>,
+    /// Where there are pods that all its terms want it near to; by the place of the term.
+    wanted: HashSet<(usize, Domain)>,
+    /// Where there are pods that it wants to be far from.
+    unwanted: HashSet<Domain>,
+    /// Where pods want it to be far from them.
+    unwelcome: HashSet<Domain>,
+    /// Whether the pod is of those that it wants to be near to: the first of them may be anywhere.
+    is_one_of_them: bool,
+}
+
+fn terms(terms: Option<&Vec<PodAffinityTerm>>, pod: &Pod) -> Vec<Term> {
+    terms.into_iter().flatten().map(|term| Term::of(term, pod)).collect()
+}
+
+fn far_terms(pod: &Pod) -> Vec<Term> {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
+    terms(affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref()), pod)
+}
+
+fn domain(node: &Node, key: &str) -> Option<Domain> {
+    node.labels().get(key).map(|value| (key.to_owned(), value.clone()))
+}
+
+impl Neighbours {
+    /// Looks through all pods, if that matters.
+    pub(super) fn count(cycle: &Cycle<'_>) -> Self {
+        let pod = cycle.pod;
+        let affinity = cycle.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
+        let near = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+        let mut found = Self { near: terms(near, pod), far: far_terms(pod), ..Self::default() };
+        let labels_of = cycle.known.namespaces;
+        found.is_one_of_them = found.near.iter().all(|term| term.matches(pod, labels_of));
+        let is_nominated = cycle.known.nominated.iter().any(|other| repels(other));
+        if found.near.is_empty()
+            && found.far.is_empty()
+            && !cycle.known.nodes.has_repelling()
+            && !is_nominated
+        {
+            return found;
+        }
+        for (node, place) in cycle.known.nodes.all() {
+            for other in cycle.pods_on(node, place) {
+                if !found.near.is_empty() && found.near.iter().all(|term| term.matches(other, labels_of)) {
+                    let domains = found.near.iter().map(|term| domain(node, &term.key)).enumerate();
+                    found.wanted.extend(domains.filter_map(|(at, domain)| Some((at, domain?))));
+                }
+                let far = found.far.iter().filter(|term| term.matches(other, labels_of));
+                found.unwanted.extend(far.filter_map(|term| domain(node, &term.key)));
+                if repels(other) {
+                    let own = far_terms(other);
+                    let away = own.iter().filter(|term| term.matches(pod, labels_of));
+                    found.unwelcome.extend(away.filter_map(|term| domain(node, &term.key)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Why the node does not do, if it does not.
+    pub(super) fn refusal(&self, _: &Cycle<'_>, node: &Node) -> Option<Refusal> {
+        let labels: HashMap<_, _> = node.labels().iter().collect();
+        let is_first = self.wanted.is_empty() && self.is_one_of_them;
+        let is_near = self.near.iter().enumerate().all(|(at, term)| {
+            domain(node, &term.key).is_some_and(|domain| is_first || self.wanted.contains(&(at, domain)))
+        });
+        if !is_near {
+            return Some(Refusal::of_node("node(s) didn't match pod affinity rules"));
+        }
+        let is_in = |domain: &Domain| labels.get(&domain.0) == Some(&&domain.1);
+        if self.unwanted.iter().any(is_in) {
+            return Some(Refusal::of_room("node(s) didn't match pod anti-affinity rules"));
+        }
+        self.unwelcome
+            .iter()
+            .any(is_in)
+            .then(|| Refusal::of_room("node(s) didn't satisfy existing pods anti-affinity rules"))
+    }
+}

@@ -1,0 +1,162 @@
+//! Which pods make room for a more important one. Pure.
+//!
+//! Source: kube-scheduler's plugin `DefaultPreemption`.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    policy::v1::PodDisruptionBudget,
+};
+use kube::{
+    ResourceExt,
+    core::{Selector, SelectorExt},
+};
+
+use super::{
+    cycle::{Cycle, Refusal, priority},
+    filters::refusal,
+    nodes::Place,
+    words,
+};
+
+/// The fewest nodes that are looked at, and the share of all of them.
+const MIN_CANDIDATES: usize = 100;
+const CANDIDATES_SHARE: usize = 10;
+
+/// The node on which room is made, and whose pods go.
+#[derive(Clone, Debug)]
+pub(super) struct Preemption {
+    pub(super) node: String,
+    pub(super) victims: Vec<Arc<Pod>>,
+}
+
+struct Candidate {
+    preemption: Preemption,
+    violations: usize,
+}
+
+/// Who goes, or why nobody does; `refusals` is what each node said.
+pub(super) fn choose(
+    cycle: &mut Cycle<'_>,
+    refusals: &BTreeMap<String, Refusal>,
+    budgets: &[Arc<PodDisruptionBudget>],
+) -> Result<Preemption, String> {
+    if cycle.spec.preemption_policy.as_deref() == Some("Never") {
+        return Err("not eligible due to preemptionPolicy=Never.".to_owned());
+    }
+    if waits_for_victims(cycle) {
+        return Err("not eligible due to a terminating pod on the nominated node.".to_owned());
+    }
+    let all = cycle.known.nodes.count();
+    let most = (all / CANDIDATES_SHARE).max(MIN_CANDIDATES);
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut reasons: Vec<String> = Vec::new();
+    for (name, refused) in refusals {
+        if !refused.is_resolvable {
+            reasons.push("Preemption is not helpful for scheduling".to_owned());
+            continue;
+        }
+        if candidates.len() >= most {
+            break;
+        }
+        let Some((node, place)) = cycle.known.nodes.get(name) else { continue };
+        match on_node(cycle, node, place, budgets) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(more) => reasons.extend(more),
+        }
+    }
+    cycle.hide(BTreeSet::new());
+    match candidates.into_iter().min_by_key(cost) {
+        Some(best) => Ok(best.preemption),
+        None => Err(words::of_nodes(all, reasons.iter().map(String::as_str))),
+    }
+}
+
+/// Room is being made already.
+fn waits_for_victims(cycle: &Cycle<'_>) -> bool {
+    let nominated = cycle.pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
+    let Some((_, place)) = nominated.and_then(|name| cycle.known.nodes.get(name)) else { return false };
+    let is_ending =
+        |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_some() && priority(pod) < priority(cycle.pod);
+    place.pods.values().any(|pod| is_ending(&pod))
+}
+
+fn on_node(
+    cycle: &mut Cycle<'_>,
+    node: &Node,
+    place: &Place,
+    budgets: &[Arc<PodDisruptionBudget>],
+) -> Result<Candidate, Vec<String>> {
+    let lower: Vec<_> =
+        place.pods.values().filter(|pod| priority(pod) < priority(cycle.pod)).cloned().collect();
+    if lower.is_empty() {
+        return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
+    }
+    let uid = |pod: &Arc<Pod>| pod.uid().unwrap_or_default();
+    let mut gone: BTreeSet<String> = lower.iter().map(uid).collect();
+    cycle.hide(gone.clone());
+    if let Some(refused) = refusal(cycle, node, place) {
+        return Err(refused.reasons);
+    }
+    // the most important ones stay where they can, those of budgets that are used up before all
+    let violating = violating(&lower, budgets);
+    let mut in_order = lower;
+    in_order.sort_by_key(|pod| (!violating.contains(&uid(pod)), Reverse(priority(pod)), started(pod)));
+    let mut victims = Vec::new();
+    for pod in in_order {
+        gone.remove(&uid(&pod));
+        cycle.hide(gone.clone());
+        if refusal(cycle, node, place).is_some() {
+            gone.insert(uid(&pod));
+            victims.push(pod);
+        }
+    }
+    let violations = victims.iter().filter(|pod| violating.contains(&uid(pod))).count();
+    Ok(Candidate { preemption: Preemption { node: node.name_any(), victims }, violations })
+}
+
+fn started(pod: &Pod) -> Option<Timestamp> {
+    pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0)
+}
+
+/// Uids of the pods whose going would be one disruption too many.
+fn violating(pods: &[Arc<Pod>], budgets: &[Arc<PodDisruptionBudget>]) -> BTreeSet<String> {
+    let mut left: Vec<_> = budgets
+        .iter()
+        .map(|budget| budget.status.as_ref().map(|status| status.disruptions_allowed).unwrap_or_default())
+        .collect();
+    let mut violating = BTreeSet::new();
+    let mut in_order: Vec<_> = pods.iter().collect();
+    in_order.sort_by_key(|pod| (Reverse(priority(pod)), started(pod)));
+    for pod in in_order {
+        for (budget, left) in budgets.iter().zip(&mut left) {
+            let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
+            let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
+            let is_about = budget.metadata.namespace == pod.metadata.namespace
+                && selector.is_some_and(|selector| selector.matches(pod.labels()));
+            if is_about {
+                *left -= 1;
+                if *left < 0 {
+                    violating.extend(pod.uid());
+                }
+            }
+        }
+    }
+    violating
+}
+
+/// The less, the better: budgets, the most important of those that go, all of them, their number, how long they have run.
+fn cost(candidate: &Candidate) -> (usize, i32, i64, usize, Reverse<Option<Timestamp>>, String) {
+    let victims = &candidate.preemption.victims;
+    let top = victims.iter().map(|pod| priority(pod)).max().unwrap_or(i32::MIN);
+    // negative priorities count too
+    let sum = victims.iter().map(|pod| i64::from(priority(pod)) + i64::from(i32::MAX) + 1).sum();
+    let latest = victims.iter().filter(|pod| priority(pod) == top).filter_map(|pod| started(pod)).min();
+    (candidate.violations, top, sum, victims.len(), Reverse(latest), candidate.preemption.node.clone())
+}

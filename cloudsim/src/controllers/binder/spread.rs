@@ -1,0 +1,100 @@
+//! Spreading pods over zones, nodes and the like: the filter `PodTopologySpread`, for constraints that must hold. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, TopologySpreadConstraint};
+use kube::{
+    ResourceExt,
+    core::{Selector, SelectorExt},
+};
+
+use super::{
+    cycle::{Cycle, Refusal},
+    terms::selector,
+};
+use crate::controllers::workloads::affinity;
+
+/// How many pods there are in each domain, for each constraint.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spread(Vec<Counted>);
+
+#[derive(Clone, Debug)]
+struct Counted {
+    key: String,
+    max_skew: i64,
+    /// How many the pod itself adds.
+    own: i64,
+    counts: BTreeMap<String, i64>,
+    least: i64,
+}
+
+impl Spread {
+    /// Counts, if the pod has constraints.
+    pub(super) fn count(cycle: &Cycle<'_>) -> Self {
+        let all = cycle.spec.topology_spread_constraints.iter().flatten();
+        let hard: Vec<_> = all.filter(|one| one.when_unsatisfiable == "DoNotSchedule").collect();
+        Self(hard.iter().map(|constraint| counted(cycle, constraint, &hard)).collect())
+    }
+
+    /// Why the node does not do, if it does not.
+    pub(super) fn refusal(&self, _: &Cycle<'_>, node: &Node) -> Option<Refusal> {
+        const REASON: &str = "node(s) didn't match pod topology spread constraints";
+        for one in &self.0 {
+            let Some(domain) = node.labels().get(&one.key) else {
+                return Some(Refusal::of_node(format!("{REASON} (missing required label)")));
+            };
+            let there = one.counts.get(domain).copied().unwrap_or_default();
+            if there + one.own - one.least > one.max_skew {
+                return Some(Refusal::of_room(REASON));
+            }
+        }
+        None
+    }
+}
+
+fn counted(
+    cycle: &Cycle<'_>,
+    constraint: &TopologySpreadConstraint,
+    all: &[&TopologySpreadConstraint],
+) -> Counted {
+    let selector =
+        selector(constraint.label_selector.as_ref(), constraint.match_label_keys.as_ref(), cycle.pod);
+    let matches = |labels: &BTreeMap<String, String>| {
+        selector.as_ref().is_some_and(|one: &Selector| one.matches(labels))
+    };
+    let namespace = cycle.namespace();
+    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+    for (node, place) in cycle.known.nodes.all() {
+        let has_all = all.iter().all(|one| node.labels().contains_key(&one.topology_key));
+        if !has_all || !is_eligible(cycle, constraint, node) {
+            continue;
+        }
+        let Some(domain) = node.labels().get(&constraint.topology_key) else { continue };
+        let counts_here = cycle.pods_on(node, place).filter(|other| {
+            other.metadata.namespace.as_ref() == Some(&namespace)
+                && other.metadata.deletion_timestamp.is_none()
+                && matches(other.labels())
+        });
+        *counts.entry(domain.clone()).or_default() += i64::try_from(counts_here.count()).unwrap_or(i64::MAX);
+    }
+    let enough = usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(1);
+    let least = if counts.len() < enough { 0 } else { counts.values().copied().min().unwrap_or_default() };
+    Counted {
+        key: constraint.topology_key.clone(),
+        max_skew: constraint.max_skew.into(),
+        own: i64::from(matches(cycle.pod.labels())),
+        counts,
+        least,
+    }
+}
+
+/// Whether the node counts: one where the pod cannot be does not, unless the constraint says so.
+fn is_eligible(cycle: &Cycle<'_>, constraint: &TopologySpreadConstraint, node: &Node) -> bool {
+    let tolerations = cycle.spec.tolerations.as_deref().unwrap_or_default();
+    let honours_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
+    let is_wanted =
+        constraint.node_affinity_policy.as_deref() == Some("Ignore") || affinity::wants(cycle.spec, node);
+    is_wanted
+        && !(honours_taints
+            && affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next().is_some())
+}

@@ -1,0 +1,150 @@
+//! Where the volumes of a pod can be: the filters `VolumeRestrictions`, `VolumeBinding` and `VolumeZone`. Pure.
+
+use std::{collections::HashMap, sync::Arc};
+
+use k8s_openapi::api::{
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec},
+    storage::v1::StorageClass,
+};
+use kube::ResourceExt;
+
+use super::cycle::Refusal;
+use crate::controllers::{volume_binder, workloads::affinity};
+
+/// The labels of volumes and nodes that say where they are.
+const ZONES: [&str; 4] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+];
+/// Makes no volumes.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// Claims, volumes and classes; and who uses claims that only one pod may.
+#[derive(Debug, Default)]
+pub(super) struct Storage {
+    pub(super) claims: HashMap<(String, String), Arc<PersistentVolumeClaim>>,
+    pub(super) volumes: HashMap<String, Arc<PersistentVolume>>,
+    pub(super) classes: HashMap<String, Arc<StorageClass>>,
+    /// Pods with a node, by uid, and the claims that they use.
+    pub(super) users: HashMap<String, (String, Vec<String>)>,
+}
+
+/// What the volumes of a pod ask of a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Volumes {
+    /// Volumes of bound claims; `None` for one that is not there.
+    bound: Vec<Option<Arc<PersistentVolume>>>,
+    /// For each claim that waits for a node: the volumes that would do, or `None` where one is made.
+    waiting: Vec<Option<Vec<Arc<PersistentVolume>>>>,
+    /// Whether another pod has a claim that only one may have.
+    is_taken: bool,
+}
+
+/// The names of the claims that a pod uses.
+pub(super) fn claims_of(pod: &Pod) -> Vec<String> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let names = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => Some(claim.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{}-{}", pod.name_any(), volume.name)),
+        (None, None) => None,
+    });
+    names.collect()
+}
+
+impl Storage {
+    /// What the volumes of the pod ask of a node; an error is why no node can do.
+    pub(super) fn volumes(&self, pod: &Pod, spec: &PodSpec) -> Result<Volumes, String> {
+        let mut volumes = Volumes::default();
+        if spec.volumes.as_ref().is_none_or(Vec::is_empty) {
+            return Ok(volumes);
+        }
+        let namespace = pod.namespace().unwrap_or_default();
+        for name in claims_of(pod) {
+            let Some(claim) = self.claims.get(&(namespace.clone(), name.clone())) else {
+                return Err(format!("persistentvolumeclaim {name:?} not found"));
+            };
+            if claim.metadata.deletion_timestamp.is_some() {
+                return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+            }
+            let modes = claim.spec.as_ref().and_then(|spec| spec.access_modes.as_ref());
+            if modes.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod")) {
+                let others = self.users.iter().filter(|(uid, _)| Some(*uid) != pod.metadata.uid.as_ref());
+                volumes.is_taken |=
+                    others.into_iter().any(|(_, (own, names))| *own == namespace && names.contains(&name));
+            }
+            let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
+            let class = class.and_then(|class| self.classes.get(class));
+            match claim.status.as_ref().and_then(|status| status.phase.as_deref()) {
+                Some("Bound") => {
+                    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref());
+                    volumes.bound.push(volume.and_then(|name| self.volumes.get(name)).cloned());
+                }
+                Some("Lost") => {
+                    return Err(format!(
+                        "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {:?}",
+                        claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default()
+                    ));
+                }
+                _ if class.is_some_and(|class| waits(class)) => {
+                    let is_made = class.is_some_and(|class| class.provisioner != NO_PROVISIONER);
+                    let free =
+                        self.volumes.values().filter(|volume| volume_binder::could_have(claim, volume));
+                    volumes.waiting.push((!is_made).then(|| free.cloned().collect()));
+                }
+                _ => return Err("pod has unbound immediate PersistentVolumeClaims".to_owned()),
+            }
+        }
+        Ok(volumes)
+    }
+}
+
+fn waits(class: &StorageClass) -> bool {
+    class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+}
+
+fn is_near(volume: &PersistentVolume, node: &Node) -> bool {
+    let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
+    affinity
+        .and_then(|affinity| affinity.required.as_ref())
+        .is_none_or(|selector| affinity::selects(selector, node))
+}
+
+/// A node without any such label is in no zone, and may have every volume.
+fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
+    if !ZONES.iter().any(|zone| node.labels().contains_key(*zone)) {
+        return true;
+    }
+    let wanted = ZONES.iter().filter_map(|zone| Some((zone, volume.labels().get(*zone)?)));
+    wanted.into_iter().all(|(zone, value)| {
+        node.labels().get(*zone).is_some_and(|own| value.split("__").any(|value| value == own))
+    })
+}
+
+impl Volumes {
+    /// Why the node does not do, if it does not.
+    pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
+        if self.is_taken {
+            return Some(Refusal::of_room(
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+            ));
+        }
+        for volume in &self.bound {
+            let Some(volume) = volume else {
+                return Some(Refusal::of_node(
+                    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+                ));
+            };
+            if !is_near(volume, node) {
+                return Some(Refusal::of_node("node(s) didn't match PersistentVolume's node affinity"));
+            }
+        }
+        let has_one = |free: &Vec<Arc<PersistentVolume>>| free.iter().any(|volume| is_near(volume, node));
+        if !self.waiting.iter().flatten().all(has_one) {
+            return Some(Refusal::of_node("node(s) didn't find available persistent volumes to bind"));
+        }
+        let is_there = self.bound.iter().flatten().all(|volume| is_in_zone(volume, node));
+        (!is_there).then(|| Refusal::of_node("node(s) had no available volume zone"))
+    }
+}

@@ -1,0 +1,150 @@
+//! What the binder writes: bindings, why pods wait, and who goes for them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde_json::{Value, json};
+
+use super::{cycle::priority, preemption::Preemption};
+use crate::controllers::events::{Component, Recorder, Told};
+
+/// Writes, and tells of it.
+pub(super) struct Writer {
+    client: Client,
+    events: Recorder,
+}
+
+/// Somebody else was faster: the next event tells.
+fn raced<T>(written: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+    match written {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        written => written.map(|_| true),
+    }
+}
+
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+impl Writer {
+    pub(super) fn new(client: Client, events: Recorder) -> Self {
+        Self { client, events }
+    }
+
+    fn pods(&self, pod: &Pod) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
+    }
+
+    /// Gives the pod its node; false when it is gone or has one.
+    pub(super) async fn bind(&self, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
+        let name = pod.name_any();
+        let binding = Binding {
+            metadata: ObjectMeta { name: Some(name.clone()), uid: pod.uid(), ..ObjectMeta::default() },
+            target: ObjectReference {
+                kind: Some("Node".into()),
+                name: Some(node.to_owned()),
+                ..ObjectReference::default()
+            },
+        };
+        let api = self.pods(pod);
+        let bound =
+            api.create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding).await;
+        let is_bound = raced(bound)?;
+        if is_bound {
+            let message =
+                format!("Successfully assigned {}/{name} to {node}", pod.namespace().unwrap_or_default());
+            self.events.tell(pod, Told::normal(Component::Scheduler, "Scheduled", message));
+        }
+        Ok(is_bound)
+    }
+
+    /// Says in the pod's conditions why it has no node yet, as the scheduler does, and to which node it is nominated.
+    pub(super) async fn unschedulable(
+        &self,
+        pod: &Pod,
+        why: &str,
+        nominated: Option<&str>,
+    ) -> Result<(), kube::Error> {
+        let status = pod.status.as_ref();
+        let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_known = conditions.any(|condition| {
+            condition.type_ == "PodScheduled"
+                && condition.status == "False"
+                && condition.message.as_deref() == Some(why)
+        });
+        let before = status.and_then(|status| status.nominated_node_name.as_deref());
+        // it goes on waiting for those who go
+        let nominated =
+            nominated.or(before.filter(|_| why.contains("a terminating pod on the nominated node")));
+        if is_known && before == nominated {
+            return Ok(());
+        }
+        if !is_known {
+            self.events.tell(pod, Told::warning(Component::Scheduler, "FailedScheduling", why.to_owned()));
+        }
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why, "lastTransitionTime": now(),
+        });
+        let mut status = json!({"conditions": [condition]});
+        if before != nominated {
+            status["nominatedNodeName"] = json!(nominated);
+        }
+        let patch = Patch::Strategic(json!({"metadata": {"uid": pod.uid()}, "status": status}));
+        raced(self.pods(pod).patch_status(&pod.name_any(), &PatchParams::default(), &patch).await).map(drop)
+    }
+
+    /// Tells pods to go, so that there is room for this one.
+    pub(super) async fn preempt(
+        &self,
+        pod: &Pod,
+        preemption: &Preemption,
+        why: &str,
+        nominated: &[Arc<Pod>],
+    ) -> Result<(), kube::Error> {
+        let node = preemption.node.as_str();
+        self.unschedulable(pod, why, Some(node)).await?;
+        for other in nominated.iter().filter(|other| priority(other) < priority(pod)) {
+            let is_here =
+                other.status.as_ref().and_then(|status| status.nominated_node_name.as_deref()) == Some(node);
+            if is_here {
+                let patch = Patch::Strategic(
+                    json!({"metadata": {"uid": other.uid()}, "status": {"nominatedNodeName": null}}),
+                );
+                raced(
+                    self.pods(other).patch_status(&other.name_any(), &PatchParams::default(), &patch).await,
+                )?;
+            }
+        }
+        for victim in &preemption.victims {
+            self.evict(victim, pod, node).await?;
+        }
+        Ok(())
+    }
+
+    async fn evict(&self, victim: &Pod, by: &Pod, node: &str) -> Result<(), kube::Error> {
+        if victim.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "message": "default-scheduler: preempting to accommodate a higher priority pod", "lastTransitionTime": now(),
+        });
+        let (api, name) = (self.pods(victim), victim.name_any());
+        let patch = Patch::Strategic(
+            json!({"metadata": {"uid": victim.uid()}, "status": {"conditions": [condition]}}),
+        );
+        if !raced(api.patch_status(&name, &PatchParams::default(), &patch).await)? {
+            return Ok(());
+        }
+        let preconditions = Some(Preconditions { uid: victim.uid(), resource_version: None });
+        raced(api.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await)?;
+        let message = format!("Preempted by pod {} on node {node}", by.uid().unwrap_or_default());
+        self.events.tell(victim, Told::normal(Component::Scheduler, "Preempted", message));
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Tests of [`super`].
+
+use super::*;
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn of(command: &[&str], image: &str, ends: bool) -> Run {
+    let variables = BTreeMap::from([("COLOR".to_owned(), "blue".to_owned())]);
+    run(Known { words: &words(command), variables: &variables, hostname: "pod", image, ends })
+}
+
+/// When it ends and how, in seconds, and what it prints.
+fn outcome(run: &Run) -> (Option<(f64, i32)>, String) {
+    let lines: Vec<_> = run.lines.iter().map(|(_, line)| line.as_str()).collect();
+    (run.end.map(|(after, code)| (after.as_secs_f64(), code)), lines.join("|"))
+}
+
+#[test]
+fn what_the_command_says_decides() {
+    for (command, end, log) in [
+        (vec!["true"], Some((0.0, 0)), ""),
+        (vec!["/bin/false"], Some((0.0, 1)), ""),
+        (vec!["echo", "a", "b"], Some((0.0, 0)), "a b"),
+        (vec!["sleep", "3"], Some((3.0, 0)), ""),
+        (vec!["sleep", "1m"], Some((60.0, 0)), ""),
+        (vec!["sleep", "0.5"], Some((0.5, 0)), ""),
+        (vec!["sleep", "infinity"], None, ""),
+        (vec!["sleep", "soon"], Some((0.0, 1)), ""),
+        (vec!["hostname"], Some((0.0, 0)), "pod"),
+        (vec!["env"], Some((0.0, 0)), "COLOR=blue"),
+        (vec!["exit", "3"], Some((0.0, 3)), ""),
+        (vec!["sh", "-c", "exit 42"], Some((0.0, 42)), ""),
+        (vec!["/bin/sh", "-c", "echo one; sleep 2; echo two && exit 7"], Some((2.0, 7)), "one|two"),
+        (vec!["bash", "-ec", "false; echo no"], Some((0.0, 1)), ""),
+        (vec!["sh", "-c", "set -e\nfalse || echo so\necho on"], Some((0.0, 0)), "so|on"),
+        (vec!["sh", "-c", "true && false"], Some((0.0, 1)), ""),
+        (vec!["sh", "-c", "false && echo no || echo yes"], Some((0.0, 0)), "yes"),
+        (
+            vec!["sh", "-c", "echo \"$COLOR ${COLOR}s\" '$COLOR' \\$COLOR $NONE."],
+            Some((0.0, 0)),
+            "blue blues $COLOR $COLOR .",
+        ),
+        (vec!["sh", "-c", "A=1; export B=2; echo $A$B; false; echo $?"], Some((0.0, 0)), "12|1"),
+        (
+            vec!["sh", "-c", "echo 'a; b' # and so on\n echo c >&2; echo d > /tmp/file; echo e 2>&1"],
+            Some((0.0, 0)),
+            "a; b|c|e",
+        ),
+        (
+            vec!["sh", "-c", "echo -n a; echo -e 'b\\nc'; printf '%s is %d\\n' x 5"],
+            Some((0.0, 0)),
+            "ab|c|x is 5",
+        ),
+        (vec!["sh", "-c", "sh -c 'exit 4'"], Some((0.0, 4)), ""),
+        (vec!["sh", "-c", "exec sleep 5; echo never"], Some((5.0, 0)), ""),
+        (vec!["sh", "-c", "mkdir -p /data && touch /data/x && echo done"], Some((0.0, 0)), "done"),
+        // what is not known runs on, after what is
+        (vec!["serve", "--fast"], None, ""),
+        (vec!["sh", "-c", "echo begin; exec nginx -g 'daemon off;'"], None, "begin"),
+        (vec!["sh", "-c", "while true; do echo x; sleep 1; done"], None, ""),
+        (vec!["sh", "-c", "echo a | grep b"], None, ""),
+        (vec!["sh", "-c", "echo $(date)"], None, ""),
+        (vec!["sh", "-c", "sleep 5 & wait"], None, ""),
+        (vec!["sh", "/run.sh"], None, ""),
+        (vec![], None, ""),
+    ] {
+        assert_eq!(outcome(&of(&command, "busybox", false)), (end, log.to_owned()), "{command:?}");
+    }
+}
+
+#[test]
+fn what_is_there_to_end_does_unless_it_serves() {
+    for (command, image, end) in [
+        (vec!["perl", "-Mbignum=bpi", "-wle", "print bpi(2000)"], "perl:5.34", Some((0.5, 0))),
+        (vec!["sh", "-c", "migrate up && exit 3"], "tools", Some((0.5, 3))),
+        (vec!["sh", "-c", "for i in 1 2; do echo $i; done"], "busybox", Some((0.5, 0))),
+        (vec![], "registry.local:5000/tools/migrate:1", Some((0.5, 0))),
+        (vec![], "registry.local:5000/library/nginx:1", None),
+        (vec!["nginx", "-t"], "nginx", Some((0.5, 0))),
+        (vec!["sh", "-c", "while true; do date; sleep 1; done"], "busybox", None),
+        (vec!["sleep", "infinity"], "busybox", None),
+        (vec!["tail", "-f", "/dev/null"], "busybox", None),
+        (vec!["false"], "busybox", Some((0.0, 1))),
+    ] {
+        assert_eq!(outcome(&of(&command, image, true)).0, end, "{command:?} {image}");
+    }
+}
+
+#[test]
+fn lines_have_their_time() {
+    let run = of(&["sh", "-c", "echo a; sleep 2; echo b; sleep 1"], "busybox", false);
+    let at = Duration::from_secs;
+    assert_eq!(run.lines, [(at(0), "a".to_owned()), (at(2), "b".to_owned())]);
+    assert_eq!(run.end, Some((at(3), 0)));
+}
