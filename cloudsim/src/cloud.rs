@@ -9,7 +9,7 @@ use std::{
 
 use kube::Client;
 use kubeapi::{
-    Api, Registry,
+    Api,
     serve::{BindError, Server},
     store::{LockError, MemoryStore, SqliteStore, Store, StoreError, StoreLock},
 };
@@ -28,7 +28,7 @@ use crate::{
     enrolment::Enrolment,
     faults::Faults,
     hub::{self, Limits, NodeSession, Sessions},
-    kubeconfig,
+    kinds, kubeconfig,
     pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
     tasks::{TaskPanicked, Tasks},
 };
@@ -186,8 +186,8 @@ impl Cloud {
         let primary = options.names.first().cloned().ok_or(StartError::NoName)?;
         let (store, lock) = open_store(&options).await?;
         let accounts = Arc::new(ServiceAccountTokens::default());
-        let registry = Registry::builtin().with_crds(&crds::all());
-        let api = Api::builder(Arc::clone(&store)).registry(registry);
+        let api =
+            Api::builder(Arc::clone(&store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
         let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
         let api = api.rbac(options.rbac).build();
         let client = api.client("default");
@@ -225,8 +225,10 @@ impl Cloud {
             quic,
         };
 
-        let advertised = kubernetes_service::advertised(&options.names, addresses.api.port());
-        kubernetes_service::ensure(&client, addresses.api.port(), advertised).await?;
+        let port = addresses.api.port();
+        let advertised = kubernetes_service::advertised(&options.names, port);
+        let advertised = advertised.or_else(|| kubernetes_service::of_this_machine(port));
+        kubernetes_service::ensure(&client, port, advertised).await?;
 
         let (certificate, key) = pki.sign_admin()?;
         let server = format!("https://{}:{}", kubeconfig::in_url(&primary), addresses.api.port());

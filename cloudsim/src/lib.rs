@@ -15,6 +15,7 @@ mod enrolment;
 pub mod faults;
 pub mod fleet;
 pub mod hub;
+mod kinds;
 mod kubeconfig;
 pub mod mailbox;
 pub mod pki;

@@ -1,9 +1,10 @@
-//! `devices.kubeedge.io/v1beta1`: devices, their models and their reported state.
+//! `devices.kubeedge.io/v1beta1`: devices, their models and their reported state. [`v1alpha2`] converts older ones.
 //!
 //! Source: `build/crds/devices` of KubeEdge.
 
 pub mod check;
 mod push;
+pub mod v1alpha2;
 
 use std::collections::BTreeMap;
 

@@ -23,12 +23,12 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         apps::EdgeApplication::crd(),
         apps::NodeGroup::crd(),
-        without_subresources(devices::Device::crd()),
-        devices::DeviceModel::crd(),
+        also(open_status(without_subresources(devices::Device::crd())), devices::v1alpha2::VERSION),
+        also(devices::DeviceModel::crd(), devices::v1alpha2::VERSION),
         without_subresources(devices::DeviceStatus::crd()),
         operations::ConfigUpdateJob::crd(),
-        also_v1alpha1(operations::ImagePrePullJob::crd()),
-        also_v1alpha1(operations::NodeUpgradeJob::crd()),
+        deprecated(also(operations::ImagePrePullJob::crd(), "v1alpha1")),
+        deprecated(also(operations::NodeUpgradeJob::crd(), "v1alpha1")),
         policy::ServiceAccountAccess::crd(),
         reliablesyncs::ClusterObjectSync::crd(),
         reliablesyncs::ObjectSync::crd(),
@@ -45,9 +45,33 @@ fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefi
     crd
 }
 
-/// The same kind under the version before, deprecated, in which KubeEdge's samples and older manifests are written. What it calls
-/// by other names is let through: no object is refused for its age.
-fn also_v1alpha1(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+/// The status of these kinds may hold what else older versions and mappers write there.
+fn open_status(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let properties = schema.and_then(|schema| schema.properties.as_mut());
+        if let Some(status) = properties.and_then(|properties| properties.get_mut("status")) {
+            status.x_kubernetes_preserve_unknown_fields = Some(true);
+        }
+    }
+    crd
+}
+
+/// Says of the older version of these kinds that it is deprecated.
+fn deprecated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let group = crd.spec.group.clone();
+    let newest = crd.spec.versions.first().map(|version| version.name.clone()).unwrap_or_default();
+    for version in crd.spec.versions.iter_mut().skip(1) {
+        version.deprecated = Some(true);
+        version.deprecation_warning =
+            Some(format!("{group}/{} is deprecated; use {group}/{newest}", version.name));
+    }
+    crd
+}
+
+/// The same kind under the version before, in which KubeEdge's samples and older manifests are written. What it calls by other
+/// names is let through: no object is refused for its age.
+fn also(mut crd: CustomResourceDefinition, older: &str) -> CustomResourceDefinition {
     let open = JSONSchemaProps {
         type_: Some("object".into()),
         x_kubernetes_preserve_unknown_fields: Some(true),
@@ -56,17 +80,14 @@ fn also_v1alpha1(mut crd: CustomResourceDefinition) -> CustomResourceDefinition 
     let properties = ["spec", "status"].map(|name| (name.to_owned(), open.clone()));
     let schema = JSONSchemaProps {
         type_: Some("object".into()),
-        description: Some("The form of before v1alpha2.".into()),
+        description: Some("The form of an older version.".into()),
         properties: Some(properties.into()),
         ..Default::default()
     };
-    let group = crd.spec.group.clone();
     crd.spec.versions.extend(crd.spec.versions.first().cloned().map(|newest| {
         CustomResourceDefinitionVersion {
-            name: "v1alpha1".into(),
+            name: older.into(),
             storage: false,
-            deprecated: Some(true),
-            deprecation_warning: Some(format!("{group}/v1alpha1 is deprecated; use {group}/{}", newest.name)),
             schema: Some(CustomResourceValidation { open_api_v3_schema: Some(schema) }),
             ..newest
         }

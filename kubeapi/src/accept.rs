@@ -1,6 +1,8 @@
-//! Content negotiation: in which shape the caller wants its answer. Every answer is JSON.
+//! Content negotiation: in which shape the caller wants its answer. Every answer is made as JSON; [`yaml`] is made of it.
 
 use http::{HeaderMap, header};
+
+use crate::yaml;
 
 /// The shape of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +47,15 @@ pub(crate) fn wants_protobuf_openapi(headers: &HeaderMap) -> bool {
 fn range(range: &str) -> Option<Shape> {
     let mut parts = range.split(';').map(str::trim);
     // clients that would rather have protobuf also take JSON, further down their list
-    if !matches!(parts.next()?, "application/json" | "application/*" | "*/*" | "") {
+    let media_type = parts.next()?;
+    if !matches!(media_type, "application/json" | yaml::MEDIA_TYPE | "application/*" | "*/*" | "") {
         return None;
     }
     let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
     let parameter = |name| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+    if media_type == yaml::MEDIA_TYPE && parameter("as").is_some() {
+        return None;
+    }
     match parameter("as") {
         None => Some(Shape::Objects),
         Some(_) if parameter("g") != Some("meta.k8s.io") || parameter("v") != Some("v1") => None,

@@ -10,6 +10,7 @@ use crate::{
     path::Target,
     status::{Cause, StatusError},
     store::{Store, StoreError},
+    verbs::stored_form,
 };
 
 /// A write that is about to take place.
@@ -17,7 +18,7 @@ use crate::{
 pub struct Review<'a> {
     /// The API group.
     pub group: &'a str,
-    /// The kind.
+    /// The kind, whose objects are reviewed in the version in which they are stored.
     pub kind: &'a str,
     /// Empty for kinds without.
     pub namespace: &'a str,
@@ -58,12 +59,14 @@ pub(crate) async fn check(
         return Ok(());
     };
     let kind = &target.kind;
+    // whoever reviews knows one version, that in which objects are stored
+    let (old, new) = (old.map(|old| stored_form(kind, old)), stored_form(kind, new));
     let review = Review {
         group: &kind.group,
         kind: &kind.kind,
         namespace: &target.namespace,
-        old,
-        new,
+        old: old.as_deref(),
+        new: &new,
         store: &**api.store(),
     };
     let objections = admission.review(review).await?;

@@ -8,8 +8,8 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Admission, Registry, TokenIssuer, access::Policy, client_of, definitions::Definitions, metrics::Metrics,
-    openapi, service::ApiService, store::Store,
+    Admission, Kind, Registry, TokenIssuer, access::Policy, client_of, definitions::Definitions,
+    metrics::Metrics, openapi, service::ApiService, store::Store,
 };
 
 /// How much an API makes of what it is given.
@@ -37,6 +37,9 @@ struct Inner {
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     admission: Option<Arc<dyn Admission>>,
     rbac: bool,
+    stored_only: Vec<(String, String)>,
+    /// Who is held against a quota is stored before the next one is.
+    quota_turn: tokio::sync::Mutex<()>,
     /// Documents are made when first asked for: an agent's API is never asked.
     openapi: Mutex<HashMap<(String, String), Bytes>>,
 }
@@ -51,6 +54,7 @@ impl Api {
             token_issuer: None,
             admission: None,
             rbac: false,
+            stored_only: Vec::new(),
         }
     }
 
@@ -90,7 +94,7 @@ impl Api {
     /// definitions somebody else decides on; one with [`Rules::Full`] does it itself.
     pub fn serve(&self, definitions: &[CustomResourceDefinition]) {
         let mut registry = self.0.registry.write();
-        *registry = registry.redefined(definitions);
+        *registry = registry.redefined(definitions, self.is_full());
         // under the same lock, or a document of the old kinds could be kept
         self.0.openapi.lock().retain(|(group, version), _| {
             registry.group_version(group, version).next().is_some_and(|kind| kind.builtin.is_some())
@@ -111,6 +115,15 @@ impl Api {
 
     pub(crate) fn enforces_rbac(&self) -> bool {
         self.0.rbac
+    }
+
+    pub(crate) fn quota_turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.quota_turn
+    }
+
+    /// Whether objects of `kind` are kept and nothing acts on them.
+    pub(crate) fn only_stores(&self, kind: &Kind) -> bool {
+        self.0.stored_only.iter().any(|(group, name)| *group == kind.group && *name == kind.kind)
     }
 
     /// The OpenAPI v3 document of a group and version.
@@ -143,6 +156,7 @@ pub struct Builder {
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     admission: Option<Arc<dyn Admission>>,
     rbac: bool,
+    stored_only: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -176,9 +190,16 @@ impl Builder {
         Self { rbac, ..self }
     }
 
+    /// The kinds (group, kind) on which nothing acts: whoever writes an object of one is warned that it is only stored.
+    #[must_use]
+    pub fn stored_only<'a>(self, kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let kinds = kinds.into_iter().map(|(group, kind)| (group.to_owned(), kind.to_owned()));
+        Self { stored_only: kinds.collect(), ..self }
+    }
+
     /// The API.
     pub fn build(self) -> Api {
-        let Self { store, registry, rules, token_issuer, admission, rbac } = self;
+        let Self { store, registry, rules, token_issuer, admission, rbac, stored_only } = self;
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
@@ -189,6 +210,8 @@ impl Builder {
             token_issuer,
             admission,
             rbac,
+            stored_only,
+            quota_turn: tokio::sync::Mutex::default(),
             openapi: Mutex::default(),
         }))
     }

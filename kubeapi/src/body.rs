@@ -136,8 +136,13 @@ pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
 /// YAML, of which JSON is a part.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
     let text = std::str::from_utf8(body).map_err(|_| StatusError::bad_request("the body is not UTF-8"))?;
-    serde_saphyr::from_str(text)
-        .map_err(|error| StatusError::bad_request(format!("the body is not YAML: {error}")))
+    // of a key that stands twice the last one counts, as in JSON; whoever wants to know is told
+    let last = serde_saphyr::DuplicateKeyPolicy::LastWins;
+    serde_saphyr::from_str_with_options(
+        text,
+        serde_saphyr::options! { duplicate_keys: last, with_snippet: false },
+    )
+    .map_err(|error| StatusError::bad_request(format!("the body is not YAML: {error}")))
 }
 
 /// A JSON answer. Each warning becomes a header that kubectl prints.
@@ -147,13 +152,16 @@ pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Resp
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    for warning in warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            headers.append(header::WARNING, value);
-        }
-    }
+    warnings.iter().for_each(|warning| warn(&mut response, warning));
     response
+}
+
+/// Adds a warning to an answer.
+pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
+    let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        response.headers_mut().append(header::WARNING, value);
+    }
 }
 
 /// A plain text answer, as of the health endpoints.

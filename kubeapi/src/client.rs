@@ -1,7 +1,9 @@
 //! An ordinary `kube::Client` over a service in the same process.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header};
 use kube::{Client, client::Body as ClientBody};
 use tower::{Service, util::MapRequest};
 
@@ -19,7 +21,20 @@ where
 {
     let trusted = MapRequest::new(service, |mut request: Request<ClientBody>| {
         request.extensions_mut().insert(Identity::master());
+        if let Some(program) = program() {
+            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| program.clone());
+        }
         request
     });
     Client::new(trusted, default_namespace)
+}
+
+/// The name of this program, by which `metadata.managedFields` says who wrote.
+fn program() -> Option<&'static HeaderValue> {
+    static PROGRAM: OnceLock<Option<HeaderValue>> = OnceLock::new();
+    let name = || {
+        let path = std::env::current_exe().ok()?;
+        HeaderValue::from_str(path.file_stem()?.to_str()?).ok()
+    };
+    PROGRAM.get_or_init(name).as_ref()
 }

@@ -107,7 +107,7 @@ fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
 }
 
 /// `v2` before `v1` before `v1beta2` before `v1alpha1`; what is no such version comes last.
-fn maturity(version: &str) -> Option<(u8, u32, u32)> {
+pub(crate) fn maturity(version: &str) -> Option<(u8, u32, u32)> {
     let rest = version.strip_prefix('v')?;
     for (level, name) in [(1, "beta"), (0, "alpha")] {
         if let Some((major, minor)) = rest.split_once(name) {

@@ -1,28 +1,111 @@
-//! Fields that stand twice in one object of a JSON body: the last one counts, but the writer should hear of it.
+//! Fields that stand twice in one object of a body: the last one counts, but the writer should hear of it.
 
 use std::{collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+mod yaml;
+
 /// Who repeats so many fields need not have them all told.
 const TOLD: usize = 100;
 
-/// Their paths, as in `spec.containers[0].image`. Empty for what is not JSON, which others say better.
-pub(crate) fn find(json: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
+/// A body whose repeated fields are to be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Repeated<'a> {
+    /// Nobody wants to know, or the format has no names of fields.
+    Untold,
+    /// JSON: fields are told by their path.
+    Json(&'a [u8]),
+    /// A patch of JSON: its repeated fields are told before what is unknown of the object that it makes.
+    Patch(&'a [u8]),
+    /// YAML: fields are told by their line.
+    Yaml(&'a [u8]),
+}
+
+impl Repeated<'_> {
+    /// What is to say of repeated fields, and of `unknown` ones, in the order in which the body has them. A field that is both is
+    /// only said to be unknown, as by a Go decoder.
+    pub(crate) fn told_with(self, unknown: &[String]) -> Vec<String> {
+        let unknown_told = |path: &String| format!("unknown field \"{path}\"");
+        match self {
+            Self::Untold | Self::Patch(_) => {
+                self.told().into_iter().chain(unknown.iter().map(unknown_told)).collect()
+            }
+            Self::Json(body) => {
+                let told = faults(body, &unknown.iter().map(String::as_str).collect());
+                // defaults of older clients, a patch: what is not in this body is told behind
+                let rest = unknown.iter().map(unknown_told).filter(|text| !told.contains(text));
+                let rest: Vec<_> = rest.collect();
+                told.into_iter().chain(rest).collect()
+            }
+            // a Go decoder reads YAML as JSON whose keys are sorted
+            Self::Yaml(_) => {
+                let mut unknown = unknown.to_vec();
+                unknown.sort_unstable();
+                self.told().into_iter().chain(unknown.iter().map(unknown_told)).collect()
+            }
+        }
+    }
+
+    /// What is to say of repeated fields alone.
+    pub(crate) fn told(self) -> Vec<String> {
+        match self {
+            Self::Untold => Vec::new(),
+            Self::Json(body) | Self::Patch(body) => faults(body, &HashSet::new()),
+            Self::Yaml(body) => yaml::find(body),
+        }
+    }
+
+    /// The same as one text, for a refusal.
+    pub(crate) fn refused(self, told: &[String]) -> String {
+        let is_line = |text: &&String| text.starts_with("line ");
+        let lines: Vec<_> = told.iter().take_while(is_line).map(|line| format!("\n  {line}")).collect();
+        let rest = told.iter().skip(lines.len()).cloned();
+        if lines.is_empty() {
+            return rest.collect::<Vec<_>>().join(", ");
+        }
+        let lines = format!("yaml: unmarshal errors:{}", lines.concat());
+        std::iter::once(lines).chain(rest).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What is to say of repeated and unknown fields of a JSON body. Empty for what is not JSON, which others say better.
+fn faults(json: &[u8], unknown: &HashSet<&str>) -> Vec<String> {
+    let mut found = Found { unknown, told_unknown: HashSet::new(), told: Vec::new() };
     let mut path = String::new();
     let seed = Seed { path: &mut path, found: &mut found };
     // the error is the parser's to tell
     let _ = seed.deserialize(&mut serde_json::Deserializer::from_slice(json));
-    found
+    found.told
 }
 
-struct Seed<'a> {
+struct Found<'a> {
+    unknown: &'a HashSet<&'a str>,
+    told_unknown: HashSet<String>,
+    told: Vec<String>,
+}
+
+impl Found<'_> {
+    fn key(&mut self, path: &str, is_repeated: bool) {
+        if self.told.len() >= TOLD {
+            return;
+        }
+        if self.unknown.contains(path) {
+            if self.told_unknown.insert(path.to_owned()) {
+                self.told.push(format!("unknown field \"{path}\""));
+            }
+        } else if is_repeated {
+            self.told.push(format!("duplicate field \"{path}\""));
+        }
+    }
+}
+
+struct Seed<'a, 'b> {
     path: &'a mut String,
-    found: &'a mut Vec<String>,
+    found: &'a mut Found<'b>,
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -30,7 +113,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for Seed<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,9 +128,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
-            if !known.insert(key) && self.found.len() < TOLD {
-                self.found.push(self.path.clone());
-            }
+            self.found.key(self.path, !known.insert(key));
             map.next_value_seed(Seed { path: self.path, found: self.found })?;
             self.path.truncate(length);
         }
@@ -106,8 +187,31 @@ mod tests {
             ("nonsense", vec![]),
         ];
         for (json, expected) in cases {
-            assert_eq!(find(json.as_bytes()), expected, "{json}");
+            let expected: Vec<_> =
+                expected.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+            assert_eq!(Repeated::Json(json.as_bytes()).told(), expected, "{json}");
         }
-        assert_eq!(find("[".repeat(100_000).as_bytes()), Vec::<String>::new());
+        assert_eq!(Repeated::Json("[".repeat(100_000).as_bytes()).told(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn unknown_and_repeated_fields_are_told_in_the_order_of_the_body() {
+        let body = br#"{"x": 1, "a": 1, "x": 2, "a": 2, "b": [{"y": 1, "c": 1, "c": 2}]}"#;
+        let unknown = ["b[0].y".to_owned(), "x".to_owned(), "z".to_owned()];
+        let told = Repeated::Json(body).told_with(&unknown);
+        let expected = [
+            "unknown field \"x\"",
+            "duplicate field \"a\"",
+            "unknown field \"b[0].y\"",
+            "duplicate field \"b[0].c\"",
+            "unknown field \"z\"",
+        ];
+        assert_eq!(told, expected);
+        let yaml = Repeated::Yaml(b"a: 1\nx: 1\na: 2\nb:\n- c: 1\n  c: 2\n");
+        let told = yaml.told_with(&["x".to_owned()]);
+        assert_eq!(
+            yaml.refused(&told),
+            "yaml: unmarshal errors:\n  line 3: key \"a\" already set in map\n  line 6: key \"c\" already set in map, unknown field \"x\""
+        );
     }
 }

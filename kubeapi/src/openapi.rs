@@ -8,12 +8,27 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     discovery,
-    object::{as_map, child, default_to},
+    object::{as_map, child},
     registry::{Kind, Registry, SchemaSource},
     schema::published,
 };
 
 const GVK: &str = "x-kubernetes-group-version-kind";
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// What is said of the fields that every kind from a definition has; the real server's texts.
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
+    recognized schemas to the latest internal value, and may reject unrecognized values. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from \
+    the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const METADATA: &str = "Standard object's metadata. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/// What marks an object that may have any fields.
+const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// `/openapi/v3`: where the documents are.
 pub(crate) fn index(registry: &Registry) -> Value {
@@ -50,6 +65,14 @@ pub(crate) fn v2(registry: &Registry) -> Value {
         let schemas =
             document(registry, group, version).map(|mut document| document["components"]["schemas"].take());
         if let Some(Value::Object(mut schemas)) = schemas {
+            for kind in registry.group_version(group, version).filter(|kind| kind.builtin.is_none()) {
+                let name = schema_name(kind);
+                let open = schemas.get_mut(&name).filter(|schema| schema[PRESERVES] == true);
+                if let Some(schema) = open {
+                    // of any field that stands in it older clients would conclude that there are no others
+                    *schema = json!({"type": "object", GVK: schema[GVK]});
+                }
+            }
             schemas.values_mut().for_each(refer_to_definitions);
             for (name, schema) in schemas {
                 let is_kind = schema.get(GVK).is_some();
@@ -121,8 +144,8 @@ fn add_schema(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
             name.to_string()
         }
         SchemaSource::Definition(document) => {
-            let group: Vec<_> = kind.group.rsplit('.').collect();
-            let name = format!("{}.{}.{}", group.join("."), kind.version, kind.kind);
+            let name = schema_name(kind);
+            published::add(OBJECT_META, schemas);
             schemas.insert(name.clone(), with_type_meta(document.clone()));
             name
         }
@@ -133,12 +156,20 @@ fn add_schema(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
     name
 }
 
+/// The name of the schema of a kind from a definition.
+fn schema_name(kind: &Kind) -> String {
+    let group: Vec<_> = kind.group.rsplit('.').collect();
+    format!("{}.{}.{}", group.join("."), kind.version, kind.kind)
+}
+
 /// What every object has, whether or not its definition says so.
 fn with_type_meta(mut schema: Value) -> Value {
     let properties = child(as_map(&mut schema), "properties");
-    for (name, type_) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
-        default_to(properties, name, json!({"type": type_}));
+    for (name, description) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        properties.insert(name.into(), json!({"description": description, "type": "string"}));
     }
+    let of_all = json!([{"$ref": format!("#/components/schemas/{OBJECT_META}")}]);
+    properties.insert("metadata".into(), json!({"description": METADATA, "allOf": of_all}));
     schema
 }
 

@@ -19,10 +19,11 @@ use crate::{
     part::Part,
     path::{self, Place, Target},
     query::Query,
+    quota,
     registry::{Builtin, Registry},
     status::StatusError,
     store::{Page, Scope},
-    verbs,
+    verbs, watch_path, yaml,
 };
 
 /// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
@@ -69,7 +70,9 @@ struct Broken(BoxError);
 fn answer(api: Api, parts: Parts, body: Received) -> Answer {
     Box::pin(async move {
         let takes_gzip = gzip::accepts(&parts.headers);
+        let wants_yaml = yaml::wanted(&parts.headers);
         let answer = handle(&api, parts, body).await.unwrap_or_else(|error| refusal(&error));
+        let answer = if wants_yaml { yaml::written(answer).await } else { answer };
         Ok(if takes_gzip { gzip::compressed(answer).await } else { answer })
     })
 }
@@ -114,12 +117,17 @@ impl Call {
 async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<Body>, StatusError> {
     definitions::ready(api).await?;
     access::ready(api).await?;
+    watch_path::rewrite(&api.registry(), &mut parts);
     let place = path::parse(&api.registry(), parts.uri.path());
     if !matches!(place, Place::Health(_) | Place::Version) {
         let caller = access::admit(api, &parts, &place).await?;
         parts.extensions.insert(caller);
     }
     if let Place::Review(review, namespace) = &place {
+        // an answer to a question has no metadata to make a table of
+        if accept::shape(&parts.headers) != Some(Shape::Objects) {
+            return Err(StatusError::not_acceptable());
+        }
         let body = body::read(body).await?;
         let caller = parts.extensions.get::<Identity>().ok_or_else(StatusError::unauthorized)?;
         return access::review(api, *review, namespace, caller, (&parts, body)).await;
@@ -151,10 +159,16 @@ async fn call(
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
     let call = Call { target, query, shape, headers: parts.headers, body, caller };
-    let answer = objects(api, &parts.method, &call).await?;
+    let mut answer = objects(api, &parts.method, &call).await?;
     let kind = &call.target.kind;
+    if let Some(warning) = kind.defined.as_ref().and_then(|defined| defined.deprecation_warning.as_deref()) {
+        body::warn(&mut answer, warning);
+    }
     if parts.method != Method::GET && kind.is(Builtin::ClusterRole) {
         access::aggregate(api).await?;
+    }
+    if parts.method != Method::GET {
+        quota::refresh(api, &call.target).await?;
     }
     if parts.method != Method::GET && (kind.is(Builtin::CustomResourceDefinition) || kind.is_terminating()) {
         // what is served changes before the writer hears that it has written
@@ -168,6 +182,10 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
     verbs::check_options(method, call)?;
     match (method.as_str(), call.target.part, named) {
         (_, Some(Part::Remote(part)), true) => verbs::remote(api, call, part).await,
+        // lines of changes are JSON
+        ("GET", None, false) if call.query.flag("watch") && yaml::wanted(&call.headers) => {
+            Err(StatusError::not_acceptable())
+        }
         ("GET", None, false) if call.query.flag("watch") => verbs::watch(api, call).await,
         ("GET", None, false) => verbs::list(api, call).await,
         ("GET", None | Some(Part::Status | Part::Approval | Part::EphemeralContainers), true) => {

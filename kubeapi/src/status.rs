@@ -404,6 +404,11 @@ impl StatusError {
         error
     }
 
+    /// 500 as the real server answers what it has no code for.
+    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     /// 500.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         let message = format!("Internal error occurred: {}", message.into());
@@ -436,6 +441,9 @@ impl StatusError {
                 map.insert("details".into(), Value::Object(details));
             }
             map.insert("code".into(), self.code.as_u16().into());
+            if self.reason.is_empty() {
+                map.shift_remove("reason");
+            }
         }
         body
     }

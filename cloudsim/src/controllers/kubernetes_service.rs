@@ -3,7 +3,7 @@
 //!
 //! Source: Kubernetes' control plane (`pkg/controlplane/controller/kubernetesservice`).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use k8s_openapi::{
     api::{
@@ -11,29 +11,50 @@ use k8s_openapi::{
             EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service, ServicePort, ServiceSpec,
         },
         discovery::v1::{self as discovery, EndpointConditions, EndpointSlice},
+        networking::v1::{ServiceCIDR, ServiceCIDRSpec},
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use kube::{
     Api, Client,
-    api::{ObjectMeta, Patch, PatchParams},
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
+use serde_json::json;
 
 /// Its name.
 const NAME: &str = "kubernetes";
 /// Its address: the first of the range.
 const ADDRESS: &str = "10.96.0.1";
+/// The range.
+const RANGE: &str = "10.96.0.0/16";
 /// The name of its port.
 const HTTPS: &str = "https";
 /// Who owns its fields.
 const MANAGER: &str = "kube-apiserver";
 
-/// Makes the service what it should be. `advertised`: where the API is reached from other machines.
+/// Makes the service what it should be, and says from which range services have their addresses. `advertised`: where the API is reached from other machines.
 pub async fn ensure(client: &Client, port: u16, advertised: Option<SocketAddr>) -> Result<(), kube::Error> {
+    range(client).await?;
     apply(client, &service(port)).await?;
     let Some(advertised) = advertised else { return Ok(()) };
     apply(client, &endpoints(advertised)).await?;
     apply(client, &slice(advertised)).await
+}
+
+/// The range of the services' addresses, as an object that others can read.
+async fn range(client: &Client) -> Result<(), kube::Error> {
+    let metadata = ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() };
+    let spec = ServiceCIDRSpec { cidrs: Some(vec![RANGE.into()]) };
+    let range = ServiceCIDR { metadata, spec: Some(spec), status: None };
+    let api = Api::<ServiceCIDR>::all(client.clone());
+    match api.create(&PostParams::default(), &range).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
+        made => drop(made?),
+    }
+    let ready = json!({"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready",
+        "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
+    let status = Patch::Merge(json!({"status": {"conditions": [ready]}}));
+    api.patch_status(NAME, &PatchParams::default(), &status).await.map(drop)
 }
 
 async fn apply<K>(client: &Client, object: &K) -> Result<(), kube::Error>
@@ -119,6 +140,15 @@ pub fn advertised(names: &[String], port: u16) -> Option<SocketAddr> {
     reachable.next().map(|ip| SocketAddr::new(ip, port))
 }
 
+/// The address from which this machine would reach others, for a cloud whose certificate names none. Nothing is sent.
+pub fn of_this_machine(port: u16) -> Option<SocketAddr> {
+    let elsewhere = SocketAddr::from(([192, 0, 2, 1], 9));
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(elsewhere).ok()?;
+    let ip = socket.local_addr().ok()?.ip();
+    (!ip.is_loopback() && !ip.is_unspecified()).then(|| SocketAddr::new(ip, port))
+}
+
 #[cfg(test)]
 mod tests {
     use kubeapi::store::MemoryStore;
@@ -150,5 +180,8 @@ mod tests {
         }
         let slice = Api::<EndpointSlice>::default_namespaced(client.clone()).get(NAME).await.unwrap();
         assert_eq!(slice.endpoints[0].addresses, ["192.0.2.7"]);
+        let range = Api::<ServiceCIDR>::all(client.clone()).get(NAME).await.unwrap();
+        assert_eq!(range.spec.unwrap().cidrs.unwrap(), [RANGE]);
+        assert_eq!(range.status.unwrap().conditions.unwrap()[0].type_, "Ready");
     }
 }

@@ -1,4 +1,5 @@
-//! What every namespace has: the `default` service account and the ConfigMap with the cluster's CA, `kube-root-ca.crt`.
+//! What every namespace has: the `default` service account and the ConfigMap with the cluster's CA, `kube-root-ca.crt`. They are
+//! made again where somebody deletes or changes them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,6 +10,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
     runtime::{
         controller::{Action, Controller},
+        reflector::ObjectRef,
         watcher,
     },
 };
@@ -19,6 +21,8 @@ use tracing::warn;
 pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// The namespaces of a new cluster, and KubeEdge's own.
 pub const INITIAL: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "kubeedge"];
+/// The account of pods that name none.
+const DEFAULT_ACCOUNT: &str = "default";
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 
 /// Creates the namespaces of a new cluster where they are missing.
@@ -42,7 +46,16 @@ pub struct Given {
 
 /// Runs until `shutdown`.
 pub async fn run(client: Client, given: Given, shutdown: CancellationToken) {
-    Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
+    let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut controller = Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
+        .watches(Api::<ServiceAccount>::all(client.clone()), named(DEFAULT_ACCOUNT), |account| {
+            namespace_of(&account)
+        });
+    if given.root_ca.is_some() {
+        controller = controller
+            .watches(Api::<ConfigMap>::all(client.clone()), named(ROOT_CA), |map| namespace_of(&map));
+    }
+    controller
         .run(
             reconcile,
             |_, error, _| {
@@ -57,6 +70,11 @@ pub async fn run(client: Client, given: Given, shutdown: CancellationToken) {
         .await;
 }
 
+/// Whose completion an object is: made again where it goes or is changed.
+fn namespace_of<K: kube::Resource>(object: &K) -> Option<ObjectRef<Namespace>> {
+    object.meta().namespace.as_deref().map(ObjectRef::new)
+}
+
 async fn reconcile(namespace: Arc<Namespace>, context: Arc<(Client, Given)>) -> Result<Action, kube::Error> {
     if namespace.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
@@ -65,13 +83,22 @@ async fn reconcile(namespace: Arc<Namespace>, context: Arc<(Client, Given)>) -> 
     let name = namespace.name_any();
     let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     if given.account {
-        let account = ServiceAccount { metadata: named("default"), ..ServiceAccount::default() };
+        let account = ServiceAccount { metadata: named(DEFAULT_ACCOUNT), ..ServiceAccount::default() };
         ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await)?;
     }
     if let Some(pem) = &given.root_ca {
         let data = Some([("ca.crt".to_owned(), pem.clone())].into());
         let map = ConfigMap { metadata: named(ROOT_CA), data, ..ConfigMap::default() };
-        ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &map).await)?;
+        let api = Api::<ConfigMap>::namespaced(client.clone(), &name);
+        ensure(api.create(&PostParams::default(), &map).await)?;
+        if let Some(found) = api.get_opt(ROOT_CA).await?.filter(|found| found.data != map.data) {
+            let restored = ConfigMap { data: map.data, ..found };
+            match api.replace(ROOT_CA, &PostParams::default(), &restored).await {
+                // somebody was faster: that change calls again
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                result => drop(result?),
+            }
+        }
     }
     Ok(Action::await_change())
 }
@@ -81,5 +108,53 @@ fn ensure<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
     match created {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         result => result.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+
+    use kube::api::{DeleteParams, Patch, PatchParams};
+    use kubeapi::store::MemoryStore;
+    use serde_json::json;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    /// Waits until `is_so`, looking again every few milliseconds.
+    async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
+        let wait = async {
+            while !is_so().await {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("not within 20 s: {what}"));
+    }
+
+    #[tokio::test]
+    async fn what_a_namespace_has_is_made_again() {
+        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        ensure_initial(&client).await.unwrap();
+        let shutdown = CancellationToken::new();
+        let given = Given { account: true, root_ca: Some("PEM".into()) };
+        let running = tokio::spawn(run(client.clone(), given, shutdown.clone()));
+        let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
+        let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
+        let is_whole = || async {
+            let map = maps.get_opt(ROOT_CA).await.unwrap();
+            let data = map.and_then(|map| map.data).unwrap_or_default();
+            data.get("ca.crt").is_some_and(|pem| pem == "PEM")
+                && accounts.get_opt("default").await.unwrap().is_some()
+        };
+        until("made", is_whole).await;
+        maps.delete(ROOT_CA, &DeleteParams::default()).await.unwrap();
+        accounts.delete("default", &DeleteParams::default()).await.unwrap();
+        until("made again", is_whole).await;
+        let changed = Patch::Merge(json!({"data": {"ca.crt": "another"}}));
+        maps.patch(ROOT_CA, &PatchParams::default(), &changed).await.unwrap();
+        until("as it was", is_whole).await;
+        shutdown.cancel();
+        running.await.unwrap();
     }
 }

@@ -11,9 +11,12 @@ mod access;
 mod account;
 mod batch;
 mod container;
+mod devices;
+mod limits;
 mod network;
 mod pod;
 mod qos;
+mod registration;
 mod secret;
 mod storage;
 mod workload;
@@ -45,6 +48,19 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
         B::RoleBinding | B::ClusterRoleBinding => access::binding(map),
         B::PriorityClass => default_text(map, "preemptionPolicy", "PreemptLowerPriority"),
         B::HorizontalPodAutoscaler => workload::autoscaler(child(map, "spec")),
+        B::AutoscalerV1 => default_to(child(map, "spec"), "minReplicas", 1),
+        B::ValidatingAdmissionPolicy => registration::validating_policy(child(map, "spec")),
+        B::MutatingAdmissionPolicy => registration::mutating_policy(child(map, "spec")),
+        B::ValidatingAdmissionPolicyBinding | B::MutatingAdmissionPolicyBinding => {
+            registration::policy_binding(child(map, "spec"))
+        }
+        B::ValidatingWebhookConfiguration => registration::webhooks(map, false),
+        B::MutatingWebhookConfiguration => registration::webhooks(map, true),
+        B::LimitRange => limits::range(child(map, "spec")),
+        B::ResourceClaim => devices::claim(child(map, "spec")),
+        B::ResourceClaimTemplate => devices::claim(child(child(map, "spec"), "spec")),
+        B::PriorityLevelConfiguration => registration::priority_level(child(map, "spec")),
+        B::ApiService => registration::api_service(child(map, "spec")),
         B::CustomResourceDefinition => definition(child(map, "spec")),
         B::Node => node(map),
         B::Namespace => namespace(map),
@@ -54,7 +70,6 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
         | B::NewEvent
         | B::Lease
         | B::ResourceQuota
-        | B::LimitRange
         | B::ControllerRevision
         | B::PodDisruptionBudget
         | B::CertificateSigningRequest
@@ -67,7 +82,11 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
         | B::CsiStorageCapacity
         | B::ServiceCidr
         | B::IpAddress
-        | B::RuntimeClass => {}
+        | B::RuntimeClass
+        | B::VolumeAttributesClass
+        | B::ResourceSlice
+        | B::DeviceClass
+        | B::FlowSchema => {}
     }
 }
 
@@ -112,12 +131,23 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
         Some(B::PodDisruptionBudget) => {
             json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0})
         }
+        Some(B::AutoscalerV1) => json!({"currentReplicas": 0, "desiredReplicas": 0}),
         Some(B::HorizontalPodAutoscaler) => json!({"desiredReplicas": 0, "currentMetrics": null}),
         Some(B::Job) => {
             batch::select_own_pods(object);
             json!({})
         }
-        Some(B::Deployment | B::CronJob | B::ResourceQuota | B::CertificateSigningRequest) => json!({}),
+        Some(
+            B::Deployment
+            | B::CronJob
+            | B::ResourceQuota
+            | B::CertificateSigningRequest
+            | B::ValidatingAdmissionPolicy
+            | B::ResourceClaim
+            | B::FlowSchema
+            | B::PriorityLevelConfiguration
+            | B::ApiService,
+        ) => json!({}),
         _ => return,
     };
     as_map(object).insert("status".into(), status);

@@ -23,7 +23,13 @@ type Table = (&'static str, &'static str, &'static str);
 const TABLES: &[Table] = &[
     ("meta", "meta.k8s.io/v1", include_str!("tables/meta.txt")),
     ("core", "v1", include_str!("tables/core.txt")),
+    (
+        "admissionregistration",
+        "admissionregistration.k8s.io/v1",
+        include_str!("tables/admissionregistration.txt"),
+    ),
     ("apiextensions", "apiextensions.k8s.io/v1", include_str!("tables/apiextensions.txt")),
+    ("apiregistration", "apiregistration.k8s.io/v1", include_str!("tables/apiregistration.txt")),
     ("apps", "apps/v1", include_str!("tables/apps.txt")),
     ("authentication", "authentication.k8s.io/v1", include_str!("tables/authentication.txt")),
     ("authorization", "authorization.k8s.io/v1", include_str!("tables/authorization.txt")),
@@ -34,10 +40,12 @@ const TABLES: &[Table] = &[
     ("coordination", "coordination.k8s.io/v1", include_str!("tables/coordination.txt")),
     ("discovery", "discovery.k8s.io/v1", include_str!("tables/discovery.txt")),
     ("events", "events.k8s.io/v1", include_str!("tables/events.txt")),
+    ("flowcontrol", "flowcontrol.apiserver.k8s.io/v1", include_str!("tables/flowcontrol.txt")),
     ("networking", "networking.k8s.io/v1", include_str!("tables/networking.txt")),
     ("node", "node.k8s.io/v1", include_str!("tables/node.txt")),
     ("policy", "policy/v1", include_str!("tables/policy.txt")),
     ("rbac", "rbac.authorization.k8s.io/v1", include_str!("tables/rbac.txt")),
+    ("resource", "resource.k8s.io/v1", include_str!("tables/resource.txt")),
     ("scheduling", "scheduling.k8s.io/v1", include_str!("tables/scheduling.txt")),
     ("storage", "storage.k8s.io/v1", include_str!("tables/storage.txt")),
 ];

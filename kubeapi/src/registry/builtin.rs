@@ -13,6 +13,8 @@ use k8s_openapi::{
     schemars::JsonSchema,
 };
 
+mod extensions;
+
 use super::{Kind, SchemaSource};
 use crate::store::Resource;
 
@@ -66,10 +68,31 @@ pub(crate) enum Builtin {
     IpAddress,
     RuntimeClass,
     CustomResourceDefinition,
+    /// An autoscaler of `autoscaling/v1`, which knows no metric but the processor.
+    AutoscalerV1,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+    MutatingWebhookConfiguration,
+    VolumeAttributesClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+    DeviceClass,
+    FlowSchema,
+    PriorityLevelConfiguration,
+    ApiService,
 }
 
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
-    of_core().into_iter().chain(of_workloads()).chain(of_the_rest()).chain(of_hosts())
+    of_core()
+        .into_iter()
+        .chain(of_workloads())
+        .chain(of_the_rest())
+        .chain(of_hosts())
+        .chain(extensions::kinds())
 }
 
 fn of_core() -> [Kind; 15] {
@@ -235,6 +258,25 @@ fn of_hosts() -> [Kind; 4] {
 }
 
 fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {
+    let source = SchemaSource::Published {
+        name: T::schema_name(),
+        #[cfg(test)]
+        generate: Some(|generator| generator.subschema_for::<T>()),
+    };
+    of_source(builtin, kind, plural, source)
+}
+
+/// A kind that is newer than the types that this program is built with.
+fn newer(builtin: Builtin, kind: &str, plural: &str, name: &'static str) -> Kind {
+    let source = SchemaSource::Published {
+        name: name.into(),
+        #[cfg(test)]
+        generate: None,
+    };
+    of_source(builtin, kind, plural, source)
+}
+
+fn of_source(builtin: Builtin, kind: &str, plural: &str, source: SchemaSource) -> Kind {
     Kind {
         group: String::new(),
         version: "v1".into(),
@@ -247,11 +289,7 @@ fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {
         status: false,
         builtin: Some(builtin),
         columns: Vec::new(),
-        source: SchemaSource::Published {
-            name: T::schema_name(),
-            #[cfg(test)]
-            generate: |generator| generator.subschema_for::<T>(),
-        },
+        source,
         resource: Resource::new("", plural),
         schema: OnceLock::new(),
         defined: None,

@@ -12,8 +12,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Kind, ScalePaths, SchemaSource};
-use crate::{object::pointer_of, store::Resource};
+use super::{Conversions, Convert, Kind, ScalePaths, SchemaSource};
+use crate::{discovery::maturity, object::pointer_of, store::Resource};
 
 /// A column that a definition adds to its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,17 @@ pub(crate) struct Defined {
     accepted: CustomResourceDefinitionNames,
     /// The same objects are served in another version too.
     pub(crate) has_versions: bool,
+    /// The version in which objects are stored.
+    pub(crate) storage_version: String,
+    /// How an object is brought from one version into another; without it they differ in `apiVersion` alone.
+    pub(crate) convert: Option<Convert>,
+    /// Objects that were stored before the schema had its defaults are answered with them.
+    pub(crate) defaults_on_read: bool,
     pub(super) scale: Option<ScalePaths>,
+    /// What is told to whoever uses this version.
+    pub(crate) deprecation_warning: Option<String>,
+    /// The fields that field selectors may name, beside name and namespace: `spec.color`.
+    pub(crate) selectable: Vec<String>,
     /// Its definition is being deleted.
     is_terminating: AtomicBool,
     /// Ends when this is no longer how the kind is served: watches end with it.
@@ -58,8 +68,14 @@ impl Defined {
 }
 
 /// One kind for each served version.
-pub(super) fn kinds(definition: &CustomResourceDefinition) -> impl Iterator<Item = Kind> {
-    definition.spec.versions.iter().filter(|version| version.served).map(|version| kind(definition, version))
+pub(super) fn kinds<'a>(
+    definition: &'a CustomResourceDefinition,
+    conversions: &Conversions,
+    fills_on_read: bool,
+) -> impl Iterator<Item = Kind> + use<'a> {
+    let convert = conversions.find(&definition.spec.group, &definition.spec.names.plural);
+    let served = definition.spec.versions.iter().filter(|version| version.served);
+    served.map(move |version| kind(definition, version, convert, fills_on_read))
 }
 
 /// The names under which it is served: those accepted, or, while nobody has decided, those that it asks for.
@@ -72,7 +88,12 @@ fn is_terminating(definition: &CustomResourceDefinition) -> bool {
     definition.metadata.deletion_timestamp.is_some()
 }
 
-fn kind(definition: &CustomResourceDefinition, version: &CustomResourceDefinitionVersion) -> Kind {
+fn kind(
+    definition: &CustomResourceDefinition,
+    version: &CustomResourceDefinitionVersion,
+    convert: Option<Convert>,
+    fills_on_read: bool,
+) -> Kind {
     let (spec, names) = (&definition.spec, names(definition));
     let subresources = version.subresources.as_ref();
     let scale = subresources.and_then(|subresources| subresources.scale.as_ref()).map(|scale| ScalePaths {
@@ -80,6 +101,8 @@ fn kind(definition: &CustomResourceDefinition, version: &CustomResourceDefinitio
         status_replicas: pointer_of(&scale.status_replicas_path),
         selector: scale.label_selector_path.as_deref().map(pointer_of),
     });
+    let stored = spec.versions.iter().find(|version| version.storage).unwrap_or(version);
+    let schema = schema(version);
     Kind {
         group: spec.group.clone(),
         version: version.name.clone(),
@@ -92,18 +115,31 @@ fn kind(definition: &CustomResourceDefinition, version: &CustomResourceDefinitio
         status: subresources.is_some_and(|subresources| subresources.status.is_some()),
         builtin: None,
         columns: columns(version),
-        source: SchemaSource::Definition(schema(version)),
         resource: Resource::new(&spec.group, &names.plural),
         schema: OnceLock::new(),
         defined: Some(Box::new(Defined {
             spec: spec.clone(),
             accepted: names.clone(),
             has_versions: spec.versions.len() > 1,
+            storage_version: stored.name.clone(),
+            convert,
+            defaults_on_read: fills_on_read && has_defaults(&schema),
             scale,
+            deprecation_warning: deprecation_warning(definition, version),
+            selectable: selectable(version),
             is_terminating: is_terminating(definition).into(),
             retired: CancellationToken::new(),
         })),
+        source: SchemaSource::Definition(schema),
     }
+}
+
+/// Whether a schema, or one within it, says what stands for an absent value.
+fn has_defaults(schema: &Value) -> bool {
+    let Value::Object(schema) = schema else { return false };
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let within = ["items", "additionalProperties"].iter().filter_map(|key| schema.get(*key));
+    schema.contains_key("default") || fields.map(|(_, field)| field).chain(within).any(has_defaults)
 }
 
 /// A version without schema takes anything.
@@ -112,6 +148,35 @@ fn schema(version: &CustomResourceDefinitionVersion) -> Value {
     document
         .and_then(|document| serde_json::to_value(document).ok())
         .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}))
+}
+
+fn selectable(version: &CustomResourceDefinitionVersion) -> Vec<String> {
+    let fields = version.selectable_fields.iter().flatten();
+    fields.map(|field| field.json_path.trim_start_matches('.').to_owned()).collect()
+}
+
+/// What a deprecated version says of itself, or else which newer one there is.
+fn deprecation_warning(
+    definition: &CustomResourceDefinition,
+    version: &CustomResourceDefinitionVersion,
+) -> Option<String> {
+    if version.deprecated != Some(true) {
+        return None;
+    }
+    if let Some(warning) = &version.deprecation_warning {
+        return Some(warning.clone());
+    }
+    let CustomResourceDefinitionSpec { group, versions, .. } = &definition.spec;
+    let kind = &names(definition).kind;
+    let mut better: Vec<_> =
+        versions.iter().filter(|other| other.served && other.deprecated != Some(true)).collect();
+    better.sort_by_key(|other| std::cmp::Reverse(maturity(&other.name)));
+    let instead = better.first().filter(|other| maturity(&other.name) > maturity(&version.name));
+    let deprecated = format!("{group}/{} {kind} is deprecated", version.name);
+    Some(match instead {
+        Some(other) => format!("{deprecated}; use {group}/{} {kind}", other.name),
+        None => deprecated,
+    })
 }
 
 fn columns(version: &CustomResourceDefinitionVersion) -> Vec<PrinterColumn> {

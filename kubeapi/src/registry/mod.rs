@@ -73,8 +73,9 @@ pub(crate) enum SchemaSource {
     Published {
         /// Such as `io.k8s.api.core.v1.Pod`.
         name: Cow<'static, str>,
+        /// `None` for a type that is newer than those of the dependency.
         #[cfg(test)]
-        generate: fn(&mut k8s_openapi::schemars::SchemaGenerator) -> k8s_openapi::schemars::Schema,
+        generate: Option<fn(&mut k8s_openapi::schemars::SchemaGenerator) -> k8s_openapi::schemars::Schema>,
     },
     /// The definition's `openAPIV3Schema`.
     Definition(Value),
@@ -152,6 +153,16 @@ impl Kind {
                     | B::NetworkPolicy
                     | B::PriorityClass
                     | B::CustomResourceDefinition
+                    | B::ValidatingAdmissionPolicy
+                    | B::ValidatingAdmissionPolicyBinding
+                    | B::MutatingAdmissionPolicy
+                    | B::MutatingAdmissionPolicyBinding
+                    | B::ValidatingWebhookConfiguration
+                    | B::MutatingWebhookConfiguration
+                    | B::ResourceSlice
+                    | B::DeviceClass
+                    | B::FlowSchema
+                    | B::PriorityLevelConfiguration
             )
         })
     }
@@ -170,6 +181,15 @@ impl Kind {
                     | B::CsiNode
                     | B::CsiStorageCapacity
                     | B::RuntimeClass
+                    | B::ValidatingAdmissionPolicy
+                    | B::ValidatingAdmissionPolicyBinding
+                    | B::MutatingAdmissionPolicy
+                    | B::MutatingAdmissionPolicyBinding
+                    | B::ValidatingWebhookConfiguration
+                    | B::MutatingWebhookConfiguration
+                    | B::FlowSchema
+                    | B::PriorityLevelConfiguration
+                    | B::ApiService
             )
         };
         self.builtin.is_some_and(|builtin| !needs_version(builtin))
@@ -225,28 +245,59 @@ impl fmt::Debug for Kind {
     }
 }
 
+/// Brings an object into a version of its kind, whichever one it is in.
+pub type Convert = fn(version: &str, object: Value) -> Value;
+
+/// The conversions of kinds from definitions, by group and plural.
+#[derive(Debug, Default)]
+pub(crate) struct Conversions(Vec<(String, String, Convert)>);
+
+impl Conversions {
+    fn find(&self, group: &str, plural: &str) -> Option<Convert> {
+        let mut all = self.0.iter();
+        all.find(|(own, name, _)| own == group && name == plural).map(|(_, _, convert)| *convert)
+    }
+}
+
 /// The kinds, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Registry {
     kinds: Arc<Vec<Arc<Kind>>>,
     /// The definitions that the API begins with.
     given: Arc<Vec<CustomResourceDefinition>>,
+    conversions: Arc<Conversions>,
 }
 
 impl Registry {
     /// The kinds of Kubernetes itself that this API serves.
     pub fn builtin() -> Self {
-        Self { kinds: Arc::new(builtin::kinds().map(Arc::new).collect()), given: Arc::default() }
+        Self {
+            kinds: Arc::new(builtin::kinds().map(Arc::new).collect()),
+            given: Arc::default(),
+            conversions: Arc::default(),
+        }
+    }
+
+    /// How objects of a kind from a definition are brought from one of its versions into another: to be said before the
+    /// definition. Without it they differ in `apiVersion` alone.
+    #[must_use]
+    pub fn with_conversion(self, group: &str, plural: &str, convert: Convert) -> Self {
+        let own = [(group.to_owned(), plural.to_owned(), convert)];
+        let conversions = self.conversions.0.iter().cloned().chain(own).collect();
+        Self { conversions: Arc::new(Conversions(conversions)), ..self }
     }
 
     /// These kinds and, for each served version, those that the definitions describe. An API with [`crate::Rules::Full`] also
     /// stores the definitions when it is first called, in place of what it has of the same names.
     #[must_use]
     pub fn with_crds(self, definitions: &[CustomResourceDefinition]) -> Self {
-        let defined = definitions.iter().flat_map(crd::kinds).map(Arc::new);
+        let defined = definitions
+            .iter()
+            .flat_map(|definition| crd::kinds(definition, &self.conversions, true))
+            .map(Arc::new);
         let kinds = self.kinds.iter().cloned().chain(defined).collect();
         let given = self.given.iter().chain(definitions).cloned().collect();
-        Self { kinds: Arc::new(kinds), given: Arc::new(given) }
+        Self { kinds: Arc::new(kinds), given: Arc::new(given), conversions: Arc::clone(&self.conversions) }
     }
 
     /// The definitions that the API begins with.
@@ -255,10 +306,11 @@ impl Registry {
     }
 
     /// The built-in kinds and those of `definitions`. What these say as before stays the same kind; the rest is retired.
-    pub(crate) fn redefined(&self, definitions: &[CustomResourceDefinition]) -> Self {
+    /// `fills_on_read`: objects are answered with the defaults that their schema got after they were stored.
+    pub(crate) fn redefined(&self, definitions: &[CustomResourceDefinition], fills_on_read: bool) -> Self {
         let mut kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.builtin.is_some()).cloned().collect();
         for definition in definitions {
-            for new in crd::kinds(definition) {
+            for new in crd::kinds(definition, &self.conversions, fills_on_read) {
                 // a kind of Kubernetes itself goes before
                 if kinds.iter().any(|kind| kind.same_place(&new)) {
                     continue;
@@ -275,7 +327,8 @@ impl Registry {
                 defined.retired.cancel();
             }
         }
-        Self { kinds: Arc::new(kinds), given: Arc::clone(&self.given) }
+        let (given, conversions) = (Arc::clone(&self.given), Arc::clone(&self.conversions));
+        Self { kinds: Arc::new(kinds), given, conversions }
     }
 
     /// All kinds, the built-in ones first.

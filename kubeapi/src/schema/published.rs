@@ -3,7 +3,10 @@
 //!
 //! `published/shapes.txt` has a line for each type, sorted: its name, a space, its OpenAPI v3 schema without descriptions.
 //! `published/descriptions.txt` has them, which only `kubectl explain` asks for: by field, that of the type itself under no name.
-//! `make schemas` writes both anew from the types of `k8s-openapi`.
+//! `make schemas` writes both anew from the types of `k8s-openapi` for the version that this program is built with.
+//!
+//! `published/newer-shapes.txt` and `published/newer-descriptions.txt` have the types of kinds that came with later versions. They
+//! were made in the same way with the feature `v1_36` of `k8s-openapi`, of which one build takes a single version.
 
 #[cfg(test)]
 mod tests;
@@ -11,11 +14,13 @@ mod tests;
 use serde_json::{Map, Value};
 
 const SHAPES: &str = include_str!("published/shapes.txt");
+const NEWER_SHAPES: &str = include_str!("published/newer-shapes.txt");
 const DESCRIPTIONS: &str = include_str!("published/descriptions.txt");
+const NEWER_DESCRIPTIONS: &str = include_str!("published/newer-descriptions.txt");
 
 /// The schema of the type of this name, such as `io.k8s.api.core.v1.Pod`, without descriptions.
 pub(super) fn shape(name: &str) -> Option<Value> {
-    serde_json::from_str(find(SHAPES, name)?).ok()
+    serde_json::from_str(find(SHAPES, name).or_else(|| find(NEWER_SHAPES, name))?).ok()
 }
 
 /// Adds the schemas of the named type and of all that it is made of, with descriptions, by name.
@@ -34,7 +39,8 @@ pub(crate) fn add(name: &str, schemas: &mut Map<String, Value>) {
 /// The schema of a type, with descriptions.
 fn described(name: &str) -> Option<Value> {
     let mut schema = shape(name)?;
-    let descriptions = find(DESCRIPTIONS, name).and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok());
+    let text = find(DESCRIPTIONS, name).or_else(|| find(NEWER_DESCRIPTIONS, name));
+    let descriptions = text.and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok());
     for (field, description) in descriptions.into_iter().flatten() {
         let described = match field.as_str() {
             "" => Some(&mut schema),

@@ -1,12 +1,12 @@
-//! Bringing an object into the shape in which it is stored: nulls gone, quantities as strings, unknown fields
+//! Bringing an object into the shape in which it is stored: nulls gone, quantities in canonical form, unknown fields
 //! pruned.
 
 use serde_json::Value;
 
-use super::{Node, Others, Scalar, Schema, Type, check::known};
+use super::{Node, Others, Scalar, Schema, Type, check::known, quantity::canonical};
 
 impl Schema {
-    /// Drops nulls of known fields (Go reads them as absent) and turns numeric quantities into strings.
+    /// Drops nulls of known fields (Go reads them as absent) and writes quantities in the one way in which the real server answers them.
     pub(crate) fn normalise(&self, object: &mut Value) {
         self.normalise_at(self.root, object);
     }
@@ -29,8 +29,12 @@ impl Schema {
             (Node::List { items, .. }, Value::Array(list)) => {
                 list.iter_mut().for_each(|value| self.normalise_at(*items, value));
             }
-            (Node::Scalar(Scalar { type_: Type::Quantity, .. }), value @ Value::Number(_)) => {
-                *value = Value::String(value.to_string());
+            (
+                Node::Scalar(Scalar { type_: Type::Quantity, .. }),
+                value @ (Value::Number(_) | Value::String(_)),
+            ) => {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                *value = Value::String(canonical(&text).unwrap_or(text));
             }
             _ => {}
         }

@@ -92,7 +92,7 @@ fn objects_are_stored_without_nulls_and_with_amounts_as_text() {
         "spec": {"nodeName": null, "containers": [{"image": null, "resources": {"limits": {"cpu": 2, "memory": 0.5}}}]}});
     with_schema("pods", |schema| schema.normalise(&mut pod));
     let expected = json!({"metadata": {"labels": {}},
-        "spec": {"containers": [{"resources": {"limits": {"cpu": "2", "memory": "0.5"}}}]}});
+        "spec": {"containers": [{"resources": {"limits": {"cpu": "2", "memory": "500m"}}}]}});
     assert_eq!(pod, expected);
 }
 

@@ -1,5 +1,7 @@
 //! Field selectors: `spec.nodeName=edge-1,status.phase!=Failed`. Which fields there are depends on the kind.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::registry::{Builtin, Kind};
@@ -18,7 +20,7 @@ pub(super) struct FieldRequirement {
 impl FieldRequirement {
     pub(super) fn matches(&self, object: &Value) -> bool {
         let found = self.pointers.iter().map(|pointer| text(object, pointer)).find(|text| !text.is_empty());
-        (found.unwrap_or(self.absent()) == self.value) != self.negated
+        (found.as_deref().unwrap_or(self.absent()) == self.value) != self.negated
     }
 
     /// How a field reads that is not there.
@@ -30,11 +32,13 @@ impl FieldRequirement {
     }
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+fn text<'a>(object: &'a Value, pointer: &str) -> Cow<'a, str> {
     match object.pointer(pointer) {
-        Some(Value::String(text)) => text,
-        Some(Value::Bool(true)) => "true",
-        _ => "",
+        Some(Value::String(text)) => text.into(),
+        Some(Value::Bool(true)) => "true".into(),
+        Some(Value::Bool(false)) => "false".into(),
+        Some(Value::Number(number)) => number.to_string().into(),
+        _ => "".into(),
     }
 }
 
@@ -114,6 +118,7 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
         ]),
         Some(Builtin::Node) => Some(&["metadata.name", "spec.unschedulable"]),
         Some(Builtin::Namespace) => Some(&["metadata.name", "status.phase"]),
+        Some(Builtin::CertificateSigningRequest) => Some(&["metadata.name", "spec.signerName"]),
         Some(Builtin::Secret) => Some(&["metadata.name", "metadata.namespace", "type"]),
         Some(Builtin::Service) => {
             Some(&["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"])
@@ -147,6 +152,13 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
             "reportingController",
             "type",
         ]),
+        None if kind
+            .defined
+            .as_ref()
+            .is_some_and(|defined| defined.selectable.iter().any(|field| field == label)) =>
+        {
+            return Ok(places(kind, label));
+        }
         None if kind.namespaced => Some(&["metadata.name", "metadata.namespace"]),
         None => Some(&["metadata.name"]),
         Some(_) => None,

@@ -13,11 +13,13 @@ mod age;
 mod batch;
 mod builtin;
 mod custom;
+mod devices;
 mod json_path;
 mod network;
 mod node;
 mod pod;
 mod policy;
+mod registration;
 mod storage;
 mod workload;
 
@@ -150,6 +152,20 @@ fn printer(builtin: Builtin) -> &'static Printer {
         B::IpAddress => &network::IP_ADDRESS,
         B::RuntimeClass => &builtin::RUNTIME_CLASS,
         B::CustomResourceDefinition => &builtin::DEFINITION,
+        B::AutoscalerV1 => &workload::AUTOSCALER_V1,
+        B::ValidatingAdmissionPolicy => &registration::VALIDATING_POLICY,
+        B::MutatingAdmissionPolicy => &registration::MUTATING_POLICY,
+        B::ValidatingAdmissionPolicyBinding | B::MutatingAdmissionPolicyBinding => {
+            &registration::POLICY_BINDING
+        }
+        B::ValidatingWebhookConfiguration | B::MutatingWebhookConfiguration => &registration::WEBHOOKS,
+        B::ApiService => &registration::API_SERVICE,
+        B::FlowSchema => &registration::FLOW_SCHEMA,
+        B::PriorityLevelConfiguration => &registration::PRIORITY_LEVEL,
+        B::VolumeAttributesClass => &storage::ATTRIBUTES_CLASS,
+        B::ResourceClaim => &devices::CLAIM,
+        B::ResourceSlice => &devices::SLICE,
+        B::ResourceClaimTemplate | B::DeviceClass => &devices::NAMED,
     }
 }
 

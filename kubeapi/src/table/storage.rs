@@ -98,6 +98,13 @@ pub(super) const CLASS: Printer = Printer {
     },
 };
 
+pub(super) const ATTRIBUTES_CLASS: Printer = Printer {
+    columns: &[NAME, shown("DriverName"), AGE],
+    cells: |object, now| {
+        vec![name(object), text_or_empty(object, "/driverName").into(), since_creation(object, now)]
+    },
+};
+
 pub(super) const ATTACHMENT: Printer = Printer {
     columns: &[NAME, shown("Attacher"), shown("PV"), shown("Node"), shown("Attached"), AGE],
     cells: |object, now| {

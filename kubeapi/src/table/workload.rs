@@ -160,6 +160,19 @@ pub(super) const AUTOSCALER: Printer = Printer {
     },
 };
 
+/// Of `autoscaling/v1`, which knows one metric.
+pub(super) const AUTOSCALER_V1: Printer = Printer {
+    columns: AUTOSCALER.columns,
+    cells: |object, now| {
+        let mut cells = (AUTOSCALER.cells)(object, now);
+        let target = object.pointer("/spec/targetCPUUtilizationPercentage");
+        if let (Some(target), Some(cell)) = (target, cells.get_mut(2)) {
+            *cell = format!("cpu: <unknown>/{target}%").into();
+        }
+        cells
+    },
+};
+
 /// Each metric's current value, which nobody measures here, and its target.
 fn targets(autoscaler: &Value) -> String {
     let target = |metric: &Value| {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::FieldValidation;
 use crate::{
+    duplicates::Repeated,
     object::{as_map, default_to, text_or_empty},
     registry::{Kind, KindSchema},
     schema::{Findings, Mismatch, Schema},
@@ -14,8 +15,8 @@ use crate::{
     structural::Structural,
 };
 
-/// Reads `object` as one of `kind` and brings it into the shape in which it is stored; the texts are warnings. `repeated` are the
-/// fields that stood twice in what came in.
+/// Reads `object` as one of `kind` and brings it into the shape in which it is stored; the texts are warnings. `repeated` is the
+/// body that came in, whose fields may stand twice.
 ///
 /// # Errors
 /// 400 for another kind or version, for values of the wrong type and, under `Strict`, for unknown fields; 422 for what the
@@ -23,15 +24,14 @@ use crate::{
 pub(crate) fn decode(
     kind: &Kind,
     object: &mut Value,
-    repeated: &[String],
+    repeated: Repeated<'_>,
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     take_kind(kind, object)?;
-    let mut told: Vec<_> = repeated.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    match kind.schema() {
-        KindSchema::Published(schema) => published(kind, schema, object, (&mut told, fields))?,
-        KindSchema::Defined(schema) => defined(kind, schema, object, (&mut told, fields))?,
-    }
+    let told = match kind.schema() {
+        KindSchema::Published(schema) => published(kind, schema, object, (repeated, fields))?,
+        KindSchema::Defined(schema) => defined(kind, schema, object, (repeated, fields))?,
+    };
     Ok(if fields == FieldValidation::Warn { told } else { Vec::new() })
 }
 
@@ -39,18 +39,18 @@ fn published(
     kind: &Kind,
     schema: &Schema,
     object: &mut Value,
-    (told, fields): (&mut Vec<String>, FieldValidation),
-) -> Result<(), StatusError> {
+    (repeated, fields): (Repeated<'_>, FieldValidation),
+) -> Result<Vec<String>, StatusError> {
     schema.normalise(object);
     let Findings { mismatches, unknown } = schema.check(object);
-    allowed(kind, &unknown, told, fields)?;
+    let told = allowed(kind, repeated.told_with(&unknown), repeated, fields)?;
     if let Some(mismatch) = mismatches.first() {
         return Err(unreadable(kind, &wrong_type(kind, mismatch)));
     }
     if !unknown.is_empty() {
         schema.prune(object);
     }
-    Ok(())
+    Ok(told)
 }
 
 /// The definition's schema says nothing about the metadata, which is that of all kinds.
@@ -58,8 +58,8 @@ fn defined(
     kind: &Kind,
     schema: &Structural,
     object: &mut Value,
-    (told, fields): (&mut Vec<String>, FieldValidation),
-) -> Result<(), StatusError> {
+    (repeated, fields): (Repeated<'_>, FieldValidation),
+) -> Result<Vec<String>, StatusError> {
     let mut unknown = schema.prune(object);
     if let Some(metadata) = object.get_mut("metadata") {
         metadata_schema().normalise(metadata);
@@ -73,27 +73,28 @@ fn defined(
         }
         metadata_schema().prune(metadata);
     }
-    allowed(kind, &unknown, told, fields)?;
+    // fields that are not read as of a type are told as what stands twice first
+    let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
+    let told = allowed(kind, repeated.told().into_iter().chain(unknown).collect(), repeated, fields)?;
     schema.fill_defaults(object);
     let causes = schema.check(object);
     if causes.is_empty() {
-        return Ok(());
+        return Ok(told);
     }
     Err(StatusError::invalid(&kind.group, &kind.kind, text_or_empty(object, "/metadata/name"), causes))
 }
 
-/// Adds what is to say of fields that the kind does not have, if that may be all there is to it.
+/// What is to say of fields that the kind does not have or that stand twice, if that may be all there is to it.
 fn allowed(
     kind: &Kind,
-    unknown: &[String],
-    told: &mut Vec<String>,
+    told: Vec<String>,
+    repeated: Repeated<'_>,
     fields: FieldValidation,
-) -> Result<(), StatusError> {
-    told.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+) -> Result<Vec<String>, StatusError> {
     if fields == FieldValidation::Strict && !told.is_empty() {
-        return Err(unreadable(kind, &format!("strict decoding error: {}", told.join(", "))));
+        return Err(unreadable(kind, &format!("strict decoding error: {}", repeated.refused(&told))));
     }
-    Ok(())
+    Ok(told)
 }
 
 /// Holds `apiVersion` and `kind` against what the path says; absent ones are filled in.

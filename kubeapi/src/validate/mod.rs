@@ -14,6 +14,7 @@ mod config;
 mod container;
 mod decode;
 mod ephemeral;
+mod immutable;
 mod lease;
 mod metadata;
 pub(crate) mod names;
@@ -85,7 +86,8 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
             | Builtin::DaemonSet
             | Builtin::StatefulSet),
         ) => causes.extend(workload::update(builtin, old, new)),
-        _ => {}
+        Some(builtin) => causes.extend(immutable::update(builtin, old, new)),
+        None => {}
     }
     if !kind.is(Builtin::Pod) {
         causes.extend(content(kind.builtin, new));
@@ -127,6 +129,7 @@ pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
         Some(Builtin::Role | Builtin::RoleBinding | Builtin::ClusterRole | Builtin::ClusterRoleBinding) => {
             names::path_segment(name)
         }
+        Some(Builtin::IpAddress) => names::ip_address(name),
         _ => names::dns_subdomain(name),
     };
     fault("metadata.name", name, faults)

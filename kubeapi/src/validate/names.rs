@@ -23,6 +23,15 @@ const ENV_NAME: &str =
 const LABEL_BYTES: usize = 63;
 const SUBDOMAIN_BYTES: usize = 253;
 
+/// What is wrong with the name of an `IPAddress`: it is an address, written in canonical form.
+pub(super) fn ip_address(text: &str) -> Vec<String> {
+    match text.parse::<std::net::IpAddr>().map(|address| address.to_string()) {
+        Ok(canonical) if canonical == text => Vec::new(),
+        Ok(canonical) => vec![format!("must be in canonical form ({canonical:?})")],
+        Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
+    }
+}
+
 /// What is wrong with a label's key, an annotation's or a finalizer: `[prefix/]name`.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut faults = Vec::new();

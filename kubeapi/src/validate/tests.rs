@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{defaults, registry::Registry};
+use crate::{defaults, duplicates::Repeated, registry::Registry};
 
 mod workloads;
 
@@ -25,7 +25,7 @@ fn registry() -> Registry {
 fn decoded(plural: &str, mut object: Value, fields: FieldValidation) -> (Result<Vec<String>, String>, Value) {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    let result = decode(kind, &mut object, &[], fields).map_err(|error| {
+    let result = decode(kind, &mut object, Repeated::Untold, fields).map_err(|error| {
         let body = error.body();
         format!("{} {}", body["code"], body["message"].as_str().unwrap())
     });
@@ -92,7 +92,7 @@ fn texts(causes: Vec<Cause>) -> Vec<String> {
 fn created(plural: &str, mut object: Value) -> Vec<String> {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    decode(kind, &mut object, &[], FieldValidation::Strict)
+    decode(kind, &mut object, Repeated::Untold, FieldValidation::Strict)
         .unwrap_or_else(|error| panic!("{}", error.body()));
     defaults::fill(kind, &mut object);
     defaults::begin(kind, &mut object);
@@ -103,7 +103,7 @@ fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
     let [old, new] = [old, new].map(|mut object| {
-        decode(kind, &mut object, &[], FieldValidation::Strict)
+        decode(kind, &mut object, Repeated::Untold, FieldValidation::Strict)
             .unwrap_or_else(|error| panic!("{}", error.body()));
         defaults::fill(kind, &mut object);
         object

@@ -5,7 +5,6 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    merge::next_generation,
     update::check_expected,
     write::{Next, modify, now},
 };
@@ -53,6 +52,7 @@ fn target(binding: &Value, name: &str) -> Result<String, StatusError> {
     Err(StatusError::invalid("", "Binding", name, vec![wrong]))
 }
 
+/// The generation stays: where a pod runs is no wish of its author.
 fn bound(pod: &Value, node: &str, now: &str) -> Value {
     let mut bound = pod.clone();
     let map = as_map(&mut bound);
@@ -64,6 +64,5 @@ fn bound(pod: &Value, node: &str, now: &str) -> Value {
             "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
         }));
     }
-    next_generation(&mut bound);
     bound
 }

@@ -6,8 +6,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
+    account,
     get::{self, Outcome, answer, key},
-    priority,
+    limits, priority, runtime_class,
     write::{Admitted, accept, admit, check_namespace, now, store, target, writer},
 };
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     object::{default_to, metadata, text_or_empty},
     patch,
     path::Target,
+    quota,
     registry::Builtin,
     service::Call,
     services,
@@ -92,7 +94,12 @@ async fn create_object(
     target.name = text_or_empty(&object, "/metadata/name").to_owned();
     let generates = target.name.is_empty() && !generate.is_empty();
     check_namespace(api, &target).await?;
+    if api.is_full() {
+        limits::admit(api, &target, &mut object).await?;
+    }
     if api.is_full() && target.kind.is(Builtin::Pod) {
+        account::admit(api, &target, &mut object).await?;
+        runtime_class::admit(api, &target, &mut object).await?;
         priority::admit(api, &target, &mut object).await?;
     }
     let mut attempts = if generates { ATTEMPTS } else { 1 };
@@ -111,6 +118,7 @@ async fn create_object(
         }
         access::check_escalation(api, call, None, &object).await?;
         admission::check(api, &target, None, &object).await?;
+        let _turn = quota::admit(api, &target, &object).await?;
         if call.query.dry_run() {
             services::settle(api, &target, None, Some(&mut object)).await?;
             return refused_if_there(api, &target, object).await.map(Outcome::Tried);

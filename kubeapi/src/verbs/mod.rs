@@ -1,17 +1,20 @@
 //! The verbs, each as the API server defines it (Kubernetes API concepts; API conventions).
 
+mod account;
 mod binding;
 mod create;
 mod delete;
 mod deletion;
 mod eviction;
 mod get;
+mod limits;
 mod list;
 mod merge;
 mod options;
 mod patch;
 mod priority;
 mod remote;
+mod runtime_class;
 mod scale;
 mod token;
 mod update;
@@ -32,5 +35,6 @@ pub(crate) use remote::remote;
 pub(crate) use scale::scale;
 pub(crate) use token::token;
 pub(crate) use update::update;
+pub(crate) use version::stored_form;
 pub(crate) use watch::watch;
 pub(crate) use write::Next;

@@ -13,10 +13,13 @@ use crate::{
     Api, Body,
     body::{json, media_type, yaml},
     defaults,
+    duplicates::Repeated,
+    object::text_or_empty,
     patch::{self, ApplyOptions, PatchKind},
-    registry::KindSchema,
+    registry::{Kind, KindSchema},
     service::Call,
     status::StatusError,
+    validate::FieldValidation,
 };
 
 /// The media types of patches.
@@ -57,6 +60,10 @@ fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
         return json(&call.body);
     }
     let mut object = yaml(&call.body)?;
+    if api.is_full() {
+        declared(&call.target.kind, &object)?;
+        check_repeated(call)?;
+    }
     defaults::written(&call.target.kind, &mut object);
     if let KindSchema::Published(schema) = call.target.kind.schema()
         && api.is_full()
@@ -64,6 +71,64 @@ fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
         schema.normalise(&mut object);
     }
     Ok(object)
+}
+
+/// What is applied may have no field that its kind has not, whatever `fieldValidation` says: nobody could own it.
+fn declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
+    let mut unknown = match kind.schema() {
+        KindSchema::Published(schema) => schema.check(object).unknown,
+        KindSchema::Defined(schema) => schema.prune(&mut object.clone()),
+    };
+    unknown.sort_unstable();
+    let faults: Vec<_> = unknown
+        .iter()
+        .map(|path| format!("{}: field not declared in schema", keyed_path(object, path)))
+        .collect();
+    let fault = match faults.as_slice() {
+        [] => return Ok(()),
+        [fault] => fault.clone(),
+        faults => format!("errors:\n  {}", faults.join("\n  ")),
+    };
+    let (namespace, name) =
+        (text_or_empty(object, "/metadata/namespace"), text_or_empty(object, "/metadata/name"));
+    Err(StatusError::unexpected(format!(
+        "failed to create typed patch object ({namespace}/{name}; {}, Kind={}): {fault}",
+        kind.api_version(),
+        kind.kind
+    )))
+}
+
+/// The path as an apply says it: `.spec.containers[name="c"].image` for `spec.containers[0].image`.
+fn keyed_path(object: &Value, path: &str) -> String {
+    let (mut at, mut written) = (Some(object), String::new());
+    for step in path.split('.') {
+        let (field, indices) = step.split_once('[').unwrap_or((step, ""));
+        written.push('.');
+        written.push_str(field);
+        at = at.and_then(|value| value.get(field));
+        for index in indices.split(['[', ']']).filter(|index| !index.is_empty()) {
+            at = at.and_then(|value| value.get(index.parse::<usize>().ok()?));
+            match at.and_then(|item| item.get("name")) {
+                Some(name) => written.push_str(&format!("[name={name}]")),
+                None => written.push_str(&format!("[{index}]")),
+            }
+        }
+    }
+    written
+}
+
+/// 400 under `Strict` for keys that stand twice in what is applied.
+fn check_repeated(call: &Call) -> Result<(), StatusError> {
+    if FieldValidation::parse(call.query.get("fieldValidation"))? != FieldValidation::Strict {
+        return Ok(());
+    }
+    let repeated = Repeated::Yaml(&call.body);
+    let told = repeated.told();
+    if told.is_empty() {
+        return Ok(());
+    }
+    let why = repeated.refused(&told);
+    Err(StatusError::bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {why}")))
 }
 
 fn patched(

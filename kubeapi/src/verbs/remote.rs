@@ -3,11 +3,25 @@
 use http::Response;
 
 use super::get::find;
-use crate::{Api, Body, part::Remote, service::Call, status::StatusError};
+use crate::{Api, Body, part::Remote, path::Target, service::Call, status::StatusError};
+
+/// The object that is proxied: its path may name a scheme and a port too, `https:<name>:<port>`.
+fn named(target: &Target, part: Remote) -> Target {
+    let mut target = target.clone();
+    if part == Remote::Proxy {
+        let name = match target.name.split(':').collect::<Vec<_>>().as_slice() {
+            [name] | [name, _] => (*name).to_owned(),
+            ["" | "http" | "https", name, _] => (*name).to_owned(),
+            _ => target.name.clone(),
+        };
+        target.name = name;
+    }
+    target
+}
 
 /// 501 with what is missing; 404 where not even the object is there.
 pub(crate) async fn remote(api: &Api, call: &Call, part: Remote) -> Result<Response<Body>, StatusError> {
-    find(api, &call.target).await?;
+    find(api, &named(&call.target, part)).await?;
     let what = match part {
         Remote::Log => "the log of its containers is",
         Remote::Exec | Remote::Attach => "its containers run",

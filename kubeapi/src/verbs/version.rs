@@ -1,19 +1,25 @@
 //! Objects of kinds that are served in several versions: they are stored in one, and leave in the one in which they are asked
-//! for. Those of definitions are stored as they were written and differ in `apiVersion` alone; events have two groups.
+//! for. Those of definitions differ in `apiVersion` alone, unless somebody said how they are converted; events have two groups,
+//! autoscalers two versions.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    events,
-    object::as_map,
-    registry::{Builtin, Kind},
+    autoscalers, events,
+    object::{as_map, text_or_empty},
+    registry::{Builtin, Kind, KindSchema},
     store::{Object, StoreError},
 };
 
-/// Whether what is stored is not what is served.
+/// Whether what is stored may not be what is served.
 fn differs(kind: &Kind) -> bool {
-    kind.is(Builtin::NewEvent) || kind.defined.as_ref().is_some_and(|defined| defined.has_versions)
+    let defined = kind.defined.as_ref();
+    kind.is(Builtin::NewEvent)
+        || kind.is(Builtin::AutoscalerV1)
+        || defined.is_some_and(|defined| defined.has_versions || defined.defaults_on_read)
 }
 
 /// `object` as one of `kind`.
@@ -21,13 +27,25 @@ pub(super) fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> 
     if !differs(kind) {
         return Ok(object);
     }
-    let mut value = object.value()?;
-    if kind.is(Builtin::NewEvent) {
-        value = events::to_new(value);
-    } else {
+    let value = served_value(kind, object.value()?);
+    Ok(Object { json: Bytes::from(value.to_string()), ..object })
+}
+
+fn served_value(kind: &Kind, mut value: Value) -> Value {
+    let Some(defined) = &kind.defined else {
+        return if kind.is(Builtin::NewEvent) { events::to_new(value) } else { autoscalers::to_v1(value) };
+    };
+    if defined.has_versions && text_or_empty(&value, "/apiVersion") != kind.api_version() {
+        value = match defined.convert {
+            Some(convert) => convert(&kind.version, value),
+            None => value,
+        };
         as_map(&mut value).insert("apiVersion".into(), kind.api_version().into());
     }
-    Ok(Object { json: Bytes::from(value.to_string()), ..object })
+    if let (true, KindSchema::Defined(schema)) = (defined.defaults_on_read, kind.schema()) {
+        schema.fill_defaults(&mut value);
+    }
+    value
 }
 
 /// The same for many.
@@ -38,7 +56,23 @@ pub(super) fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object
     objects.into_iter().map(|object| served(kind, object)).collect()
 }
 
+/// The same for one that others only look at.
+pub(crate) fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
+    let stays = kind.builtin.is_none_or(|kind| !matches!(kind, Builtin::NewEvent | Builtin::AutoscalerV1))
+        && kind.defined.as_ref().is_none_or(|defined| defined.storage_version == kind.version);
+    if stays { Cow::Borrowed(object) } else { Cow::Owned(stored(kind, object.clone())) }
+}
+
 /// An object of `kind` as it is stored.
 pub(super) fn stored(kind: &Kind, object: Value) -> Value {
-    if kind.is(Builtin::NewEvent) { events::to_core(object) } else { object }
+    match kind.builtin {
+        Some(Builtin::NewEvent) => return events::to_core(object),
+        Some(Builtin::AutoscalerV1) => return autoscalers::to_v2(object),
+        _ => {}
+    }
+    let defined = kind.defined.as_ref().filter(|defined| defined.storage_version != kind.version);
+    match defined.and_then(|defined| Some((defined.convert?, &defined.storage_version))) {
+        Some((convert, version)) => convert(version, object),
+        None => object,
+    }
 }

@@ -66,7 +66,14 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     if wants_list && bookmarks {
         ready.push_back(lines.bookmark(from, true));
     }
+    let is_future = !wants_list && asked > current;
+    if is_future {
+        // 410, on which every client lists anew: the revision is of another store, as after a start with an empty one
+        let why = format!("Too large resource version: {asked}, current: {current}");
+        ready.push_back(error_line(&StatusError::expired(why)));
+    }
     let changes = match api.store().watch(scope(&call.target), from) {
+        _ if is_future => None,
         Ok(changes) => Some(changes),
         // as the real server, which finds out only when the answer has begun
         Err(error @ StoreError::Expired { .. }) => {

@@ -9,7 +9,8 @@ use super::{
     version::{served, stored},
 };
 use crate::{
-    Api, access, admission, body, definitions, duplicates,
+    Api, access, admission, body, definitions,
+    duplicates::Repeated,
     object::{metadata, text_or_empty},
     part::Part,
     patch::{self, ApplyOptions},
@@ -47,15 +48,24 @@ pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitte
     let mut warnings = Vec::new();
     if api.is_full() {
         let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
-        let repeated = if validation == FieldValidation::Ignore || !body::is_json(&call.headers) {
-            Vec::new()
-        } else {
-            duplicates::find(&call.body)
+        let repeated = match body::media_type(&call.headers) {
+            _ if validation == FieldValidation::Ignore => Repeated::Untold,
+            "application/yaml" => Repeated::Yaml(&call.body),
+            media_type if media_type.ends_with("patch+json") => Repeated::Patch(&call.body),
+            _ if body::is_json(&call.headers) => Repeated::Json(&call.body),
+            _ => Repeated::Untold,
         };
-        warnings = validate::decode(kind, &mut object, &repeated, validation)?;
+        warnings = validate::decode(kind, &mut object, repeated, validation)?;
     }
     if api.is_full() && kind.is(Builtin::CustomResourceDefinition) {
         warnings.extend(definitions::rules::warnings(&object));
+    }
+    if call.target.part.is_none() && api.only_stores(kind) {
+        warnings.push(format!(
+            "{} in {} is only stored: nothing in this cluster acts on it",
+            kind.plural,
+            kind.api_version()
+        ));
     }
     place(kind, &call.target, &mut object)?;
     Ok(Admitted { object, warnings })

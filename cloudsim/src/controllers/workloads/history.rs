@@ -84,7 +84,20 @@ fn data(template: &PodTemplateSpec) -> Value {
     if let Value::Object(template) = &mut template {
         template.insert("$patch".into(), "replace".into());
     }
-    json!({"spec": {"template": template}})
+    sorted(json!({"spec": {"template": template}}))
+}
+
+/// With the keys of all objects in order: whoever makes the same patch compares its bytes.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut fields: Vec<_> = map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(list) => list.into_iter().map(sorted).collect(),
+        other => other,
+    }
 }
 
 async fn create<O: Namespaced>(
@@ -123,4 +136,22 @@ pub(super) async fn clean_up(
     let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or_default();
     idle.truncate(idle.len().saturating_sub(limit));
     cluster.delete_all(&cluster.revisions, idle).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_has_its_keys_in_order() {
+        let template: PodTemplateSpec = serde_json::from_value(json!({
+            "spec": {"containers": [{"name": "c", "image": "i", "env": [{"value": "v", "name": "n"}]}]},
+            "metadata": {"labels": {"b": "1", "a": "2"}},
+        }))
+        .unwrap();
+        assert_eq!(
+            data(&template).to_string(),
+            r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"a":"2","b":"1"}},"spec":{"containers":[{"env":[{"name":"n","value":"v"}],"image":"i","name":"c"}]}}}}"#
+        );
+    }
 }

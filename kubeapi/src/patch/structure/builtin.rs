@@ -92,6 +92,18 @@ pub(super) fn kind(group: &str, kind: &str) -> &'static Field {
         ("batch", "Job") => &JOB,
         ("batch", "CronJob") => &CRON_JOB,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &DEFINITION,
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => &WEBHOOKS,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => {
+            &ADMISSION_POLICY
+        }
+        ("resource.k8s.io", "ResourceClaim") => &RESOURCE_CLAIM,
+        ("storage.k8s.io", "CSINode") => &CSI_NODE,
+        ("apiregistration.k8s.io", "APIService")
+        | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
+        | ("policy", "PodDisruptionBudget") => &WITH_CONDITIONS,
         _ => &OTHER,
     }
 }
@@ -141,6 +153,37 @@ static DEFINITION: Field = part("", &DEFINITION_TYPE);
 static DEFINITION_TYPE: Type =
     Type::of(&[part("metadata", &OBJECT_META), part("status", &DEFINITION_STATUS)]);
 static DEFINITION_STATUS: Type = Type::of(&[applied("conditions", BY_TYPE)]);
+
+static WITH_CONDITIONS: Field = part("", &WITH_CONDITIONS_TYPE);
+static WITH_CONDITIONS_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("status", &CONDITIONS)]);
+
+static WEBHOOKS: Field = part("", &WEBHOOKS_TYPE);
+static WEBHOOKS_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), Field::keyed("webhooks", BY_NAME, &WEBHOOK)]);
+static WEBHOOK: Type = Type::of(&[
+    Field::keyed("matchConditions", BY_NAME, &PLAIN),
+    whole("namespaceSelector"),
+    whole("objectSelector"),
+]);
+
+static ADMISSION_POLICY: Field = part("", &ADMISSION_POLICY_TYPE);
+static ADMISSION_POLICY_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &ADMISSION_POLICY_SPEC)]);
+static ADMISSION_POLICY_SPEC: Type = Type::of(&[
+    Field::keyed("matchConditions", BY_NAME, &PLAIN),
+    Field::keyed("variables", BY_NAME, &PLAIN),
+    whole("paramKind"),
+    whole("matchConstraints"),
+]);
+
+static RESOURCE_CLAIM: Field = part("", &RESOURCE_CLAIM_TYPE);
+static RESOURCE_CLAIM_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("status", &RESOURCE_CLAIM_STATUS)]);
+static RESOURCE_CLAIM_STATUS: Type = Type::of(&[Field::keyed("reservedFor", &[("uid", None)], &PLAIN)]);
+
+static CSI_NODE: Field = part("", &CSI_NODE_TYPE);
+static CSI_NODE_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &CSI_NODE_SPEC)]);
+static CSI_NODE_SPEC: Type = Type::of(&[Field::keyed("drivers", BY_NAME, &PLAIN)]);
 
 static WORKLOAD: Field = part("", &WORKLOAD_TYPE);
 static WORKLOAD_TYPE: Type =
@@ -229,7 +272,10 @@ static CLAIM_SPEC: Type = Type::of(&[whole("selector"), whole("dataSource")]);
 #[cfg(test)]
 mod tests {
     use k8s_openapi::{
-        api::{apps::v1 as apps, batch::v1 as batch, core::v1 as core},
+        api::{
+            admissionregistration::v1 as admission, apps::v1 as apps, batch::v1 as batch, core::v1 as core,
+            flowcontrol::v1 as flowcontrol, policy::v1 as policy, storage::v1 as storage,
+        },
         apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
         schemars::{JsonSchema, generate::SchemaSettings},
     };
@@ -285,6 +331,13 @@ mod tests {
         check::<apps::StatefulSet>("apps", "StatefulSet");
         check::<batch::Job>("batch", "Job");
         check::<batch::CronJob>("batch", "CronJob");
+        let registration = "admissionregistration.k8s.io";
+        check::<admission::ValidatingWebhookConfiguration>(registration, "ValidatingWebhookConfiguration");
+        check::<admission::MutatingWebhookConfiguration>(registration, "MutatingWebhookConfiguration");
+        check::<admission::ValidatingAdmissionPolicy>(registration, "ValidatingAdmissionPolicy");
+        check::<flowcontrol::FlowSchema>("flowcontrol.apiserver.k8s.io", "FlowSchema");
+        check::<policy::PodDisruptionBudget>("policy", "PodDisruptionBudget");
+        check::<storage::CSINode>("storage.k8s.io", "CSINode");
         check::<CustomResourceDefinition>("apiextensions.k8s.io", "CustomResourceDefinition");
     }
 }

@@ -1,0 +1,198 @@
+//! The quotas of a namespace: what new objects may still use, and how much is used. Source: Kubernetes' admission plugin and
+//! controller `ResourceQuota`.
+//!
+//! What is used is counted from the objects themselves, each time: nothing has to be kept in step.
+
+use serde_json::{Map, Value, json};
+use tokio::sync::MutexGuard;
+
+use crate::{
+    Api,
+    object::{as_map, text_or_empty},
+    path::Target,
+    registry::{Builtin, Kind},
+    schema::Quantity,
+    status::StatusError,
+    store::{Expect, Object, Page, Scope, Store, StoreError, Write},
+};
+
+mod usage;
+
+use usage::Usage;
+
+/// How often a status is written anew because somebody else wrote the quota meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// Held until an admitted object is stored: the next one counts it.
+pub(crate) type Turn<'a> = Option<MutexGuard<'a, ()>>;
+
+/// 403 for a new object that would use more than a quota of its namespace leaves.
+pub(crate) async fn admit<'a>(
+    api: &'a Api,
+    target: &Target,
+    object: &Value,
+) -> Result<Turn<'a>, StatusError> {
+    if !api.is_full() || !target.kind.namespaced || target.kind.is(Builtin::ResourceQuota) {
+        return Ok(None);
+    }
+    if quotas(api, &target.namespace).await?.is_empty() {
+        return Ok(None);
+    }
+    let turn = api.quota_turn().lock().await;
+    let wanted = usage::of(&target.kind, object);
+    for quota in quotas(api, &target.namespace).await? {
+        let quota = quota.value()?;
+        if !usage::concerns(&quota, &target.kind, object) {
+            continue;
+        }
+        let hard = usage::amounts(&quota, "/spec/hard");
+        if let Some(why) = refusal(api, target, (&quota, object), &hard, &wanted).await? {
+            return Err(StatusError::forbidden(&target.kind, text_or_empty(object, "/metadata/name"), &why));
+        }
+    }
+    Ok(Some(turn))
+}
+
+/// Why a quota does not let an object in.
+async fn refusal(
+    api: &Api,
+    target: &Target,
+    (quota, object): (&Value, &Value),
+    hard: &Usage,
+    wanted: &Usage,
+) -> Result<Option<String>, StatusError> {
+    let name = text_or_empty(quota, "/metadata/name");
+    if target.kind.is(Builtin::Pod) {
+        let silent = hard.keys().map(|resource| (resource, usage::unsaid(object, resource)));
+        let silent: Vec<_> = silent
+            .filter(|(_, containers)| !containers.is_empty())
+            .map(|(resource, containers)| format!("{resource} for: {}", containers.join(",")))
+            .collect();
+        if !silent.is_empty() {
+            return Ok(Some(format!("failed quota: {name}: must specify {}", silent.join("; "))));
+        }
+    }
+    let limited: Vec<_> =
+        wanted.iter().filter(|(name, amount)| hard.contains_key(*name) && amount.is_positive()).collect();
+    if limited.is_empty() {
+        return Ok(None);
+    }
+    let used = used(api, &target.namespace, quota, hard).await?;
+    let over: Vec<_> = limited
+        .into_iter()
+        .filter_map(|(name, more)| {
+            let (hard, used) = (hard.get(name)?, used.get(name).copied().unwrap_or(Quantity::ZERO));
+            (used.plus(*more) > *hard).then_some((name, *more, used, *hard))
+        })
+        .collect();
+    if over.is_empty() {
+        return Ok(None);
+    }
+    let limits = quota.pointer("/spec/hard").and_then(Value::as_object);
+    let listed = |amount: fn(&(&String, Quantity, Quantity, Quantity)) -> Quantity| {
+        let texts = over.iter().map(|entry| {
+            let limit = limits.and_then(|limits| limits.get(entry.0)).and_then(Value::as_str);
+            format!("{}={}", entry.0, amount(entry).written_like(limit.unwrap_or_default()))
+        });
+        texts.collect::<Vec<_>>().join(",")
+    };
+    Ok(Some(format!(
+        "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
+        listed(|entry| entry.1),
+        listed(|entry| entry.2),
+        listed(|entry| entry.3)
+    )))
+}
+
+/// Writes what is used of each quota of a namespace, after a write in it.
+pub(crate) async fn refresh(api: &Api, target: &Target) -> Result<(), StatusError> {
+    if !api.is_full() || target.namespace.is_empty() {
+        return Ok(());
+    }
+    for quota in quotas(api, &target.namespace).await? {
+        let mut standing = Some(quota);
+        let mut attempts = ATTEMPTS;
+        while let Some(quota) = standing.take().filter(|_| attempts > 0) {
+            attempts -= 1;
+            standing = tell(api, quota).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes one status where it is not so already; answers the quota as it is now if somebody else wrote it meanwhile.
+async fn tell(api: &Api, quota: Object) -> Result<Option<Object>, StatusError> {
+    let mut value = quota.value()?;
+    let hard = usage::amounts(&value, "/spec/hard");
+    let used = used(api, &quota.key.namespace, &value, &hard).await?;
+    let limits = value.pointer("/spec/hard").cloned().unwrap_or_else(|| json!({}));
+    let used: Map<_, _> = hard
+        .keys()
+        .map(|name| {
+            let amount = used.get(name).copied().unwrap_or(Quantity::ZERO);
+            let limit = limits.get(name).and_then(Value::as_str).unwrap_or_default();
+            (name.clone(), amount.written_like(limit).into())
+        })
+        .collect();
+    let status = json!({"hard": limits, "used": used});
+    if value.get("status") == Some(&status) {
+        return Ok(None);
+    }
+    as_map(&mut value).insert("status".into(), status);
+    let key = quota.key.clone();
+    let write = Write { key: key.clone(), expect: Expect::Revision(quota.revision), value: Some(value) };
+    match api.store().commit(vec![write]).await {
+        Ok(_) | Err(StoreError::Missing(_)) => Ok(None),
+        Err(StoreError::Conflict { .. }) => Ok(Store::get(&**api.store(), &key).await?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the objects of a namespace use of what a quota limits.
+async fn used(api: &Api, namespace: &str, quota: &Value, hard: &Usage) -> Result<Usage, StatusError> {
+    let mut sum = Usage::new();
+    let registry = api.registry();
+    let mut counted = Vec::new();
+    for kind in registry.kinds().iter().filter(|kind| kind.namespaced && is_limited(kind, hard)) {
+        if counted.contains(kind.resource()) {
+            continue;
+        }
+        counted.push(kind.resource().clone());
+        let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
+        for object in api.store().list(&scope, &Page::default()).await?.items {
+            let object = object.value()?;
+            if usage::concerns(quota, kind, &object) {
+                usage::add(&mut sum, &usage::of(kind, &object));
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// Whether a quota limits anything that objects of `kind` use.
+fn is_limited(kind: &Kind, hard: &Usage) -> bool {
+    let counted = usage::of(kind, &Value::Null);
+    hard.keys().any(|name| {
+        counted.contains_key(name)
+            || match kind.builtin {
+                Some(Builtin::Pod) => is_of_pods(name),
+                Some(Builtin::PersistentVolumeClaim) => {
+                    name.ends_with("requests.storage") || name.ends_with("persistentvolumeclaims")
+                }
+                Some(Builtin::Service) => name.starts_with("services."),
+                _ => false,
+            }
+    })
+}
+
+fn is_of_pods(name: &str) -> bool {
+    let of_containers = name.starts_with("requests.") || name.starts_with("limits.");
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || of_containers && !name.ends_with("requests.storage")
+}
+
+async fn quotas(api: &Api, namespace: &str) -> Result<Vec<Object>, StatusError> {
+    let Some(kind) = api.registry().of(Builtin::ResourceQuota).cloned() else { return Ok(Vec::new()) };
+    let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
+    Ok(api.store().list(&scope, &Page::default()).await?.items)
+}

@@ -1,0 +1,40 @@
+//! Rows of claims for devices, of devices and of their classes.
+
+use super::{AGE, NAME, Printer, name, shown, since_creation, text_or};
+use crate::object::{items, text_or_empty};
+
+pub(super) const CLAIM: Printer = Printer {
+    columns: &[NAME, shown("State"), AGE],
+    cells: |object, now| {
+        let mut state = Vec::new();
+        if !text_or_empty(object, "/metadata/deletionTimestamp").is_empty() {
+            state.push("deleted");
+        }
+        if object.pointer("/status/allocation").is_some() {
+            state.push("allocated");
+        } else if state.is_empty() {
+            state.push("pending");
+        }
+        if !items(object, "/status/reservedFor").is_empty() {
+            state.push("reserved");
+        }
+        vec![name(object), state.join(",").into(), since_creation(object, now)]
+    },
+};
+
+pub(super) const SLICE: Printer = Printer {
+    columns: &[NAME, shown("Node"), shown("Driver"), shown("Pool"), AGE],
+    cells: |object, now| {
+        vec![
+            name(object),
+            text_or(object, "/spec/nodeName", "<unset>").into(),
+            text_or_empty(object, "/spec/driver").into(),
+            text_or_empty(object, "/spec/pool/name").into(),
+            since_creation(object, now),
+        ]
+    },
+};
+
+/// Of templates of claims and of classes, which have no more to show.
+pub(super) const NAMED: Printer =
+    Printer { columns: &[NAME, AGE], cells: |object, now| vec![name(object), since_creation(object, now)] };

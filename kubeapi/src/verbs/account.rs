@@ -1,0 +1,49 @@
+//! What a new pod's service account adds to it. Source: Kubernetes' admission plugin `ServiceAccount`.
+
+use serde_json::Value;
+
+use crate::{
+    Api,
+    object::{as_map, child, default_to, items, text_or_empty},
+    path::Target,
+    registry::Builtin,
+    status::StatusError,
+    store::{Key, Store},
+};
+
+/// The account of pods that name none. Whoever makes namespaces makes it a moment later, so a pod need not wait for it.
+const DEFAULT: &str = "default";
+
+/// What marks a pod that a node's file is about: such a pod is as the file says.
+const MIRROR: &str = "/metadata/annotations/kubernetes.io~1config.mirror";
+
+/// Gives a new pod the pull secrets of its account. 403 for an account that is not there.
+pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result<(), StatusError> {
+    if !text_or_empty(pod, MIRROR).is_empty() {
+        return Ok(());
+    }
+    let name = match text_or_empty(pod, "/spec/serviceAccountName") {
+        "" => text_or_empty(pod, "/spec/serviceAccount"),
+        name => name,
+    };
+    let name = if name.is_empty() { DEFAULT } else { name }.to_owned();
+    let Some(kind) = api.registry().of(Builtin::ServiceAccount).cloned() else { return Ok(()) };
+    let key = Key::new(kind.resource().clone(), target.namespace.as_str(), name.as_str());
+    let Some(account) = Store::get(&**api.store(), &key).await? else {
+        if name == DEFAULT {
+            return Ok(());
+        }
+        let why = format!(
+            "error looking up service account {}/{name}: serviceaccount {name:?} not found",
+            target.namespace
+        );
+        return Err(StatusError::forbidden(&target.kind, text_or_empty(pod, "/metadata/name"), &why));
+    };
+    let secrets = items(&account.value()?, "/imagePullSecrets").to_vec();
+    if !secrets.is_empty() && items(pod, "/spec/imagePullSecrets").is_empty() {
+        let spec = child(as_map(pod), "spec");
+        spec.shift_remove("imagePullSecrets");
+        default_to(spec, "imagePullSecrets", secrets);
+    }
+    Ok(())
+}
