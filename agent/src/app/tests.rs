@@ -176,6 +176,7 @@ async fn every_part_can_be_started_anew() {
         store: MemoryStore::new(),
         signals: None,
         copies: Some(MemoryStore::new()),
+        secrets_in_memory: false,
     };
     let shutdown = CancellationToken::new();
     let app = App::start(&config, parts, shutdown.clone()).unwrap();
