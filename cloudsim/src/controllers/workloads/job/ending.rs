@@ -84,7 +84,7 @@ impl Ending {
             let message = "Job has exceeded the specified maximal number of failed indexes";
             return Self::badly("MaxFailedIndexesExceeded", message);
         }
-        if lost > 0 && view.succeeded + lost >= spec.completions.unwrap_or_default() {
+        if lost > 0 && view.succeeded.saturating_add(lost) >= spec.completions.unwrap_or_default() {
             return Self::badly("FailedIndexes", "Job has failed indexes");
         }
         Self::well("SuccessPolicy", policy::success(spec, &view.succeeded_indexes)?)
@@ -103,21 +103,23 @@ fn restarted_too_often(view: &View<'_>) -> bool {
         return false;
     }
     let running = view.pods.iter().filter(|pod| matches!(phase(pod), "Running" | "Pending"));
-    let restarts: i32 = running.map(|pod| restarts(pod)).sum();
+    let restarts = running.map(|pod| restarts(pod)).fold(0, i32::saturating_add);
     restarts > 0 && restarts >= backoff_limit(view.spec)
 }
 
 fn restarts(pod: &Pod) -> i32 {
     let Some(status) = &pod.status else { return 0 };
     let containers = [&status.container_statuses, &status.init_container_statuses];
-    containers.into_iter().flatten().flatten().map(|container| container.restart_count).sum()
+    let counts = containers.into_iter().flatten().flatten().map(|container| container.restart_count);
+    // nodes write these: they may be anything
+    counts.fold(0, i32::saturating_add)
 }
 
 /// How long until the job's deadline: zero when it is past. A suspended job's clock stands still.
 pub(super) fn deadline(spec: &JobSpec, status: &JobStatus, now: Timestamp) -> Option<Duration> {
     let seconds = spec.active_deadline_seconds.filter(|_| spec.suspend != Some(true))?;
     let started = status.start_time.as_ref()?.0;
-    let left = SignedDuration::from_secs(seconds) - now.duration_since(started);
+    let left = SignedDuration::from_secs(seconds).saturating_sub(now.duration_since(started));
     Some(Duration::try_from(left).unwrap_or_default())
 }
 

@@ -1,41 +1,73 @@
 //! Sets of an indexed job's numbers, as statuses and policies write them: `0-3,7`. Pure.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeMap, fmt};
 
-/// Numbers of an indexed job.
+/// Numbers of an indexed job, as ranges: the first number of each with its last. No two of them touch, so that a range of two thousand
+/// million numbers, which anybody may write, takes no more room than one number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Indexes(BTreeSet<i32>);
+pub(super) struct Indexes(BTreeMap<i32, i32>);
 
 impl Indexes {
     /// Reads `0-3,7`. Numbers that are not below `completions` are left out, as is what is not a number or range.
     pub(super) fn parse(text: &str, completions: i32) -> Self {
-        let ranges = text.split(',').filter_map(|part| {
+        let mut all = Self::default();
+        for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (first.trim().parse::<i32>().ok()?, last.trim().parse::<i32>().ok()?);
-            // cut before it is counted out: the text may come from anybody
-            Some(first.max(0)..=last.min(completions - 1))
-        });
-        Self(ranges.flatten().collect())
+            if let (Ok(first), Ok(last)) = (first.trim().parse::<i32>(), last.trim().parse::<i32>()) {
+                all.insert_range(first.max(0), last.min(completions.saturating_sub(1)));
+            }
+        }
+        all
+    }
+
+    /// The last number of the range that has this one; `None` where it is not among them.
+    pub(super) fn end_of_range(&self, index: i32) -> Option<i32> {
+        let (_, last) = self.0.range(..=index).next_back()?;
+        Some(*last).filter(|last| *last >= index)
     }
 
     /// Whether the number is among them.
     pub(super) fn contains(&self, index: i32) -> bool {
-        self.0.contains(&index)
+        self.end_of_range(index).is_some()
     }
 
     /// One more.
     pub(super) fn insert(&mut self, index: i32) {
-        self.0.insert(index);
+        self.insert_range(index, index);
+    }
+
+    fn insert_range(&mut self, mut first: i32, mut last: i32) {
+        if first > last {
+            return;
+        }
+        // those that it meets or touches become one with it
+        while let Some((&start, &end)) = self.0.range(..=last.saturating_add(1)).next_back() {
+            if end < first.saturating_sub(1) {
+                break;
+            }
+            self.0.remove(&start);
+            (first, last) = (first.min(start), last.max(end));
+        }
+        self.0.insert(first, last);
     }
 
     /// How many they are.
     pub(super) fn count(&self) -> i32 {
-        i32::try_from(self.0.len()).unwrap_or(i32::MAX)
+        number(self.0.iter().map(|(first, last)| (*first, *last)))
     }
 
     /// How many are in both.
     pub(super) fn common(&self, other: &Self) -> i32 {
-        i32::try_from(self.0.intersection(&other.0).count()).unwrap_or(i32::MAX)
+        let (mut mine, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut both = Vec::new();
+        while let (Some((&first, &last)), Some((&start, &end))) = (mine.peek(), theirs.peek()) {
+            if first.max(start) <= last.min(end) {
+                both.push((first.max(start), last.min(end)));
+            }
+            // whichever ends first meets no more of the other
+            let _ = if last < end { mine.next() } else { theirs.next() };
+        }
+        number(both.into_iter())
     }
 
     /// The text of a status, which has none for no numbers.
@@ -44,16 +76,15 @@ impl Indexes {
     }
 }
 
+/// How many numbers are in ranges that do not meet.
+fn number(ranges: impl Iterator<Item = (i32, i32)>) -> i32 {
+    let count: i64 = ranges.map(|(first, last)| i64::from(last) - i64::from(first) + 1).sum();
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
 impl fmt::Display for Indexes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut ranges: Vec<(i32, i32)> = Vec::new();
-        for index in &self.0 {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == *index => *last = *index,
-                _ => ranges.push((*index, *index)),
-            }
-        }
-        for (place, (first, last)) in ranges.iter().enumerate() {
+        for (place, (first, last)) in self.0.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
             match first == last {
                 true => write!(f, "{comma}{first}")?,
@@ -77,8 +108,28 @@ mod tests {
             ("0-2,4", 3, "0-2"),
             ("0-2147483647", 2, "0-1"),
             ("a,1,2-b,-3", 5, "1"),
+            ("4-1", 5, ""),
+            ("0-2147483646", i32::MAX, "0-2147483646"),
+            ("5-7,0-1,2-3,6-9,11", 20, "0-3,5-9,11"),
+            ("0", i32::MIN, ""),
         ] {
             assert_eq!(Indexes::parse(text, completions).to_string(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_are_counted_and_compared_as_if_each_stood_alone() {
+        let texts = ["", "0", "0-4", "1,3,5", "2-3,7-9", "0-9", "9"];
+        for (one, other) in texts.iter().flat_map(|one| texts.iter().map(move |other| (one, other))) {
+            let (a, b) = (Indexes::parse(one, 10), Indexes::parse(other, 10));
+            let both = (0..10).filter(|index| a.contains(*index) && b.contains(*index)).count();
+            assert_eq!(a.common(&b), i32::try_from(both).unwrap(), "{one:?} {other:?}");
+            let mut all = a.clone();
+            (0..10).filter(|index| b.contains(*index)).for_each(|index| all.insert(index));
+            let either = (0..10).filter(|index| a.contains(*index) || b.contains(*index)).count();
+            assert_eq!(all.count(), i32::try_from(either).unwrap(), "{one:?} {other:?}");
+        }
+        let all = Indexes::parse("0-2147483646", i32::MAX);
+        assert_eq!((all.count(), all.common(&all)), (i32::MAX, i32::MAX));
     }
 }

@@ -146,7 +146,7 @@ async fn expire(job: &Job, cluster: &Cluster, now: Timestamp) -> Result<Action, 
     let finished =
         finished.filter_map(|condition| condition.last_transition_time.as_ref()).map(|time| time.0).max();
     let (Some(seconds), Some(finished)) = (seconds, finished) else { return Ok(Action::await_change()) };
-    let left = SignedDuration::from_secs(seconds.into()) - now.duration_since(finished);
+    let left = SignedDuration::from_secs(seconds.into()).saturating_sub(now.duration_since(finished));
     if let Some(left) = Duration::try_from(left).ok().filter(|left| !left.is_zero()) {
         return Ok(Action::requeue(left));
     }

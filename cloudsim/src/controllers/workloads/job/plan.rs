@@ -122,7 +122,7 @@ fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
     }
     // where the policy says so, an ending pod keeps its place until it is gone
     let ending = view.pods.iter().filter(|pod| view.replaces_only_failed() && is_terminating(pod)).count();
-    let missing = wanted.saturating_sub(active + ending).min(BURST);
+    let missing = wanted.saturating_sub(active.saturating_add(ending)).min(BURST);
     if missing == 0 {
         return;
     }
@@ -174,12 +174,19 @@ fn surplus(view: &View<'_>, too_many: usize) -> Vec<Arc<Pod>> {
 fn pending(view: &View<'_>, missing: usize) -> Vec<i32> {
     let keeps_place = |pod: &&Arc<Pod>| is_active(pod) || view.replaces_only_failed() && is_terminating(pod);
     let taken: BTreeSet<_> = view.pods.iter().filter(keeps_place).filter_map(|pod| index(pod)).collect();
-    let is_free = |index: &i32| {
-        !taken.contains(index)
-            && !view.succeeded_indexes.contains(*index)
-            && !view.failed_indexes.contains(*index)
-    };
-    (0..view.spec.completions.unwrap_or_default()).filter(is_free).take(missing).collect()
+    let done = |index| view.succeeded_indexes.end_of_range(index).or(view.failed_indexes.end_of_range(index));
+    let (mut free, mut index) = (Vec::new(), 0);
+    while free.len() < missing && index < view.spec.completions.unwrap_or_default() {
+        // as many as are done at once are passed over at once: nobody bounds their number
+        let last = done(index).unwrap_or_else(|| {
+            if !taken.contains(&index) {
+                free.push(index);
+            }
+            index
+        });
+        index = last.saturating_add(1);
+    }
+    free
 }
 
 /// Makes pods whose numbers fail each for itself.

@@ -68,11 +68,15 @@ impl<'a> View<'a> {
         view.ended = fresh.filter_map(|pod| Some((pod, view.end_of(pod)?))).collect();
         view.note_indexes();
         let new = |wanted: End| count(view.ended.iter().filter(|(_, end)| *end == wanted).count());
-        view.failed = status.failed.unwrap_or_default() + count(failed.len()) + new(End::Failed);
+        // what a status says may be anything
+        let sum = |told: Option<i32>, noted: usize, end| {
+            told.unwrap_or_default().saturating_add(count(noted)).saturating_add(new(end))
+        };
+        view.failed = sum(status.failed, failed.len(), End::Failed);
         view.succeeded = if view.is_indexed() {
             view.succeeded_indexes.count()
         } else {
-            status.succeeded.unwrap_or_default() + count(succeeded.len()) + new(End::Succeeded)
+            sum(status.succeeded, succeeded.len(), End::Succeeded)
         };
         view
     }
