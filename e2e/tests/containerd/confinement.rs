@@ -147,10 +147,13 @@ fn groups_of_files(rig: &RealRig) -> anyhow::Result<()> {
 fn confinement_that_cannot_be() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
     let sysctl = |name: &str, value: &str| json!({"securityContext": {"sysctls": [{"name": name, "value": value}]}, "containers": [{}]});
+    let class = |name: &str| json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name});
     let armoured = own(json!({"appArmorProfile": {"type": "RuntimeDefault"}}));
     apply(
         &rig,
         &[
+            class("nowhere"),
+            class("runc"),
             pod("unsafe", &sysctl("net.core.somaxconn", "9")),
             pod(
                 "no-profile",

@@ -116,6 +116,9 @@ fn what_only_the_node_knows(rig: &RealRig) -> anyhow::Result<()> {
     let node = rig.cloud.kubectl.json(&["get", "node", NODE])?["status"]["allocatable"].clone();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let memory = text(&node["memory"]);
+    let of_suffix =
+        |(suffix, kib): &(&str, u64)| Some(memory.strip_suffix(suffix)?.parse::<u64>().ok()? * kib);
+    let memory = [("Ki", 1), ("Mi", 1 << 10), ("Gi", 1 << 20)].iter().find_map(of_suffix).unwrap_or_default();
     for (words, expected) in [
         ("$POD_UID $POD_NAME", format!("{} told", text(&meta["uid"]))),
         ("$NOTE $ACCOUNT", "of e2e robot".to_owned()),
@@ -123,7 +126,7 @@ fn what_only_the_node_knows(rig: &RealRig) -> anyhow::Result<()> {
         ("$IPS", text(&status["podIPs"][0]["ip"])),
         ("$CPU $CORES $MEMORY $STORAGE $MOST_STORAGE", "150 1 49152 3 4194304".to_owned()),
         // without a limit, all that pods may have
-        ("$ALL_CORES $ALL_MEMORY", format!("{} {}", text(&node["cpu"]), memory.trim_end_matches("Ki"))),
+        ("$ALL_CORES $ALL_MEMORY", format!("{} {memory}", text(&node["cpu"]))),
         ("$password, $S_password", "open sesame, open sesame".to_owned()),
     ] {
         let found = rig.inside("told", &format!("echo {words}"))?;

@@ -216,9 +216,11 @@ fn conditions_say_how_far_a_pod_is() -> anyhow::Result<()> {
     fs::create_dir(&host)?;
     let waits = json!({"name": "first", "image": IMAGE, "command": shell("until [ -e /n/go ]; do usleep 50000; done"),
         "volumeMounts": [{"name": "notes", "mountPath": "/n"}]});
+    let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "none"}, "handler": "none"});
     apply(
         &rig,
         &[
+            class,
             pod(
                 "waits",
                 &json!({"volumes": [{"name": "notes", "hostPath": {"path": host}}], "initContainers": [waits]}),

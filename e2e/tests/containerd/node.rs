@@ -73,6 +73,21 @@ fn a_node_says_what_the_machine_and_the_runtime_are() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The suffixes of KiB and more, and how much of one the next one is.
+const BINARY: (u64, [&str; 4]) = (1024, ["Ki", "Mi", "Gi", "Ti"]);
+/// The same of single bytes.
+const DECIMAL: (u64, [&str; 4]) = (1000, ["", "k", "M", "G"]);
+
+/// An amount as the API answers it: with the largest suffix that leaves a whole number.
+fn amount(mut count: u64, (next, suffixes): &(u64, [&str; 4])) -> String {
+    let mut suffixes = suffixes.iter();
+    let mut suffix = suffixes.next().copied().unwrap_or_default();
+    while let (0, Some(larger)) = (count % next, suffixes.next()) {
+        (count, suffix) = (count / next, *larger);
+    }
+    format!("{count}{suffix}")
+}
+
 #[test]
 fn pods_have_what_the_machine_has_less_what_is_reserved() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
@@ -82,8 +97,8 @@ fn pods_have_what_the_machine_has_less_what_is_reserved() -> anyhow::Result<()> 
     let cores: u64 = run(&mut Command::new("nproc"))?.success()?.text().trim().parse()?;
     let storage = disk.blocks() * disk.fragment_size();
     let status = node(&rig)?["status"].clone();
-    let capacity = json!({"cpu": cores.to_string(), "memory": format!("{memory}Ki"), "pods": "110",
-        "ephemeral-storage": format!("{}Ki", storage / 1024)});
+    let capacity = json!({"cpu": cores.to_string(), "memory": amount(memory, &BINARY), "pods": "110",
+        "ephemeral-storage": amount(storage / 1024, &BINARY)});
     let has = |of: &Value, amounts: &Value| {
         let amounts = amounts.as_object().into_iter().flatten();
         let wrong: Vec<_> = amounts.filter(|(name, amount)| of[name.as_str()] != **amount).collect();
@@ -98,7 +113,7 @@ fn pods_have_what_the_machine_has_less_what_is_reserved() -> anyhow::Result<()> 
         ("nodeLeaseDurationSeconds", "4"),
     ])?;
     let allocatable = json!({"cpu": format!("{}m", cores * 1000 - 500), "pods": "110",
-        "memory": format!("{}Ki", memory - (96 << 10)), "ephemeral-storage": (storage - (1 << 20)).to_string()});
+        "memory": amount(memory - (96 << 10), &BINARY), "ephemeral-storage": amount(storage - (1 << 20), &DECIMAL)});
     until("what is left for pods", || {
         let status = node(&rig).map_err(|error| error.to_string())?["status"].clone();
         has(&status["capacity"], &capacity)?;
