@@ -60,7 +60,7 @@ impl Indexes {
     pub(super) fn common(&self, other: &Self) -> i32 {
         let (mut mine, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut both = Vec::new();
-        while let (Some((&first, &last)), Some((&start, &end))) = (mine.peek(), theirs.peek()) {
+        while let (Some(&(&first, &last)), Some(&(&start, &end))) = (mine.peek(), theirs.peek()) {
             if first.max(start) <= last.min(end) {
                 both.push((first.max(start), last.min(end)));
             }
