@@ -14,6 +14,7 @@ use super::{
     graph::{Decision, Node, ORPHAN, Owner, Propagation},
     kinds::{self, Kinds},
 };
+use crate::controllers::workloads::or_null;
 
 /// After a failed call.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
@@ -94,7 +95,7 @@ impl Actor {
         }
         let mut left = current.owner_references().to_vec();
         left.retain(|owner| !owners.contains(&owner.uid));
-        let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": left}});
+        let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": or_null(&left)}});
         gone_is_fine(
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
         )
@@ -108,7 +109,7 @@ impl Actor {
         }
         let mut left = current.finalizers().to_vec();
         left.retain(|own| own != finalizer);
-        let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "finalizers": left}});
+        let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "finalizers": or_null(&left)}});
         gone_is_fine(
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
         )

@@ -200,7 +200,7 @@ impl Cluster {
     ) -> Result<(), Failure> {
         let mut owners = object.owner_references().to_vec();
         owners.retain(|owner| owner.uid != uid);
-        let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(), "ownerReferences": owners}});
+        let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(), "ownerReferences": or_null(&owners)}});
         self.patch(informer, object, &patch).await
     }
 
@@ -287,6 +287,11 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// The list in a merge patch: one that is empty goes, as the API has none.
+pub(crate) fn or_null<T: Serialize>(list: &[T]) -> Value {
+    if list.is_empty() { Value::Null } else { json!(list) }
 }
 
 /// `new` as a merge patch of `old`: what is no longer there, at any depth, is said to be null. Lists replace each other whole.

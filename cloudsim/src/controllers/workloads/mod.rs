@@ -24,7 +24,7 @@ pub(super) mod stateful_set;
 mod told;
 mod triggers;
 
-pub(crate) use cluster::Cluster;
+pub(crate) use cluster::{Cluster, or_null};
 
 /// To look again when the next pod will have been ready for long enough, which no event tells.
 fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) -> Action {

@@ -30,7 +30,10 @@ use self::{
     plan::Plan,
     tally::{TRACKING, is_tracked},
 };
-use super::{cluster::Cluster, triggers::adopters};
+use super::{
+    cluster::{Cluster, or_null},
+    triggers::adopters,
+};
 use crate::controllers::{
     events::{Component, Told},
     informers::{Failure, Triggers, work},
@@ -129,7 +132,7 @@ async fn untrack(cluster: &Cluster, pods: &[Arc<Pod>]) -> Result<(), Failure> {
             continue;
         }
         let left: Vec<_> = pod.finalizers().iter().filter(|own| *own != TRACKING).collect();
-        let patch = json!({"metadata": {"uid": pod.uid(), "resourceVersion": pod.resource_version(), "finalizers": left}});
+        let patch = json!({"metadata": {"uid": pod.uid(), "resourceVersion": pod.resource_version(), "finalizers": or_null(&left)}});
         cluster.patch(&cluster.pods, &*pod, &patch).await?;
         if left.is_empty() && tally::is_gone_from_node(&pod) {
             cluster.pods.removed(&pod);
