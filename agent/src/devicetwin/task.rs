@@ -168,8 +168,7 @@ impl Room<'_> {
         let mut online = false;
         let (mut under_way, mut resting, mut questions) =
             (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
-        let mut busy = BTreeSet::new();
-        let mut notes = every(NOTES);
+        let (mut busy, mut notes) = (BTreeSet::new(), every(NOTES));
         loop {
             self.start().await;
             while online && under_way.len() < AT_ONCE {
@@ -224,7 +223,7 @@ impl Room<'_> {
                 _ = notes.tick() => {
                     drop(rest);
                     self.note().await;
-                    self.gather(Work::Remind);
+                    self.take(Work::Remind).await;
                     continue;
                 }
                 // cancel-safe: the newest state is read
@@ -239,10 +238,15 @@ impl Room<'_> {
                 }
             };
             drop(rest);
-            match work {
-                Work::Commands(commands) => self.commands(commands).await,
-                work => self.gather(work),
-            }
+            self.take(work).await;
+        }
+    }
+
+    /// Does what has come.
+    async fn take(&mut self, work: Work) {
+        match work {
+            Work::Commands(commands) => self.commands(commands).await,
+            work => self.gather(work),
         }
     }
 

@@ -74,8 +74,7 @@ impl Task {
         let events = if config.report_events { recorder } else { Recorder::none() };
         let (reader, writer) = reflector::store::<Pod>();
         let allocatable = resources::allocatable(&machine, &config.node);
-        let root = dirs.root.clone();
-        let signals = config.signals.clone();
+        let (root, signals) = (dirs.root.clone(), config.signals.clone());
         let signals = signals.unwrap_or_else(|| Arc::new(pressure::Machine::new(runtime.clone(), root)));
         let limits = resources::as_limits(&allocatable);
         let context = Arc::new(Context {

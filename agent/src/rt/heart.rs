@@ -17,9 +17,12 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 /// Health names a part that has been at one piece of work for so long; many writes to a slow disk.
 pub(crate) const SUSPECT: Duration = Duration::from_secs(60);
 
+/// The loops of each part, by the part's name.
+type Parts = BTreeMap<&'static str, Arc<Mutex<Loops>>>;
+
 /// The hearts of all parts; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Vitals(Arc<Mutex<BTreeMap<&'static str, Arc<Mutex<Loops>>>>>);
+pub struct Vitals(Arc<Mutex<Parts>>);
 
 /// What is known of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]

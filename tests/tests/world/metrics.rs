@@ -166,22 +166,18 @@ async fn what_is_served_is_what_is_documented() {
     .await;
 }
 
-#[tokio::test]
-async fn figures_follow_what_happens() {
-    let (world, address) = world().await;
-    let (client, mut events) = mqtt(&world).await;
-    world.apply(&device_model()).await;
-    world.apply(&device("t1", "edge-1", None)).await;
-    register(&world).await;
+/// Updates the device's twin until both good and bad values were answered: how many good ones were, how many bad ones, and how many there
+/// were in all, those included that came before the device.
+async fn update_twin(client: &AsyncClient, events: &mut EventLoop) -> (u32, u32, u32) {
     let topic = "$hw/events/device/default/t1/twin/update";
     let temperature = |event: &str, value: &str| {
         let twin = json!({"temperature": {"actual": {"value": value}}});
         json!({"event_id": event, "timestamp": 0, "twin": twin}).to_string()
     };
     // the device comes with its own time
-    let mut answers = BTreeMap::<&str, u64>::new();
-    let mut number = 0;
-    while answers.get("well").is_none() || answers.get("badly").is_none() {
+    let mut answers = BTreeMap::<&str, u32>::new();
+    let mut number = 0_u32;
+    while !answers.contains_key("well") || !answers.contains_key("badly") {
         number += 1;
         let (event, value) = if number % 2 == 0 { ("well", "20") } else { ("badly", "hot") };
         client
@@ -204,6 +200,11 @@ async fn figures_follow_what_happens() {
         })
         .await;
     }
+    (answers["well"], answers["badly"], number)
+}
+
+/// Cuts the node's link and restores it: how many connections there had been.
+async fn reconnect(world: &World, address: SocketAddr) -> f64 {
     let page = ask(address, "/metrics").await.unwrap().samples().unwrap();
     let connections = find(&page, "edgehub_connections_total", &[]).unwrap().value;
     world.cloud().faults().cut("edge-1");
@@ -212,13 +213,25 @@ async fn figures_follow_what_happens() {
     assert!(find(&page, "edgehub_connected", &[]).unwrap().value < 0.5);
     world.cloud().faults().restore("edge-1");
     world.until_connected(0, true).await;
+    connections
+}
+
+#[tokio::test]
+async fn figures_follow_what_happens() {
+    let (world, address) = world().await;
+    let (client, mut events) = mqtt(&world).await;
+    world.apply(&device_model()).await;
+    world.apply(&device("t1", "edge-1", None)).await;
+    register(&world).await;
+    let (well, badly, all) = update_twin(&client, &mut events).await;
+    let connections = reconnect(&world, address).await;
     eventually("the figures", async || {
         let page = ask(address, "/metrics").await?.samples().map_err(|error| format!("{error:#}"))?;
         let of = |name: &str, labels: &[(&str, &str)]| {
             find(&page, name, labels).map(|sample| sample.value).map_err(|error| format!("{error:#}"))
         };
-        let done = answers["well"] as f64;
-        let bad = answers["badly"] as f64;
+        let done = f64::from(well);
+        let bad = f64::from(badly);
         let seen = [
             ("a client", of("mqtt_clients", &[])?, 1.0),
             ("a device", of("devicetwin_devices", &[])?, 1.0),
@@ -228,7 +241,7 @@ async fn figures_follow_what_happens() {
             (
                 "messages in",
                 of("eventbus_messages_received_total", &[("broker", "internal")])?,
-                number as f64,
+                f64::from(all),
             ),
             ("the broker", of("eventbus_broker_connected", &[("broker", "internal")])?, 1.0),
             (

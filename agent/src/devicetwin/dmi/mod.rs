@@ -195,7 +195,10 @@ impl Task {
             ended = serve => ended,
             couriers = &mut couriers => match couriers {
                 // with DeviceTwin
-                Ok(()) => Ok(shutdown.cancelled().await),
+                Ok(()) => {
+                    shutdown.cancelled().await;
+                    Ok(())
+                }
                 Err(error) => Err(Error::Couriers(error)),
             },
         };

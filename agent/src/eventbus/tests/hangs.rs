@@ -24,7 +24,7 @@ use super::{
 use crate::{
     devicetwin::{self, Reading},
     edgehub::line::line,
-    metamanager::{self, DeviceObject},
+    metamanager::{self, DeviceObject, DeviceObjects},
     rt::Supervisor,
 };
 
@@ -70,6 +70,19 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
+/// Stores a device and its model, as if the cloud had sent them.
+async fn put_device(objects: &DeviceObjects) {
+    let spec = json!({"metadata": {"namespace": "default", "name": "d", "uid": "d"}, "spec": {
+        "deviceModelRef": {"name": "m"}, "properties": [{"name": "temp", "desired": {"value": "21"}}],
+    }});
+    let model = json!({"metadata": {"namespace": "default", "name": "m", "uid": "m"}, "spec": {"properties": [
+        {"name": "temp", "type": "FLOAT", "accessMode": "ReadWrite"},
+    ]}});
+    let model_id = wire::topic::DeviceId::parse("default/m").unwrap();
+    objects.put(DeviceObject::Model, &model_id, Some(model)).await;
+    objects.put(DeviceObject::Device, &device(), Some(spec)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn devices_and_the_broker_are_there_again_after_they_hung() {
     let hanging = Arc::new(Hanging { store: store(), hangs: AtomicBool::new(false) });
@@ -98,15 +111,7 @@ async fn devices_and_the_broker_are_there_again_after_they_hung() {
         bus: bus.clone(),
         requests,
     });
-    let spec = json!({"metadata": {"namespace": "default", "name": "d", "uid": "d"}, "spec": {
-        "deviceModelRef": {"name": "m"}, "properties": [{"name": "temp", "desired": {"value": "21"}}],
-    }});
-    let model = json!({"metadata": {"namespace": "default", "name": "m", "uid": "m"}, "spec": {"properties": [
-        {"name": "temp", "type": "FLOAT", "accessMode": "ReadWrite"},
-    ]}});
-    let model_id = wire::topic::DeviceId::parse("default/m").unwrap();
-    meta.devices().put(DeviceObject::Model, &model_id, Some(model)).await;
-    meta.devices().put(DeviceObject::Device, &device(), Some(spec)).await;
+    put_device(&meta.devices()).await;
     let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
     let vitals = supervisor.vitals();
     supervisor.keep("eventbus", bus_task, &shutdown);

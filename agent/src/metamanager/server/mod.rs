@@ -194,7 +194,7 @@ impl MetaServer {
     /// # Errors
     /// The address cannot be had, the copies, keys or certificates cannot be read.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
-        self.run_again(&Heart::unheard(), shutdown).await
+        Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
     }
 
     /// The same for whoever may drop it in its middle, and call it again: clients connect anew.
