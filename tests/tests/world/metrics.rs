@@ -5,6 +5,7 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
+    sync::atomic::{AtomicU16, Ordering},
 };
 
 use e2e::scrape::{self, find};
@@ -89,8 +90,11 @@ async fn ask(address: SocketAddr, path: &str) -> Result<scrape::Answer, String> 
 
 /// A node with everything that has metrics.
 async fn world() -> (World, SocketAddr) {
+    // an address of this process alone, and a port of this test: several may run in one process
+    static WORLDS: AtomicU16 = AtomicU16::new(0);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    let address = (Ipv4Addr::new(127, 128 + high % 64, middle, low), 10_350).into();
+    let port = 10_350 + WORLDS.fetch_add(1, Ordering::Relaxed);
+    let address = (Ipv4Addr::new(127, 128 + high % 64, middle, low), port).into();
     let event_bus = json!({"enable": true, "mqttMode": 0, "mqttServerInternal": "tcp://127.0.0.1:0"});
     let world = World::with(Setup { event_bus, server: Some(address), ..Setup::default() }).await;
     world.until_ready().await;
