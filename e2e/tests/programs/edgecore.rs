@@ -89,8 +89,6 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
     on_database(&database(&rig), "DELETE FROM meta WHERE key = 'default/pod/a-stays'")?;
     rig.node.process.start_again()?;
     rig.node.process.wait_for("EdgeCore has run on this node")?;
-    let left = until_run(&rig, &["c-comes"])?;
-    ensure!(left["c-comes"] == ids["c-comes"], "{left:?} {ids:?}");
     let aside = fs::read_dir(rig.directory.path().join("node"))?.flatten();
     ensure!(
         aside
@@ -98,8 +96,20 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
             .any(|entry| entry.file_name().to_string_lossy().starts_with("outrigger.db.before-edgecore-")),
         "what the agent had is gone"
     );
-    // and one that comes is run as ever
+    // what EdgeCore had is what the agent has, and one that comes is run as ever
     rig.cloud.kubectl.apply(&pod("d-comes"))?;
-    until_run(&rig, &["c-comes", "d-comes"])?;
+    until("the pods", || {
+        let found = running(&rig)?;
+        ensure!(
+            found.contains_key("d-comes") && found.get("c-comes") == ids.get("c-comes"),
+            "{found:?} {ids:?}"
+        );
+        Ok(())
+    })?;
+    let mut dump = Command::new(binary(AGENT)?);
+    dump.args(["db", "dump", "--config"]).arg(&rig.node.config);
+    let dump = run(&mut dump)?.success()?.text();
+    let pods = dump.lines().filter(|line| line.contains(r#""resource":"pods","#)).count();
+    ensure!(pods == 2 && !dump.contains(r#""name":"a-stays""#), "{dump}");
     Ok(())
 }
