@@ -225,10 +225,7 @@ impl Cloud {
             quic,
         };
 
-        let port = addresses.api.port();
-        let advertised = kubernetes_service::advertised(&options.names, port);
-        let advertised = advertised.or_else(|| kubernetes_service::of_this_machine(port));
-        kubernetes_service::ensure(&client, port, advertised).await?;
+        kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
 
         let (certificate, key) = pki.sign_admin()?;
         let server = format!("https://{}:{}", kubeconfig::in_url(&primary), addresses.api.port());

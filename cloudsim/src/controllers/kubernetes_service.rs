@@ -32,11 +32,12 @@ const HTTPS: &str = "https";
 /// Who owns its fields.
 const MANAGER: &str = "kube-apiserver";
 
-/// Makes the service what it should be, and says from which range services have their addresses. `advertised`: where the API is reached from other machines.
-pub async fn ensure(client: &Client, port: u16, advertised: Option<SocketAddr>) -> Result<(), kube::Error> {
+/// Makes the service what it should be, and says from which range services have their addresses. `names`: those by which the API, at
+/// this port, is reached from other machines.
+pub async fn ensure(client: &Client, port: u16, names: &[String]) -> Result<(), kube::Error> {
     range(client).await?;
     apply(client, &service(port)).await?;
-    let Some(advertised) = advertised else { return Ok(()) };
+    let Some(advertised) = advertised(names, port).or_else(|| of_this_machine(port)) else { return Ok(()) };
     apply(client, &endpoints(advertised)).await?;
     apply(client, &slice(advertised)).await
 }
@@ -141,7 +142,7 @@ pub fn advertised(names: &[String], port: u16) -> Option<SocketAddr> {
 }
 
 /// The address from which this machine would reach others, for a cloud whose certificate names none. Nothing is sent.
-pub fn of_this_machine(port: u16) -> Option<SocketAddr> {
+fn of_this_machine(port: u16) -> Option<SocketAddr> {
     let elsewhere = SocketAddr::from(([192, 0, 2, 1], 9));
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(elsewhere).ok()?;

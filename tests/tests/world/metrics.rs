@@ -183,7 +183,7 @@ async fn update_twin(client: &AsyncClient, events: &mut EventLoop) -> (u32, u32,
     let mut number = 0_u32;
     while !answers.contains_key("well") || !answers.contains_key("badly") {
         number += 1;
-        let (event, value) = if number % 2 == 0 { ("well", "20") } else { ("badly", "hot") };
+        let (event, value) = if number.is_multiple_of(2) { ("well", "20") } else { ("badly", "hot") };
         client
             .publish(topic, temperature(event, value), PublishOptions::new(QoS::AtLeastOnce))
             .await
