@@ -171,9 +171,9 @@ mod tests {
     async fn the_service_is_there_at_every_start() {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
         namespaces::ensure_initial(&client).await.unwrap();
-        let advertised = SocketAddr::from(([192, 0, 2, 7], 6443));
+        let names = ["192.0.2.7".to_owned()];
         for port in [6443, 6444] {
-            ensure(&client, port, Some(advertised)).await.unwrap();
+            ensure(&client, port, &names).await.unwrap();
             let spec =
                 Api::<Service>::default_namespaced(client.clone()).get(NAME).await.unwrap().spec.unwrap();
             assert_eq!(spec.cluster_ip.as_deref(), Some(ADDRESS));

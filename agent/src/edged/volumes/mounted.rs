@@ -18,15 +18,17 @@ use super::Error;
 
 /// What this program sees mounted, the newest last.
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Which of a line's words says where.
+/// Which of a line's words says where …
 const POINT: usize = 4;
+/// … and from which on there are words about who shares it, up to one that is a dash (proc_pid_mountinfo(5)).
+const SHARED: usize = 6;
 
 /// Removes a directory that may be gone already.
 ///
 /// # Errors
 /// The disk refuses, or something stays mounted in it: then nothing of it is removed.
 pub(super) fn remove(directory: &Path) -> Result<(), Error> {
-    remove_with(directory, |point| umount2(point, MntFlags::MNT_DETACH.union(MntFlags::UMOUNT_NOFOLLOW)))
+    remove_with(directory, detach)
 }
 
 fn remove_with(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> Result<(), Error> {
@@ -48,30 +50,54 @@ fn release(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> Resu
         (Some(Err(error)), _) => return Err(Error::io(directory)(error)),
         _ => directory.to_owned(),
     };
-    let all = points(&real)?;
+    let all = mounts(&real)?;
     if all.is_empty() {
         // the kernel writes the list anew for each who reads it: a line for each mount of the machine
         return Ok(());
     }
-    for point in &all {
+    for Mount { point, .. } in &all {
         set_apart(point).map_err(|error| Error::Mounted { path: point.clone(), source: error.into() })?;
     }
-    for point in all.into_iter().rev() {
+    // A path leads to what was mounted last. What is below that is shared still, if it was: whatever is unmounted from it is unmounted
+    // where the node has it, too.
+    let all = mounts(&real)?;
+    if let Some(below) = all.iter().find(|below| below.shared && all.iter().any(|top| top.parent == below.id))
+    {
+        let source = io::Error::other(
+            "the node shares what is mounted there, and has mounted something over it since",
+        );
+        return Err(Error::Mounted { path: below.point.clone(), source });
+    }
+    for Mount { point, .. } in all.into_iter().rev() {
         match unmount(&point) {
             // Gone meanwhile, or hidden below another one that is gone now.
             Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
             Err(error) => return Err(Error::Mounted { path: point, source: error.into() }),
         }
     }
-    match points(&real)?.into_iter().next() {
-        Some(path) => Err(Error::Mounted { path, source: io::ErrorKind::ResourceBusy.into() }),
+    match mounts(&real)?.into_iter().next() {
+        Some(Mount { point, .. }) => {
+            Err(Error::Mounted { path: point, source: io::ErrorKind::ResourceBusy.into() })
+        }
         None => Ok(()),
     }
 }
 
+/// Unmounts everything at the directory and below it.
+///
+/// # Errors
+/// Something stays mounted.
+pub(super) fn unmount(directory: &Path) -> Result<(), Error> {
+    release(directory, detach)
+}
+
+fn detach(point: &Path) -> nix::Result<()> {
+    umount2(point, MntFlags::MNT_DETACH.union(MntFlags::UMOUNT_NOFOLLOW))
+}
+
 /// Has a mount, and all that is mounted in it, no longer share what is mounted and unmounted in it with others: a bind of a place
 /// that the node shares shows what the node mounts there later, and to unmount that here would unmount it there, too.
-pub(super) fn set_apart(point: &Path) -> nix::Result<()> {
+fn set_apart(point: &Path) -> nix::Result<()> {
     let nothing: Option<&str> = None;
     match mount(nothing, point, nothing, MsFlags::MS_PRIVATE.union(MsFlags::MS_REC), nothing) {
         // no mount, or gone meanwhile
@@ -80,17 +106,35 @@ pub(super) fn set_apart(point: &Path) -> nix::Result<()> {
     }
 }
 
-/// Where something is mounted, at the directory or below.
-fn points(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    // Names of places are bytes.
-    let text = fs::read(MOUNTS).map_err(Error::io(MOUNTS))?;
-    Ok(parse(&text).filter(|point| point.starts_with(directory)).collect())
+/// One line of the list.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    id: Vec<u8>,
+    /// The mount that it stands on.
+    parent: Vec<u8>,
+    point: PathBuf,
+    /// Whether what is mounted and unmounted in it is so for others, too.
+    shared: bool,
 }
 
-fn parse(text: &[u8]) -> impl Iterator<Item = PathBuf> {
-    let points =
-        text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(POINT));
-    points.map(|point| PathBuf::from(OsString::from_vec(plain(point))))
+/// What is mounted at the directory or below, the newest last.
+fn mounts(directory: &Path) -> Result<Vec<Mount>, Error> {
+    // Names of places are bytes.
+    let text = fs::read(MOUNTS).map_err(Error::io(MOUNTS))?;
+    Ok(parse(&text).filter(|mount| mount.point.starts_with(directory)).collect())
+}
+
+fn parse(text: &[u8]) -> impl Iterator<Item = Mount> {
+    text.split(|byte| *byte == b'\n').filter_map(|line| {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let mut told = words.iter().skip(SHARED).take_while(|word| **word != b"-");
+        Some(Mount {
+            id: words.first()?.to_vec(),
+            parent: words.get(1)?.to_vec(),
+            point: PathBuf::from(OsString::from_vec(plain(words.get(POINT)?))),
+            shared: told.any(|word| word.starts_with(b"shared:")),
+        })
+    })
 }
 
 /// Spaces, tabs, line ends and backslashes are written as `\` and three octal digits.
@@ -130,8 +174,11 @@ mod tests {
     fn places_are_read_as_the_kernel_writes_them() {
         let text = b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 0:5 / /a\\040b\\134c rw,relatime shared:3 - tmpfs t rw\n\
             24 22 0:6 / /x\\9\\777 rw - tmpfs t rw\nshort line\n";
-        let found: Vec<PathBuf> = parse(text).collect();
-        assert_eq!(found, [Path::new("/"), Path::new("/a b\\c"), Path::new("/x\\9\\777")]);
+        let found: Vec<Mount> = parse(text).collect();
+        let points: Vec<&Path> = found.iter().map(|mount| mount.point.as_path()).collect();
+        assert_eq!(points, [Path::new("/"), Path::new("/a b\\c"), Path::new("/x\\9\\777")]);
+        assert_eq!(found.iter().map(|mount| mount.shared).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!((found[1].id.as_slice(), found[1].parent.as_slice()), (&b"23"[..], &b"22"[..]));
     }
 
     /// A place of the test's own, in which nothing is shared with the machine but what the test shares; ends with it.
@@ -208,7 +255,7 @@ mod tests {
         bind(&outside, &outside);
         symlink(&outside, &link).unwrap();
         remove(&link).unwrap();
-        let mounted = points(&fs::canonicalize(&outside).unwrap()).unwrap().len();
+        let mounted = mounts(&fs::canonicalize(&outside).unwrap()).unwrap().len();
         umount2(&outside, MntFlags::MNT_DETACH).unwrap();
         assert!(fs::symlink_metadata(&link).is_err() && mounted == 1, "{mounted}");
     }

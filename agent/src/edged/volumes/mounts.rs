@@ -80,7 +80,8 @@ fn one(
         Some(sub) => {
             let uid = places.pod.metadata.uid.as_deref().unwrap_or_default();
             let bound = places.dirs.sub_paths(uid).join(&volume.name).join(&container.name);
-            sub_path::bind(&root, sub, &bound.join(index.to_string()))?
+            let both_ways = mount.mount_propagation.as_deref() == Some("Bidirectional");
+            sub_path::bind(&root, sub, &bound.join(index.to_string()), both_ways)?
         }
         None => root,
     };

@@ -12,7 +12,7 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open, openat},
-    mount::{MntFlags, MsFlags, mount, umount2},
+    mount::{MsFlags, mount},
     sys::stat::{Mode, fchmod, mkdirat},
 };
 
@@ -25,13 +25,19 @@ const STEP: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXE
 const DIR_MODE: u32 = 0o777;
 
 /// `sub`, below the volume at `root`, as a path for the runtime: bound to `place`, or, where nothing may be mounted, as what
-/// it is. Made as a directory when it is not there. Links are followed, but never out of the volume.
-pub(super) fn bind(root: &Path, sub: &str, place: &Path) -> Result<PathBuf, Error> {
+/// it is. Made as a directory when it is not there. Links are followed, but never out of the volume. What the node mounts there later is
+/// seen through it; only where it is to be shared `both_ways` the node sees what is mounted, and unmounted, through it.
+pub(super) fn bind(root: &Path, sub: &str, place: &Path, both_ways: bool) -> Result<PathBuf, Error> {
     let (real, file) = opened(root, sub)?;
     prepare(place, &file)?;
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
     let nothing: Option<&str> = None;
-    match mount(Some(source.as_str()), place, nothing, MsFlags::MS_BIND, nothing) {
+    let bound = mount(Some(source.as_str()), place, nothing, MsFlags::MS_BIND, nothing);
+    let bound = bound.and_then(|()| match both_ways {
+        true => Ok(()),
+        false => mount(nothing, place, nothing, MsFlags::MS_SLAVE, nothing),
+    });
+    match bound {
         Ok(()) => Ok(place.to_owned()),
         // Without privileges there are no containers with others' processes either.
         Err(Errno::EPERM) => Ok(real),
@@ -39,19 +45,11 @@ pub(super) fn bind(root: &Path, sub: &str, place: &Path) -> Result<PathBuf, Erro
     }
 }
 
-fn unbind(place: &Path) {
-    // Not mounted is the usual case.
-    if mounted::set_apart(place).is_err() {
-        return;
-    }
-    let _ = umount2(place, MntFlags::MNT_DETACH.union(MntFlags::UMOUNT_NOFOLLOW));
-}
-
 /// The place of a former start of the container is taken again.
 fn prepare(place: &Path, file: &File) -> Result<(), Error> {
-    unbind(place);
     let parent = place.parent().unwrap_or(place);
     fs::create_dir_all(parent).map_err(Error::io(parent))?;
+    mounted::unmount(place)?;
     let is_dir = file.metadata().map_err(Error::io(place))?.is_dir();
     let there = fs::symlink_metadata(place).ok();
     if there.as_ref().is_some_and(|meta| meta.is_dir() != is_dir) {
@@ -164,5 +162,49 @@ mod tests {
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
+    }
+
+    /// A part of a directory of the node, on which the node mounts a disk after the container has started.
+    #[test]
+    fn what_the_node_mounts_there_later_is_seen_and_stays_the_nodes() {
+        let nothing: Option<&str> = None;
+        let dir = tempfile::tempdir().unwrap();
+        let dir = fs::canonicalize(dir.path()).unwrap();
+        let (host, pod) = (dir.join("host"), dir.join("pod"));
+        let (disk, place) = (host.join("data"), pod.join("volume-subpaths/v/c/0"));
+        fs::create_dir(&host).unwrap();
+        mount(Some("tmpfs"), &host, Some("tmpfs"), MsFlags::empty(), nothing)
+            .expect("these tests run as root");
+        mount(nothing, &host, nothing, MsFlags::MS_SHARED, nothing).unwrap();
+        fs::create_dir(&disk).unwrap();
+        bind(&host, "data", &place, false).unwrap();
+        mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        fs::write(disk.join("kept"), "x").unwrap();
+        let seen = fs::read_to_string(place.join("kept"));
+        // the container starts anew, and then its pod goes
+        let again = bind(&host, "data", &place, false);
+        let kept = fs::read_to_string(disk.join("kept"));
+        let removed = mounted::remove(&pod);
+        let kept_again = fs::read_to_string(disk.join("kept"));
+        // what is shared both ways cannot be taken apart: it stays, and so does what the node has
+        bind(&host, "data", &place, true).unwrap();
+        mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        fs::write(disk.join("over"), "x").unwrap();
+        let refused = mounted::remove(&pod);
+        let over = disk.join("over").exists();
+        for _ in 0..2 {
+            let _ = nix::mount::umount2(&disk, nix::mount::MntFlags::MNT_DETACH);
+        }
+        let removed_then = mounted::remove(&pod);
+        let _ = nix::mount::umount2(&host, nix::mount::MntFlags::MNT_DETACH);
+        assert_eq!(seen.unwrap(), "x");
+        again.unwrap();
+        assert_eq!(kept.unwrap(), "x", "after the container's start");
+        removed.unwrap();
+        assert_eq!(kept_again.unwrap(), "x", "after the pod's end");
+        assert!(matches!(refused, Err(Error::Mounted { .. })), "{refused:?}");
+        assert!(over, "it was unmounted on the node");
+        removed_then.unwrap();
+        assert!(!pod.exists());
     }
 }
