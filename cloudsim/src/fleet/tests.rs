@@ -15,8 +15,12 @@ use wire::cri::{
 use super::*;
 use crate::{Cloud, runtime::SimRuntime};
 
+/// Programs of one process would wait for each other's stdin and stdout.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Runs `edge-agent` with these arguments: whether it succeeded.
 async fn agent(arguments: &str) -> bool {
+    let _turn = ONE_AT_A_TIME.lock().await;
     let cli = Cli::try_parse_from(format!("edge-agent {arguments}").split_whitespace()).unwrap();
     let code = tokio::task::spawn_blocking(move || agent::main(&cli)).await.unwrap();
     code == ExitCode::SUCCESS

@@ -11,13 +11,12 @@ use tests::{
 
 /// The agent ends, and all that it kept is removed, as `edge-agent reset` does; its containers end, too.
 async fn reset(world: &mut World) {
-    world.nodes[0].stop().await;
-    let directory = world.nodes[0].directory().to_owned();
-    for entry in fs::read_dir(&directory).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
-    }
-    world.nodes[0] = world.prepare("edge-1", &Setup::default()).await;
+    let mut node = world.nodes.remove(0);
+    node.stop().await;
+    let directory = node.directory().to_owned();
+    drop(node);
+    fs::rename(&directory, directory.with_extension("old")).unwrap();
+    world.nodes.push(world.prepare("edge-1", &Setup::default()).await);
     assert!(world.running(0).is_empty());
 }
 
