@@ -23,3 +23,4 @@ mod systemd;
 
 use program::one_line;
 pub use program::run as main;
+pub use rt::Repeated;

@@ -113,9 +113,9 @@ pub enum Command {
         /// The manifests to apply
         #[arg(long, value_name = "DIR", default_value = "examples")]
         manifests: PathBuf,
-        /// Where to write the kubeconfig
-        #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
-        kubeconfig: PathBuf,
+        /// Where to write the kubeconfig [default: a folder that goes with the demo]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
     },
     /// Print completions for a shell
     Completions {

@@ -213,7 +213,7 @@ impl Cloud {
         let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), doors)
             .await
             .map_err(bound("API", "--api-port"))?;
-        let enrolment = Enrolment::new(trust.clone(), client.clone(), faults.clone());
+        let enrolment = Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone());
         let keys = trust.clone();
         let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
             .await

@@ -22,12 +22,14 @@ use kubeapi::{Body, Identity, Unread, gather};
 use tower::Service;
 use tracing::{info, warn};
 use wire::enroll::{
-    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_NAME_HEADER, Usage, identity_of, is_node_name,
-    verify_bearer,
+    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, Usage, identity_of,
+    is_node_name, verify_bearer,
 };
 
 use crate::{
+    controllers::sync::SyncRecords,
     faults::{Faults, false_body},
+    hub::Sessions,
     pki::Trust,
 };
 
@@ -45,6 +47,17 @@ pub(crate) struct Enrolment {
     trust: Trust,
     client: Client,
     faults: Faults,
+    records: SyncRecords,
+    sessions: Sessions,
+}
+
+/// By what a machine was known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// The certificate that it renews.
+    Certificate,
+    /// A join token: it may never have been here before.
+    Token,
 }
 
 /// A refusal: status and text, as CloudCore gives them.
@@ -52,9 +65,10 @@ type Refusal = (StatusCode, String);
 
 impl Enrolment {
     /// Certificates of the authority that counts; nodes are looked up through `client`. `faults` may put other answers in the place
-    /// of the true ones.
-    pub(crate) fn new(trust: Trust, client: Client, faults: Faults) -> Self {
-        Self { trust, client, faults }
+    /// of the true ones. `sessions` hears of machines that show a token.
+    pub(crate) fn new(trust: Trust, client: Client, faults: Faults, sessions: Sessions) -> Self {
+        let records = SyncRecords::new(client.clone());
+        Self { trust, client, faults, records, sessions }
     }
 
     async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
@@ -79,7 +93,7 @@ impl Enrolment {
         if !is_node_name(name) {
             return Err(refused(format!("the header NodeName says {name:?}, which no node can be called")));
         }
-        self.authenticate(parts, name)?;
+        let proof = self.authenticate(parts, name)?;
         let usages =
             Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
         let unreadable = |unread: Unread| (unread.code(), format!("the certificate request: {unread}"));
@@ -88,6 +102,9 @@ impl Enrolment {
         let signed = signed.map_err(|error| refused(error.to_string()))?;
         match identity_of(&signed) {
             Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
+                if proof == Proof::Token {
+                    self.begins_anew(name, &signed).await?;
+                }
                 info!(node = name, "enrolled: a certificate was issued");
                 Ok(signed)
             }
@@ -97,13 +114,21 @@ impl Enrolment {
         }
     }
 
+    /// This machine may hold nothing of what was sent to the node of its name before.
+    async fn begins_anew(&self, name: &str, certificate: &[u8]) -> Result<(), Refusal> {
+        let doubted = self.records.doubt(name).await;
+        doubted.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        self.sessions.beginners().add(name, certificate);
+        Ok(())
+    }
+
     /// A verified certificate of the same node (it renews), or a join token.
-    fn authenticate(&self, parts: &Parts, name: &str) -> Result<(), Refusal> {
+    fn authenticate(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
         let unauthorized = |why: String| (StatusCode::UNAUTHORIZED, why);
         if let Some(identity) = parts.extensions.get::<Identity>() {
             let is_node = identity.groups.iter().any(|group| group == NODES);
             if is_node && identity.user.strip_prefix(NODE_USER) == Some(name) {
-                return Ok(());
+                return Ok(Proof::Certificate);
             }
             return Err(unauthorized(format!(
                 "the certificate shown is {}'s and not node {name}'s",
@@ -116,10 +141,15 @@ impl Enrolment {
             return Err(unauthorized("token validation failure, token is empty".to_owned()));
         }
         verify_bearer(token, self.trust.authority(), SystemTime::now())
-            .map_err(|error| unauthorized(format!("token validation failure: {error}")))
+            .map_err(|error| unauthorized(format!("token validation failure: {error}")))?;
+        Ok(Proof::Token)
     }
 
+    /// Whether there is such a node. One that is connected is there, also while its object is being made anew.
     async fn node(&self, name: &str) -> Result<Vec<u8>, Refusal> {
+        if self.sessions.has(name) {
+            return Ok(NODE_IS_CONNECTED.as_bytes().to_vec());
+        }
         match Api::<Node>::all(self.client.clone()).get_opt(name).await {
             Ok(Some(_)) => Ok(Vec::new()),
             Ok(None) => Err((StatusCode::NOT_FOUND, format!("node {name} does not exist"))),

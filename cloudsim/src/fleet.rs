@@ -110,3 +110,6 @@ impl Fleet {
         futures::future::join_all(self.nodes.iter_mut().map(HollowNode::stop)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,14 @@
 //! Who a container runtime is, asked before anything is made with it.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::timeout;
 use tonic::transport::Channel;
 
-use super::runtime::{CallError, Runtime};
+use super::{
+    names,
+    runtime::{CallError, Runtime},
+};
 use crate::config::CgroupDriver;
 
 /// A runtime that takes longer for all of these short questions does not answer.
@@ -22,6 +25,8 @@ pub(crate) struct RuntimeFound {
     pub(crate) driver: Option<CgroupDriver>,
     /// Why it can make no network for pods, if it cannot.
     pub(crate) network: Option<String>,
+    /// Pods that it has, by namespace and name.
+    pub(crate) pods: BTreeSet<String>,
 }
 
 /// A runtime that cannot run pods.
@@ -56,7 +61,13 @@ async fn ask(runtime: Runtime) -> Result<RuntimeFound, NoRuntime> {
     let conditions = status.status.into_iter().flat_map(|status| status.conditions);
     let mut broken = conditions.filter(|one| one.r#type == "NetworkReady" && !one.status);
     let network = broken.next().map(|one| one.message);
-    Ok(RuntimeFound { name: version.runtime_name, version: version.runtime_version, driver, network })
+    let sandboxes = runtime.sandboxes(None).await?.into_iter();
+    let pods = sandboxes.filter(|one| one.labels.contains_key(names::POD_UID)).map(|sandbox| {
+        let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
+        format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME))
+    });
+    let pods = pods.collect();
+    Ok(RuntimeFound { name: version.runtime_name, version: version.runtime_version, driver, network, pods })
 }
 
 /// Who makes control groups by the configuration that containerd tells of itself: what versions before 2.0 tell.

@@ -31,15 +31,27 @@ pub(crate) struct Left {
     pub(crate) failed: Vec<String>,
 }
 
-/// Ends and forgets every sandbox and container of pods in the runtime; the uids of the pods, with their names.
+/// The pods of a node in `root`, by their uids, as far as they have anything on disk.
+pub(crate) fn pods_on_disk(root: &Path, logs: &Path) -> BTreeSet<String> {
+    let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
+    entries(&dirs.pods()).into_iter().collect()
+}
+
+/// Ends and forgets every sandbox and container of pods in the runtime, or of those pods `only`; the uids of the pods, with their names.
 ///
 /// # Errors
 /// The runtime does not answer, or refuses.
-pub(crate) async fn end_pods(channel: Channel) -> Result<BTreeMap<String, String>, CallError> {
+pub(crate) async fn end_pods(
+    channel: Channel,
+    only: Option<&BTreeSet<String>>,
+) -> Result<BTreeMap<String, String>, CallError> {
+    let is_own = |labels: &BTreeMap<String, String>| {
+        labels.get(names::POD_UID).is_some_and(|uid| only.is_none_or(|only| only.contains(uid)))
+    };
     let runtime = Runtime::new(channel, None);
     let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
     let mut pods = BTreeMap::new();
-    let containers = containers.into_iter().filter(|one| one.labels.contains_key(names::POD_UID));
+    let containers = containers.into_iter().filter(|one| is_own(&one.labels));
     let stops = containers.map(|container| {
         let grace = container.annotations.get(names::GRACE).and_then(|text| text.parse().ok());
         let grace = grace.map_or(GRACE, Duration::from_secs).min(GRACE);
@@ -50,7 +62,7 @@ pub(crate) async fn end_pods(channel: Channel) -> Result<BTreeMap<String, String
         }
     });
     join_all(stops).await.into_iter().collect::<Result<(), _>>()?;
-    for sandbox in sandboxes {
+    for sandbox in sandboxes.into_iter().filter(|one| is_own(&one.labels)) {
         let Some(uid) = sandbox.labels.get(names::POD_UID) else { continue };
         let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
         let pod = format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME));

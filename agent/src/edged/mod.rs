@@ -85,7 +85,7 @@ pub use self::{
 };
 pub(crate) use self::{
     inquire::{NoRuntime, RuntimeFound, inquire},
-    leave::{Left, clear, end_pods},
+    leave::{Left, clear, end_pods, pods_on_disk},
 };
 use crate::{
     component,

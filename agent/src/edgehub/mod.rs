@@ -17,6 +17,7 @@ mod metered;
 mod network;
 mod queue;
 mod rate;
+mod reach;
 mod redial;
 mod session;
 mod task;
@@ -41,7 +42,8 @@ pub use self::{
     traffic::{Direction, Flow, Octets, Traffic},
 };
 pub(crate) use self::{
-    enroll::{by_token_once as enroll, is_known},
+    enroll::{Known, by_token_once as enroll, look},
+    reach::{NoHub, reach},
     session::now_ms,
 };
 use self::{queue::Queue, waiters::Waiters};
@@ -95,13 +97,6 @@ pub enum Error {
     /// Enrolment was refused, or its files are unusable.
     #[error("this node could not be enrolled with the cloud")]
     Enroll(#[from] EnrollError),
-}
-
-/// Connects to the first of the hub's servers, and says nothing to it.
-pub(crate) async fn reach(config: &Config) -> std::io::Result<()> {
-    let Some(server) = config.servers.first() else { return Ok(()) };
-    let failed = |error: std::io::Error| std::io::Error::new(error.kind(), format!("{server}: {error}"));
-    dial::tcp::connect(server, &config.proxy).await.map(drop).map_err(failed)
 }
 
 /// Builds the room for connections that are made, and trusted, elsewhere: a simulation hands in its own. No configuration leads

@@ -21,13 +21,15 @@ use crate::{
     app,
     cli::Join,
     config::{Config, Host, MqttMode},
-    edged::NoRuntime,
-    edgehub::{self, EnrollError},
+    edged::{NoRuntime, RuntimeFound},
+    edgehub::{self, EnrollError, Known, NoHub},
     environment,
 };
 
 /// Controllers of control groups without which limits of containers do nothing.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
+/// Pods that are named where there are too many.
+const MAX_NAMED: usize = 5;
 /// A cloud's port that does not answer in this time is behind something that swallows packets.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -50,7 +52,7 @@ pub(super) async fn all(ground: &Ground<'_>, report: &mut Report<'_>) {
     report.add("root", root(ground));
     report.add("clean", clean(ground));
     report.add("processes", others(ground));
-    report.add("runtime", runtime(ground.machine));
+    report.add("runtime", runtime(ground));
     report.add("cgroups", cgroups(ground));
     report.add("mqtt", mqtt(ground.machine));
     report.add("ports", ports(ground.config));
@@ -112,15 +114,26 @@ fn others(ground: &Ground<'_>) -> Verdict {
             "`keadm reset edge` ends EdgeCore; to take over from it, stop it and run edge-agent without joining"
         }
         _ => {
-            "`edge-agent reset` ends it; for a second one beside it, give --root, --name, --read-only-port and --mqtt-port"
+            "`edge-agent reset` ends it; for a second one beside it, give --root, --name, --read-only-port, --mqtt-port and, as --runtime-endpoint, a \
+             runtime of its own"
         }
     };
     Verdict::bad(format!("{} runs here", list.join(", ")), cure)
 }
 
-pub(super) fn runtime(machine: &Machine) -> Verdict {
+pub(super) fn runtime(ground: &Ground<'_>) -> Verdict {
+    let machine = ground.machine;
+    if ground.join.runtime_endpoint.is_none() && !ground.join.place.is_machine() {
+        return Verdict::bad(
+            "no runtime was named, and with --root or --config none is looked for: the machine's own is for the machine's own agent",
+            "name one that no other agent has, as --runtime-endpoint unix:///PATH; one without containers: `cloudsim runtime --socket PATH`",
+        );
+    }
     let answering: Vec<_> = machine.answering().collect();
     match answering.as_slice() {
+        [(endpoint, found)] if !found.pods.is_empty() && !app::database(ground.config).exists() => {
+            of_another(endpoint, found)
+        }
         [(endpoint, found)] => {
             let what = format!("{} {} at {endpoint}", found.name, found.version);
             match &found.network {
@@ -139,6 +152,21 @@ pub(super) fn runtime(machine: &Machine) -> Verdict {
             )
         }
     }
+}
+
+/// An agent ends what it does not know.
+fn of_another(endpoint: &str, found: &RuntimeFound) -> Verdict {
+    let some: Vec<&str> = found.pods.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let more = found.pods.len() - some.len();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Verdict::bad(
+        format!(
+            "the runtime at {endpoint} has pods of another agent or a kubelet, which this agent would end: {}{more}",
+            some.join(", ")
+        ),
+        "name a runtime of its own with --runtime-endpoint; where nobody has these pods any more, end them \
+         (`crictl rmp --all --force`), or let the agent do it: --ignore-checks runtime",
+    )
 }
 
 fn no_runtime(machine: &Machine) -> Verdict {
@@ -254,24 +282,24 @@ async fn cloud(ground: &Ground<'_>) -> Verdict {
         Ok(config) => config,
         Err(error) => return Verdict::bad(error.to_string(), "correct HTTPS_PROXY in the environment"),
     };
-    let known = match edgehub::is_known(&config).await {
-        Ok(known) => known,
+    let (known, ca) = match edgehub::look(&config).await {
+        Ok(found) => found,
         Err(error) => return refused(&error),
     };
     let name = &config.node_name;
-    if known && !ground.join.rejoin {
-        return Verdict::bad(
-            format!("the cloud has a node {name} already"),
-            format!(
-                "choose another name with --name; or, if this machine was that node: --rejoin, or `kubectl delete node {name}` first"
-            ),
-        );
+    if let Some(taken) = taken(name, known, ground.join.rejoin) {
+        return taken;
     }
-    let hub = timeout(PATIENCE, edgehub::reach(&config)).await;
+    let hub = timeout(PATIENCE, edgehub::reach(&config, &ca)).await;
     let failed = match hub {
         Ok(Ok(())) => {
-            let node = if known { "this node" } else { "no such node" };
-            return Verdict::Good(format!("it is the one that made the token, and knows {node}"));
+            return reached(name, known);
+        }
+        Ok(Err(error @ NoHub::OtherService(..))) => {
+            return Verdict::bad(
+                error.to_string(),
+                "give the port of CloudHub's WebSocket server, as --cloud HOST:10000",
+            );
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer from {}", ground.join.cloud),
@@ -280,6 +308,40 @@ async fn cloud(ground: &Ground<'_>) -> Verdict {
         format!("its CloudHub is not reached: {failed}"),
         "give CloudHub's port, as --cloud HOST:10000, and open it in firewalls",
     )
+}
+
+/// A name that is somebody's, and was not asked for.
+pub(super) fn taken(name: &str, known: Known, rejoin: bool) -> Option<Verdict> {
+    let (what, cure) = match known {
+        Known::No => return None,
+        Known::Yes | Known::Connected if rejoin => return None,
+        Known::Yes => (
+            format!("the cloud has a node {name} already"),
+            format!(
+                "choose another name with --name; or, if this machine was that node: --rejoin, or `kubectl delete node {name}` first"
+            ),
+        ),
+        Known::Connected => (
+            format!("the cloud has a node {name} already, and its agent is connected NOW"),
+            "choose another name with --name; or end that agent first (`edge-agent reset` on its machine); --rejoin takes its name away \
+             from it"
+                .to_owned(),
+        ),
+    };
+    Some(Verdict::bad(what, cure))
+}
+
+/// All is well, and this is what becomes of the name.
+pub(super) fn reached(name: &str, known: Known) -> Verdict {
+    let made = "it is the one that made the token";
+    match known {
+        Known::No => Verdict::Good(format!("{made}, and knows no such node")),
+        Known::Yes => Verdict::Good(format!("{made}; this machine takes over the name of its node {name}")),
+        Known::Connected => Verdict::Note(format!(
+            "{made}; its node {name} is connected NOW: this machine TAKES ITS NAME OVER, and the other agent, which is cut off, runs \
+             its pods until it is ended"
+        )),
+    }
 }
 
 fn refused(error: &EnrollError) -> Verdict {

@@ -71,6 +71,8 @@ impl Machine {
         let endpoints: Vec<String> = match &join.runtime_endpoint {
             Some(endpoint) if endpoint.starts_with("unix://") => vec![endpoint.clone()],
             Some(path) => vec![format!("unix://{path}")],
+            // the machine's own may be another agent's
+            None if !join.place.is_machine() => Vec::new(),
             None => SOCKETS
                 .iter()
                 .filter(|path| Path::new(path).exists())

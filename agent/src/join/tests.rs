@@ -1,6 +1,6 @@
 //! What is written, and what stands in the way.
 
-use std::{net::TcpListener, path::PathBuf};
+use std::{collections::BTreeSet, net::TcpListener, path::PathBuf};
 
 use clap::Parser;
 
@@ -14,6 +14,7 @@ use crate::{
     cli::{Cli, Command},
     config::{CgroupDriver, MqttMode},
     edged::{NoRuntime, RuntimeFound},
+    edgehub::Known,
 };
 
 /// Of the right form.
@@ -27,7 +28,7 @@ fn join(more: &str) -> Box<Join> {
 }
 
 fn found(name: &str, driver: Option<CgroupDriver>) -> RuntimeFound {
-    RuntimeFound { name: name.into(), version: "1.0".into(), driver, network: None }
+    RuntimeFound { name: name.into(), version: "1.0".into(), driver, network: None, pods: BTreeSet::new() }
 }
 
 fn machine(driver: Option<CgroupDriver>, broker: Broker) -> Machine {
@@ -94,14 +95,9 @@ fn a_port_that_is_taken_is_told_with_the_option_that_changes_it() {
 
 #[test]
 fn a_runtime_must_answer_and_be_the_only_one() {
-    let of = |runtimes: Vec<(&str, Result<RuntimeFound, NoRuntime>)>| {
-        let runtimes = runtimes.into_iter().map(|(endpoint, found)| (endpoint.to_owned(), found)).collect();
-        checks::runtime(&Machine { runtimes, ..machine(None, Broker::Open) })
-    };
-    let cure = |verdict| match verdict {
-        Verdict::Bad { cure, .. } => cure,
-        other => panic!("{other:?}"),
-    };
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().display();
+    let of = |runtimes| runtime_check(&format!("--root {root} --runtime-endpoint /a"), runtimes);
     assert!(matches!(of(vec![("unix:///a", Ok(found("x", None)))]), Verdict::Good(_)));
     let broken = RuntimeFound { network: Some("cni config uninitialized".into()), ..found("x", None) };
     assert!(matches!(of(vec![("unix:///a", Ok(broken))]), Verdict::Note(what) if what.contains("CNI")));
@@ -112,6 +108,62 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     assert!(cure(of(vec![("unix:///a", Err(silent))])).contains("start it"));
     let two = vec![("unix:///a", Ok(found("x", None))), ("unix:///b", Ok(found("y", None)))];
     assert!(cure(of(two)).contains("--runtime-endpoint"));
+}
+
+/// A name that is somebody's is not taken by mistake, and not quietly on purpose.
+#[test]
+fn a_name_is_taken_over_only_where_that_was_asked_for_and_is_told() {
+    assert!(checks::taken("edge-7", Known::No, false).is_none());
+    for known in [Known::Yes, Known::Connected] {
+        let refused = checks::taken("edge-7", known, false).expect("it is somebody's");
+        assert!(cure(refused).contains("--rejoin"));
+        assert!(checks::taken("edge-7", known, true).is_none());
+    }
+    assert!(
+        matches!(checks::reached("edge-7", Known::No), Verdict::Good(what) if what.contains("no such node"))
+    );
+    assert!(
+        matches!(checks::reached("edge-7", Known::Yes), Verdict::Good(what) if what.contains("takes over"))
+    );
+    let connected = checks::reached("edge-7", Known::Connected);
+    assert!(matches!(connected, Verdict::Note(what) if what.contains("TAKES ITS NAME OVER")));
+}
+
+fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeFound, NoRuntime>)>) -> Verdict {
+    let runtimes = runtimes.into_iter().map(|(endpoint, found)| (endpoint.to_owned(), found)).collect();
+    let (join, host) = (join(options), host());
+    let machine = Machine { runtimes, ..machine(None, Broker::Open) };
+    let (config, path) = (config(&join, &machine), join.place.config());
+    checks::runtime(&Ground { join: &join, path: &path, config: &config, machine: &machine, host: &host })
+}
+
+fn cure(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Bad { cure, .. } => cure,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An agent ends what it does not know: a second one needs a runtime of its own.
+#[tokio::test]
+async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_names_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().display();
+    let own = format!("--root {root} --runtime-endpoint /a");
+    let others = || RuntimeFound { pods: ["shop/web".to_owned()].into(), ..found("x", None) };
+    let taken = runtime_check(&own, vec![("unix:///a", Ok(others()))]);
+    assert!(matches!(&taken, Verdict::Bad { what, .. } if what.contains("shop/web")), "{taken:?}");
+    assert!(cure(taken).contains("--runtime-endpoint"));
+    // the pods of a node that was here, whose check fails otherwise
+    let database = directory.path().join("var/lib/kubeedge/outrigger.db");
+    fs::create_dir_all(database.parent().unwrap()).unwrap();
+    fs::write(&database, "").unwrap();
+    assert!(matches!(runtime_check(&own, vec![("unix:///a", Ok(others()))]), Verdict::Good(_)));
+    // the machine's own is not looked for
+    let second = join(&format!("--root {root}"));
+    assert!(Machine::look(&second).await.runtimes.is_empty());
+    assert!(cure(runtime_check(&format!("--root {root}"), vec![])).contains("--runtime-endpoint"));
+    assert!(cure(runtime_check("--config /a.yaml", vec![])).contains("--runtime-endpoint"));
 }
 
 #[test]

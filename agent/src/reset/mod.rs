@@ -6,6 +6,7 @@
 mod files;
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead, Write},
     path::Path,
     process::ExitCode,
@@ -13,7 +14,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use kubeapi::store::{LockError, StoreLock};
+use futures::TryStreamExt;
+use kubeapi::store::{Inspection, LockError, Resource, StoreLock};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -88,7 +90,7 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn listed(pods: &std::collections::BTreeSet<String>) -> String {
+fn listed(pods: &BTreeSet<String>) -> String {
     if pods.is_empty() { "none".to_owned() } else { pods.iter().cloned().collect::<Vec<_>>().join(", ") }
 }
 
@@ -170,10 +172,42 @@ fn is_agent(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NAME)
 }
 
+/// The pods of this node, by their uids: those in its database, and those that have something on disk.
+async fn own_pods(config: &Config, out: &mut impl Write) -> anyhow::Result<BTreeSet<String>> {
+    let mut own = edged::pods_on_disk(&config.edged.root_dir, &config.edged.pod_logs_dir);
+    let database = app::database(config);
+    if database.exists() {
+        match stored_pods(config, &database).await {
+            Ok(stored) => own.extend(stored),
+            Err(error) => writeln!(
+                out,
+                "The database cannot be read ({error:#}): only pods with something on disk are ended."
+            )?,
+        }
+    }
+    Ok(own)
+}
+
+async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut inspection = Inspection::open(database, app::seal(config)?).await?;
+    let (pods, mut found) = (Resource::new("", "pods"), BTreeSet::new());
+    let mut objects = std::pin::pin!(inspection.objects());
+    while let Some(object) = objects.try_next().await? {
+        if object.key.resource == pods
+            && let Some(uid) = object.value()?["metadata"]["uid"].as_str()
+        {
+            found.insert(uid.to_owned());
+        }
+    }
+    Ok(found)
+}
+
 /// Ends the pods and removes what they have on disk.
 async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::Left> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
-    let ended = match edged::end_pods(channel.clone()).await {
+    // beside the machine's own agent, others may have pods in the same runtime
+    let own = if reset.place.is_machine() { None } else { Some(own_pods(config, out).await?) };
+    let ended = match edged::end_pods(channel.clone(), own.as_ref()).await {
         Ok(ended) => ended,
         Err(error) if reset.without_runtime => {
             writeln!(out, "Containers are left, if there are any: {error}")?;

@@ -14,5 +14,5 @@ pub(crate) use backoff::Backoff;
 pub(crate) use clock::now;
 pub(crate) use heart::{Heart, Vital, Vitals};
 pub(crate) use metric::{Collector, Metric, MetricKind, Queue};
-pub(crate) use repeated::Repeated;
+pub use repeated::Repeated;
 pub(crate) use supervise::{Ended, Error as PartError, Part, Supervisor};

@@ -14,7 +14,7 @@ const KEPT: usize = 32;
 
 /// The faults of one undertaking, until it succeeds.
 #[derive(Debug, Default)]
-pub(crate) struct Repeated(BTreeMap<String, Fault>);
+pub struct Repeated(BTreeMap<String, Fault>);
 
 #[derive(Debug)]
 struct Fault {
@@ -33,7 +33,7 @@ impl Repeated {
     }
 
     /// A fault has come: how often in all, if it is to be told now.
-    pub(crate) fn count(&mut self, fault: &str, now: Instant) -> Option<u64> {
+    pub fn count(&mut self, fault: &str, now: Instant) -> Option<u64> {
         let Some(known) = self.0.get_mut(fault) else {
             if self.0.len() >= KEPT {
                 self.0.clear();

@@ -4,17 +4,20 @@ use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
 
-use super::{Signals, paste, say, stop};
+use super::{Signals, paste, say, stop, written};
 use crate::{
     Cloud, Options,
     demo::{Seen, Steps},
     fleet::{self, Fleet},
 };
 
-pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: &Path) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
+    let own = temporary.path().join("cloudsim.kubeconfig");
+    let kubeconfig = kubeconfig.unwrap_or(&own);
+    written::permit(kubeconfig).await?;
     let options = Options { kubeconfig: Some(kubeconfig.to_owned()), ..Options::default().any_ports() };
     let cloud = Cloud::start(options).await?;
     let progress = |text: &str| say(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));

@@ -7,8 +7,20 @@ use crate::{Addresses, kubeconfig::in_url, reach::Reach};
 const HUB_PORT: u16 = 10000;
 const CERT_PORT: u16 = 10002;
 
-/// What is said of joining.
-pub(super) fn lines(reach: &Reach, at: Addresses, token: &str) -> Vec<String> {
+/// What becomes of nodes of a cloud without a data directory.
+const IN_MEMORY: &str =
+    "This cloud is in memory: nodes must join again after its restart; --data-dir DIR keeps everything";
+
+/// What is said of joining; `is_kept`: the cloud has a data directory.
+pub(super) fn lines(reach: &Reach, at: Addresses, token: &str, is_kept: bool) -> Vec<String> {
+    let mut all = how(reach, at, token);
+    if !is_kept {
+        all.push(IN_MEMORY.to_owned());
+    }
+    all
+}
+
+fn how(reach: &Reach, at: Addresses, token: &str) -> Vec<String> {
     let line = |program: &str, host: &str| format!("  {}", line(program, host, at, token));
     match (&reach.outside, reach.is_loopback) {
         (Some(outside), _) => vec![
@@ -76,13 +88,15 @@ mod tests {
             quic: None,
         };
         let reach = Reach { names: vec!["127.0.0.1".into()], outside: None, is_loopback: true };
-        let said = lines(&reach, at, "t").join("\n");
+        let said = lines(&reach, at, "t", false).join("\n");
         assert!(
             said.contains("join --cloud 127.0.0.1 --token t") && said.contains("--address 0.0.0.0"),
             "{said}"
         );
+        assert!(said.contains("in memory") && said.contains("--data-dir"), "{said}");
         let reach = Reach { outside: Some("192.0.2.1".into()), is_loopback: false, ..reach };
-        let said = lines(&reach, at, "t").join("\n");
+        let said = lines(&reach, at, "t", true).join("\n");
         assert!(said.contains("  edge-agent join --cloud 192.0.2.1 --token t"), "{said}");
+        assert!(!said.contains("in memory"), "{said}");
     }
 }

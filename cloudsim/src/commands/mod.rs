@@ -13,6 +13,7 @@ mod runtime;
 mod table;
 mod token;
 mod up;
+mod written;
 
 use std::{
     io::{IsTerminal, Write},
@@ -85,7 +86,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Runtime { socket, root } => {
                 runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS)
             }
-            Command::Demo { once, manifests, kubeconfig } => demo::run(once, &manifests, &kubeconfig).await,
+            Command::Demo { once, manifests, kubeconfig } => {
+                demo::run(once, &manifests, kubeconfig.as_deref()).await
+            }
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }
     })

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::{Signals, join_line, paste, say, stop};
+use super::{Signals, join_line, paste, say, stop, written};
 use crate::{
     Cloud, Options,
     cli::Up,
@@ -17,6 +17,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let begun = Instant::now();
     let reach = Reach::of(up.address, &up.names, &OwnNames::of_machine());
+    written::permit(&up.kubeconfig).await?;
     let cloud = Cloud::start(options(&up, &reach)).await?;
     let addresses = cloud.addresses();
     say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
@@ -31,7 +32,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     say(&format!("  export KUBECONFIG={kubeconfig}"));
     say("The join token for nodes:");
     say(&format!("  {program} token --kubeconfig {kubeconfig}"));
-    for line in join_line::lines(&reach, addresses, cloud.token()) {
+    for line in join_line::lines(&reach, addresses, cloud.token(), up.data_dir.is_some()) {
         say(&line);
     }
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;

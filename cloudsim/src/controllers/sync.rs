@@ -61,6 +61,17 @@ impl SyncRecords {
         Ok(all.get(node).cloned().unwrap_or_default())
     }
 
+    /// `node` may have lost all that it has acknowledged: nothing is known but that it may hold it. Whatever there still is will be
+    /// sent anew, and the end of what there is no more.
+    pub async fn doubt(&self, node: &str) -> Result<(), kube::Error> {
+        for (uid, (path, revision)) in self.load(node).await? {
+            if revision > 0 {
+                self.write(node, &Record::Holds(Subject { path, uid }, 0)).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn read(&self) -> Result<HashMap<String, Synced>, kube::Error> {
         let mut all = HashMap::<_, Synced>::new();
         for url in [ObjectSync::url_path(&(), None), ClusterObjectSync::url_path(&(), None)] {

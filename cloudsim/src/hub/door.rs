@@ -11,6 +11,7 @@ use super::{
     Carrier, Limits, Sessions, Shared,
     attend::attend,
     link::Connected,
+    refusals::Refusals,
     sessions::Arrival,
     transport,
     upgrade::{Stream, websocket_limits},
@@ -37,7 +38,18 @@ impl Door {
         limits: Limits,
     ) -> Self {
         let (sessions, faults) = (Sessions::default(), Faults::new(0));
-        Self(Shared { number: 0, edge, dynamic, devices, records, mailboxes, limits, faults, sessions })
+        Self(Shared {
+            number: 0,
+            edge,
+            dynamic,
+            devices,
+            records,
+            mailboxes,
+            limits,
+            faults,
+            sessions,
+            refusals: Refusals::default(),
+        })
     }
 
     /// Runs the session of `node` over a connection on which both ends speak WebSocket already; returns when it has ended.
@@ -55,6 +67,7 @@ impl Door {
             transport: Carrier::WebSocket,
             replica: self.0.number,
             instance: None,
+            begins: None,
         };
         let connected = Connected { incoming, outgoing, mute: None };
         attend(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;

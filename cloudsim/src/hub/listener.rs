@@ -22,7 +22,7 @@ use super::{
     upgrade::{Upgraded, upgrade},
 };
 use crate::{
-    faults::{Certificate, Faults},
+    faults::{Certificate, Faults, now},
     pki::Trust,
 };
 
@@ -147,15 +147,20 @@ async fn serve(
         () = shutdown.cancelled() => return,
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let Upgraded { node, ticket, instance, socket, compressed } = match upgraded {
+    let Upgraded { node, ticket, instance, begins, socket, compressed } = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
-            return warn!(%peer, error = &error as &dyn std::error::Error, "a connection was refused");
+            if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
+                let error = &error as &dyn std::error::Error;
+                warn!(%peer, times, error, "a connection was refused");
+            }
+            return;
         }
         Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
     };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = super::Carrier::WebSocket;
-    let arrival = Arrival { node, ticket, address: peer, transport, replica: shared.number, instance };
+    let arrival =
+        Arrival { node, ticket, address: peer, transport, replica: shared.number, instance, begins };
     attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
 }

@@ -4,6 +4,7 @@
 
 mod agenda;
 mod attend;
+mod beginners;
 mod clerks;
 mod door;
 mod ended;
@@ -13,6 +14,7 @@ mod link;
 mod listener;
 mod mute;
 mod quic;
+mod refusals;
 mod session;
 mod sessions;
 mod transport;
@@ -27,7 +29,9 @@ use std::{
     time::Duration,
 };
 
+use self::refusals::Refusals;
 pub use self::{
+    beginners::Beginners,
     door::Door,
     listener::{BindError, Hub},
     quic::QuicBindError,
@@ -97,6 +101,7 @@ struct Shared {
     limits: Limits,
     faults: Faults,
     sessions: Sessions,
+    refusals: Refusals,
 }
 
 /// The replicas behind one address, in turn.
@@ -110,10 +115,12 @@ struct Round {
 
 impl Replicas {
     fn new(replicas: Vec<Replica>, limits: &Limits, faults: &Faults, sessions: &Sessions) -> Self {
+        let refusals = Refusals::default();
         let all = replicas.into_iter().enumerate().map(|(number, replica)| {
             let Replica { edge, dynamic, devices, records, mailboxes } = replica;
             let (limits, faults, sessions) = (limits.clone(), faults.clone(), sessions.clone());
-            Shared { number, edge, dynamic, devices, records, mailboxes, limits, faults, sessions }
+            let refusals = refusals.clone();
+            Shared { number, edge, dynamic, devices, records, mailboxes, limits, faults, sessions, refusals }
         });
         Self(Arc::new(Round { all: all.collect(), next: AtomicUsize::new(0) }))
     }

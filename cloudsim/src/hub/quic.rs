@@ -143,7 +143,7 @@ async fn serve(
         welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
     };
     match welcomed {
-        Ok(Ok((node, ticket, (incoming, outgoing)))) => {
+        Ok(Ok((node, begins, ticket, (incoming, outgoing)))) => {
             let mute = Some((mute, peer));
             let arrival = Arrival {
                 node,
@@ -152,6 +152,7 @@ async fn serve(
                 transport: Carrier::Quic,
                 replica: shared.number,
                 instance: None,
+                begins,
             };
             attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
@@ -160,9 +161,9 @@ async fn serve(
     }
 }
 
-type Welcome = (String, Ticket, (transport::Incoming, transport::Outgoing));
+type Welcome = (String, Option<Vec<u8>>, Ticket, (transport::Incoming, transport::Outgoing));
 
-/// The node's name, when it asked for its session, and its stream of messages.
+/// The node's name, what it begins anew with, when it asked for its session, and its stream of messages.
 async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure> {
     let connection = incoming.await?;
     let (mut answer, mut greeting) = connection.accept_bi().await?;
@@ -176,7 +177,8 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
             None => return Err("it ended before its greeting".into()),
         }
     };
-    let node = match named(&connection, &hello) {
+    let certificate = certificate(&connection);
+    let node = match named(certificate.as_ref(), &hello) {
         Ok(node) => node,
         Err(why) => {
             answer.write_all(&frame::encode(&reply(&hello, &why))).await?;
@@ -187,6 +189,7 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
         }
     };
     gate::pass(&shared.faults, &node).await?;
+    let begins = shared.sessions.begins(&node, certificate.as_deref());
     let ticket = shared.sessions.ticket();
     answer.write_all(&frame::encode(&reply(&hello, "ack"))).await?;
     let (send, mut receive) = connection.accept_bi().await?;
@@ -197,14 +200,18 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
     }
     info!(node, "came by QUIC");
     let incoming = transport::Incoming::Quic(receive, Decoder::new(shared.limits.max_message));
-    Ok((node, ticket, (incoming, transport::Outgoing::Quic(send, connection))))
+    Ok((node, begins, ticket, (incoming, transport::Outgoing::Quic(send, connection))))
+}
+
+/// The certificate that was shown.
+fn certificate(connection: &Connection) -> Option<CertificateDer<'static>> {
+    let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    shown.into_iter().next()
 }
 
 /// A node is who its certificate says, and its greeting must say the same.
-fn named(connection: &Connection, hello: &Message) -> Result<String, String> {
-    let certificates =
-        connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let certificate = certificates.as_ref().and_then(|all| all.first()).ok_or("no certificate was shown")?;
+fn named(certificate: Option<&CertificateDer<'_>>, hello: &Message) -> Result<String, String> {
+    let certificate = certificate.ok_or("no certificate was shown")?;
     let node = match identity_of(certificate) {
         Ok(Identity::Node(node)) => node,
         Ok(other) => return Err(format!("the certificate is {other:?}'s and not a node's")),

@@ -18,6 +18,7 @@ use wire::{Message, Up, Upstream, lane::needs_ack};
 use super::{
     Shared,
     agenda::Agenda,
+    beginners::doubt,
     clerks::{Entry, carry_out, write_down},
     ended::Ended,
     lane::{AckLane, Parcel, Step},
@@ -95,9 +96,23 @@ async fn serve(
 }
 
 /// Reads what the node has acknowledged; a task of its own, since others wait for the same reading, and this node may be slow.
-fn load(shared: &Shared, node: &str) -> AbortOnDropHandle<Result<Synced, kube::Error>> {
-    let (records, node) = (shared.records.clone(), node.to_owned());
-    AbortOnDropHandle::new(tokio::spawn(async move { records.load(&node).await }))
+/// Of a node that begins anew, all is in doubt.
+fn load(
+    shared: &Shared,
+    node: &str,
+    begins: Option<Vec<u8>>,
+) -> AbortOnDropHandle<Result<Synced, kube::Error>> {
+    let (records, sessions, node) = (shared.records.clone(), shared.sessions.clone(), node.to_owned());
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut synced = records.load(&node).await?;
+        if let Some(certificate) = begins {
+            // an older session may have written something down since the certificate was given
+            records.doubt(&node).await?;
+            doubt(&mut synced);
+            sessions.beginners().remove(&node, &certificate);
+        }
+        Ok(synced)
+    }))
 }
 
 struct Session<'a> {
@@ -129,7 +144,7 @@ impl Session<'_> {
         let keepalive = shared.limits.keepalive;
         let mut faults = shared.faults.changes();
         // beside the rest: where all nodes come back at once it takes its time, and they want to be heard
-        let mut loading = load(shared, node);
+        let mut loading = load(shared, node, registered.begins.clone());
         let mut place: Option<Permit<'_, Message>> = None;
         loop {
             let next = match self.advance().await {
@@ -307,6 +322,8 @@ impl Session<'_> {
             }
             if let Some(subject) = parcel.subject {
                 self.synced.remove(&subject.uid);
+                // whoever has the name now may be another machine
+                doubt(&mut self.synced);
                 let _ = self.records.send((Record::Dropped(subject), None)).await;
             }
             if self.agenda.has_begun() && !replaced {

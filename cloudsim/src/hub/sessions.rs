@@ -20,6 +20,7 @@ use wire::instance::{Instance, TAKEN_OVER};
 
 pub use self::rivals::Rival;
 use self::rivals::Rivals;
+use super::beginners::Beginners;
 
 mod rivals;
 
@@ -118,6 +119,8 @@ pub(super) struct Arrival {
     pub(super) replica: usize,
     /// Which run of an agent it is, where it says so.
     pub(super) instance: Option<Instance>,
+    /// The certificate that it was given for a token, where it has not come with it before.
+    pub(super) begins: Option<Vec<u8>>,
 }
 
 impl Arrival {
@@ -155,9 +158,19 @@ struct Register {
 
 /// The register; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions(Arc<Mutex<Register>>);
+pub struct Sessions(Arc<Mutex<Register>>, Beginners);
 
 impl Sessions {
+    /// Nodes that begin anew.
+    pub fn beginners(&self) -> &Beginners {
+        &self.1
+    }
+
+    /// What `node` begins anew with, if it does: the certificate that it shows.
+    pub(super) fn begins(&self, node: &str, certificate: Option<&[u8]>) -> Option<Vec<u8>> {
+        certificate.filter(|shown| self.1.is_one(node, shown)).map(<[u8]>::to_owned)
+    }
+
     /// A node asks for a session now.
     pub(super) fn ticket(&self) -> Ticket {
         let mut register = self.0.lock();
@@ -166,7 +179,7 @@ impl Sessions {
     }
 
     /// Whether the node has a session.
-    pub(super) fn has(&self, node: &str) -> bool {
+    pub fn has(&self, node: &str) -> bool {
         self.0.lock().nodes.contains_key(node)
     }
 
@@ -208,6 +221,7 @@ impl Sessions {
             sessions: self.clone(),
             node: node.clone(),
             ticket: arrival.ticket,
+            begins: arrival.begins.clone(),
             token: token.clone(),
             taken_over: taken_over.clone(),
             traffic: traffic.clone(),
@@ -272,6 +286,8 @@ pub(super) struct Session {
     sessions: Sessions,
     node: String,
     ticket: Ticket,
+    /// As in [`Arrival`].
+    pub(super) begins: Option<Vec<u8>>,
     /// Cancelled when it should end.
     pub(super) token: CancellationToken,
     /// By whom, where another agent of the same name has ended it.
@@ -311,6 +327,7 @@ mod tests {
             transport: Carrier::WebSocket,
             replica,
             instance: None,
+            begins: None,
         }
     }
 

@@ -59,6 +59,8 @@ pub(super) struct Upgraded {
     pub(super) ticket: Ticket,
     /// Which run of an agent it is, where it says so.
     pub(super) instance: Option<Instance>,
+    /// The certificate that it shows, where it was given for a token and the node has not come with it before.
+    pub(super) begins: Option<Vec<u8>>,
     pub(super) socket: Socket,
     /// Whether messages are compressed.
     pub(super) compressed: bool,
@@ -80,7 +82,9 @@ pub(super) async fn upgrade(
         Some(Err(error)) => Err(format!("the certificate names no node: {error}")),
         None => Err("no certificate was shown".to_owned()),
     };
+    let mut begins = None;
     if let Ok(node) = &identity {
+        begins = shared.sessions.begins(node, peer.map(|shown| shown.as_ref()));
         gate::pass(&shared.faults, node).await?;
     }
     let (mut refused, mut ticket, mut compressed, mut own) = (None, None, false, None);
@@ -102,7 +106,7 @@ pub(super) async fn upgrade(
     let node = identity.map_err(UpgradeError::Refused)?;
     let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
     let ticket = ticket.unwrap_or_else(|| shared.sessions.ticket());
-    Ok(Upgraded { node, ticket, instance: own, socket, compressed })
+    Ok(Upgraded { node, ticket, instance: own, begins, socket, compressed })
 }
 
 /// What one message may cost.

@@ -12,6 +12,7 @@ mod bad_enrolment;
 mod bad_frames;
 mod bad_reach;
 mod bad_starts;
+mod beginnings;
 mod binding;
 mod claims;
 mod compression;

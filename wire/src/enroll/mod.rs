@@ -35,6 +35,8 @@ pub use self::{
 pub const CA_PATH: &str = "/ca.crt";
 /// `GET` with a body, the request in DER: the certificate, DER. Needs a bearer token.
 pub const EDGE_CERT_PATH: &str = "/edge.crt";
+/// The body of the answer to `/node/NAME` where an agent is connected as that node; CloudCore's is empty.
+pub const NODE_IS_CONNECTED: &str = "connected";
 /// Header of [`EDGE_CERT_PATH`]: the node's name.
 pub const NODE_NAME_HEADER: &str = "nodename";
 /// Header of [`EDGE_CERT_PATH`]: what the certificate is for, as [`Usage::parse_header`] reads it. May be absent.

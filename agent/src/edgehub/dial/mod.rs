@@ -74,6 +74,12 @@ pub enum DialError {
         "TLS with {0} failed; check that tlsCaFile is the cloud's CA and that this node's certificate is in its validity"
     )]
     Tls(String, #[source] std::io::Error),
+    /// The server is of another cloud.
+    #[error(
+        "what answers at {0} is another cloud than the one that this node joined: its certificate is not of the CA that this node \
+         trusts; if the cloud was set up anew, run `edge-agent reset` and join again"
+    )]
+    OtherCloud(String, #[source] std::io::Error),
     /// The server refused the upgrade.
     #[error("{0} refused this node: {1}")]
     Refused(String, String),
@@ -94,13 +100,26 @@ pub enum DialError {
 }
 
 impl DialError {
+    /// What a failed TLS handshake with the server says.
+    pub(super) fn of_handshake(server: String, error: std::io::Error) -> Self {
+        use rustls::CertificateError::{BadSignature, UnknownIssuer};
+        let why = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match why {
+            // a CA that was made anew has the same name and another key
+            Some(rustls::Error::InvalidCertificate(BadSignature | UnknownIssuer)) => {
+                Self::OtherCloud(server, error)
+            }
+            _ => Self::Tls(server, error),
+        }
+    }
+
     fn cause(&self) -> Cause {
         let was_said = match self {
             Self::Taken(..) => return Cause::Rival,
             Self::Connect(_, error) => {
                 matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
             }
-            Self::Tls(..) | Self::Refused(..) | Self::Upgrade(..) => true,
+            Self::Tls(..) | Self::OtherCloud(..) | Self::Refused(..) | Self::Upgrade(..) => true,
             Self::Address(_) | Self::Quic(..) | Self::Timeout(..) => false,
         };
         if was_said { Cause::Cloud } else { Cause::Way }

@@ -8,6 +8,22 @@ use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 use super::*;
 use crate::edgehub::network::Watcher;
 
+/// A cloud that was set up anew has another CA of the same name.
+#[test]
+fn another_cloud_is_told_as_such_with_the_cure() {
+    use rustls::{CertificateError, Error};
+    let of = |why: CertificateError| {
+        let error = std::io::Error::new(ErrorKind::InvalidData, Error::InvalidCertificate(why));
+        DialError::of_handshake("cloud:10000".into(), error)
+    };
+    for why in [CertificateError::BadSignature, CertificateError::UnknownIssuer] {
+        let error = of(why);
+        assert!(matches!(error, DialError::OtherCloud(..)) && error.cause() == Cause::Cloud, "{error}");
+        assert!(error.to_string().contains("edge-agent reset"), "{error}");
+    }
+    assert!(matches!(of(CertificateError::Expired), DialError::Tls(..)));
+}
+
 /// What a handshake over a slow link takes.
 const SLOW: Duration = Duration::from_secs(3);
 

@@ -55,7 +55,7 @@ pub(super) async fn connect(
     let stream = TlsConnector::from(tls)
         .connect(name, stream)
         .await
-        .map_err(|error| DialError::Tls(address.clone(), error))?;
+        .map_err(|error| DialError::of_handshake(address.clone(), error))?;
     let request = upgrade(config, &address, own)?;
     let stream: Box<dyn Stream> = Box::new(stream);
     let limits = limits(config.max_message);

@@ -13,10 +13,10 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::TlsConnector;
-use wire::enroll::{CA_PATH, EDGE_CERT_PATH, NODE_NAME_HEADER, Token};
+use wire::enroll::{CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, Token};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::EnrollError;
+use super::{EnrollError, Known};
 use crate::{
     config::HostPort,
     edgehub::{Config, dial::tcp},
@@ -111,14 +111,15 @@ fn names_of(certificate: &[u8]) -> Vec<String> {
     names.value.general_names.iter().filter_map(name).take(MAX_NAMES).collect()
 }
 
-/// Whether the cloud knows this node by its name. It may be asked by anybody.
-pub(super) async fn is_known(config: &Config, server: &HostPort, ca: &[u8]) -> Result<bool, EnrollError> {
+/// What the cloud knows of this node by its name. It may be asked by anybody.
+pub(super) async fn known(config: &Config, server: &HostPort, ca: &[u8]) -> Result<Known, EnrollError> {
     let path = format!("/node/{}", config.node_name);
     let target = Target::new(config, server, &path)?;
     let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
     match exchange(&target, tls, Request::get(&path), Bytes::new()).await {
-        Ok(_) => Ok(true),
-        Err(EnrollError::Refused { status: 404, .. }) => Ok(false),
+        Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(Known::Connected),
+        Ok(_) => Ok(Known::Yes),
+        Err(EnrollError::Refused { status: 404, .. }) => Ok(Known::No),
         Err(error) => Err(error),
     }
 }
@@ -150,7 +151,8 @@ pub(super) async fn fetch_certificate(
     exchange(&target, tls, request, Bytes::copy_from_slice(csr)).await
 }
 
-fn verifier(ca: &[u8]) -> Result<Arc<WebPkiServerVerifier>, EnrollError> {
+/// Trusts what this CA (DER) has signed.
+pub(in crate::edgehub) fn verifier(ca: &[u8]) -> Result<Arc<WebPkiServerVerifier>, EnrollError> {
     let crypto = |error: &dyn std::fmt::Display| EnrollError::Crypto(error.to_string());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(ca.to_vec())).map_err(|error| crypto(&error))?;

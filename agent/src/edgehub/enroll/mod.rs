@@ -16,8 +16,8 @@ use rustls::ClientConfig;
 use tracing::{info, warn};
 use wire::enroll::{Csr, Token, validity_of};
 
-pub(super) use self::renewal::Renewal;
 use self::{bootstrap::Proof, files::Credentials};
+pub(super) use self::{bootstrap::verifier, renewal::Renewal};
 use super::Config;
 use crate::config::HostPort;
 
@@ -146,15 +146,26 @@ impl Identity {
     }
 }
 
-/// Whether the cloud knows a node of this name, which has no certificate yet. What is asked for that shows that the cloud is the one
-/// that the token was made for, and that it is reached by a name in its certificate.
-pub(crate) async fn is_known(config: &Config) -> Result<bool, EnrollError> {
+/// What a cloud says of the node of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// There is none.
+    No,
+    /// There is one; CloudCore says no more.
+    Yes,
+    /// There is one, and an agent is connected as it now.
+    Connected,
+}
+
+/// What the cloud knows of a node of this name, which has no certificate yet, and the cloud's CA (DER). What is asked for that shows
+/// that the cloud is the one that the token was made for, and that it is reached by a name in its certificate.
+pub(crate) async fn look(config: &Config) -> Result<(Known, Vec<u8>), EnrollError> {
     let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
         match bootstrap::fetch_ca(config, server, &token).await {
-            Ok(ca) => return bootstrap::is_known(config, server, &ca).await,
+            Ok(ca) => return Ok((bootstrap::known(config, server, &ca).await?, ca)),
             Err(error) if error.may_pass() => last = error,
             Err(error) => return Err(error),
         }
