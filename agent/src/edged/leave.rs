@@ -15,12 +15,15 @@ use super::{
     names::{self, Dirs},
     orphans::entries,
     runtime::{CallError, Runtime},
-    volumes,
+    volumes, with_causes,
 };
 use crate::config::ControlGroups;
 
 /// The longest that one container is given to end: the kubelet's default.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// What a pod's directory has, EdgeCore's and kubelets' included.
+const OF_PODS: [&str; 5] = ["containers", "etc-hosts", "plugins", "volume-subpaths", "volumes"];
 
 /// What went.
 #[derive(Debug, Default)]
@@ -34,7 +37,13 @@ pub(crate) struct Left {
 /// The pods of a node in `root`, by their uids, as far as they have anything on disk.
 pub(crate) fn pods_on_disk(root: &Path, logs: &Path) -> BTreeSet<String> {
     let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
-    entries(&dirs.pods()).into_iter().collect()
+    entries(&dirs.pods()).into_iter().filter(|uid| is_pods(&dirs.pod(uid))).collect()
+}
+
+/// Whether a directory has nothing that a pod's has not: what somebody else keeps beside them is not to be removed.
+fn is_pods(directory: &Path) -> bool {
+    let has = entries(directory);
+    has.iter().all(|name| OF_PODS.contains(&name.as_str()))
 }
 
 /// Ends and forgets every sandbox and container of pods in the runtime, or of those pods `only`; the uids of the pods, with their names.
@@ -86,16 +95,15 @@ pub(crate) fn clear(
     let groups = Groups::new(groups, Runtime::new(channel, None), 0);
     let mut left = Left { pods: ended.values().cloned().collect(), ..Left::default() };
     let mut note = |what: Result<(), String>| left.failed.extend(what.err());
-    let on_disk = entries(&dirs.pods());
-    let uids: BTreeSet<String> = ended.into_keys().chain(on_disk).collect();
+    let uids: BTreeSet<String> = ended.into_keys().chain(pods_on_disk(root, logs)).collect();
     for uid in uids {
-        note(groups.remove(&uid).map_err(|error| error.to_string()));
-        note(volumes::tear_down(&dirs, &uid).map_err(|error| error.to_string()));
+        note(groups.remove(&uid).map_err(|error| with_causes(&error)));
+        note(volumes::tear_down(&dirs, &uid).map_err(|error| with_causes(&error)));
     }
     // what holds anything is somebody else's
     let _ = groups.remove_classes();
     for log in entries(logs).iter().filter(|name| names::pod_of_logs(name).is_some()) {
-        note(volumes::remove_all(&logs.join(log)).map_err(|error| error.to_string()));
+        note(volumes::remove_all(&logs.join(log)).map_err(|error| with_causes(&error)));
     }
     super::links::remove_dead(&dirs);
     for folder in [dirs.log_links(), dirs.pods(), dirs.logs, dirs.root] {

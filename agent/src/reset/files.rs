@@ -13,6 +13,8 @@ use crate::{
 
 /// What SQLite keeps beside a database, what is written before it is renamed, and what was set aside.
 const BESIDE: [&str; 4] = ["-wal", "-shm", "-journal", ".damaged-"];
+/// Where an agent writes the cloud's CA, if nothing else is configured.
+const CA: &str = "kubeedge/ca/rootCA.crt";
 /// The socket for mappers.
 const DMI_SOCKET: &str = "dmi.sock";
 /// What `keadm join` leaves beside the configuration: the token.
@@ -21,7 +23,9 @@ const BOOTSTRAP: &str = "bootstrap-edgecore.conf";
 /// All that an agent with this configuration keeps, whether it is there or not; pods' own things are not among it.
 pub(super) fn of(config: &Config, path: &Path) -> Vec<PathBuf> {
     let tls = &config.edge_hub.tls;
-    let mut all = vec![path.to_owned(), tls.ca.clone(), tls.cert.clone(), tls.key.clone()];
+    let mut all = vec![path.to_owned(), tls.cert.clone(), tls.key.clone()];
+    // one that is elsewhere is a company's, which others use as well
+    all.extend(Some(tls.ca.clone()).filter(|ca| ca.ends_with(CA)));
     all.extend(bootstrap(path).filter(|path| path.exists()));
     for database in app::databases(config) {
         all.extend(beside(&database));
@@ -105,6 +109,7 @@ pub(super) fn left(config: &Config) -> Vec<String> {
         keep(file, "the database's key");
     }
     keep(&config.database, "EdgeCore's database");
+    keep(&config.edge_hub.tls.ca, "a CA of your own");
     keep(&config.edged.root_dir, "not the agent's alone");
     keep(&config.edged.pod_logs_dir, "not the agent's alone");
     if let Ok(program) = std::env::current_exe() {

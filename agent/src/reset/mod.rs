@@ -71,23 +71,32 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
     }
     let lock = stopped(&config).await?;
     let left = pods(reset, &config, out).await?;
-    let mut failed = left.failed;
-    failed.extend(files::remove(&config, &path));
+    writeln!(out, "Pods that were ended: {}.", listed(&left.pods))?;
+    if !left.failed.is_empty() {
+        tell_failed(&left.failed, out)?;
+        writeln!(
+            out,
+            "Configuration, certificate and database stay, so that the same line can be run again."
+        )?;
+        return Ok(ExitCode::FAILURE);
+    }
+    let mut failed = files::remove(&config, &path);
     if let Some(lock) = lock
         && let Err(error) = lock.remove()
     {
         failed.push(format!("the lock of the database: {error}"));
     }
     files::remove_empty_folders(&config, &path, &reset.place.below(""));
-    writeln!(out, "Pods that were ended: {}.", listed(&left.pods))?;
-    for what in &failed {
-        writeln!(out, "NOT removed: {what}")?;
-    }
+    tell_failed(&failed, out)?;
     writeln!(out, "Left as it was:")?;
     for what in files::left(&config) {
         writeln!(out, "  {what}")?;
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()> {
+    failed.iter().try_for_each(|what| writeln!(out, "NOT removed: {what}"))
 }
 
 fn listed(pods: &BTreeSet<String>) -> String {

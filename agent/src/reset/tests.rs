@@ -29,8 +29,12 @@ fn files(below: &Path) -> BTreeSet<PathBuf> {
 
 /// A node's files, and somebody else's beside them.
 fn node(root: &Path) -> BTreeSet<PathBuf> {
-    let of_others =
-        ["etc/kubeedge/manifests/web.yaml", "var/log/pods/notes", "var/lib/kubelet/seccomp/p.json"];
+    let of_others = [
+        "etc/kubeedge/manifests/web.yaml",
+        "var/log/pods/notes",
+        "var/lib/kubelet/seccomp/p.json",
+        "var/lib/kubelet/pods/mine/thesis",
+    ];
     let own = [
         "etc/kubeedge/ca/rootCA.crt",
         "etc/kubeedge/certs/server.crt",
@@ -103,4 +107,25 @@ fn all_that_is_the_agents_goes_and_all_else_stays_and_is_told() {
     assert!(!directory.path().join("var/lib/kubeedge").exists(), "an empty folder is left");
     let (code, said) = done(&reset(directory.path(), ""), "");
     assert!(code.is_ok() && said.contains("Nothing to undo"), "{said}");
+}
+
+/// A volume that cannot be removed: what says where it is stays as well, until it can.
+#[test]
+fn what_could_not_be_undone_can_be_tried_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let others = node(directory.path());
+    let pods = directory.path().join("var/lib/kubelet/pods");
+    let (nothing, read_only) =
+        (None::<&str>, nix::mount::MsFlags::MS_RDONLY | nix::mount::MsFlags::MS_REMOUNT);
+    nix::mount::mount(Some(&pods), &pods, nothing, nix::mount::MsFlags::MS_BIND, nothing).unwrap();
+    nix::mount::mount(nothing, &pods, nothing, read_only | nix::mount::MsFlags::MS_BIND, nothing).unwrap();
+    let first = done(&reset(directory.path(), "--force --without-runtime"), "");
+    let config = directory.path().join("etc/kubeedge/config/edgecore.yaml").exists();
+    nix::mount::umount2(&pods, nix::mount::MntFlags::MNT_DETACH).unwrap();
+    let (code, said) = first;
+    assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::FAILURE), "{said}");
+    assert!(said.contains("Read-only file system") && said.contains("7d0c") && config, "{said}");
+    let (code, said) = done(&reset(directory.path(), "--force --without-runtime"), "");
+    assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::SUCCESS), "{said}");
+    assert_eq!(files(directory.path()), others, "{said}");
 }

@@ -2,7 +2,7 @@
 //! preemption and words. Off where a real scheduler runs.
 //!
 //! What comes in: watches of pods, nodes, volumes, budgets and namespaces. What goes out: bindings, conditions, evictions of less
-//! important pods. One task decides about one pod at a time, and knows at once what it has decided; see [`decide`].
+//! important pods. One task decides about one pod at a time, and knows at once what it has decided; see [`mod@decide`].
 
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
