@@ -127,6 +127,11 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     let again = machine.pasted(&format!("{line} --rejoin"))?;
     let mut agent = Process::start("edge-agent-again", again, directory.path())?;
     agent.wait_for("edge-agent runs")?;
-    kubectl.run(&["wait", "--for=condition=Ready", "pod/web", "--timeout=100s"])?;
+    // the cloud has shown the pod as running all the time
+    until("the pod runs again", || {
+        let running = cri.running()?;
+        ensure!(running.len() == 1, "{running:?} runs");
+        Ok(())
+    })?;
     machine.run(&["edge-agent", "reset", "--force"]).map(drop)
 }
