@@ -9,7 +9,7 @@ use tracing::Level;
 
 use super::{
     super::{Config, new},
-    node::internal,
+    node::{internal, meta_config},
 };
 use crate::{edgehub::line::line, metamanager};
 
@@ -38,14 +38,7 @@ async fn an_ordinary_end_warns_of_nothing() {
     for is_running in [false, true] {
         let (hub, inbound, _line) = line();
         let store = MemoryStore::new();
-        let (_, ends) = metamanager::new(metamanager::Config {
-            node_name: "edge-1".into(),
-            store: store.clone(),
-            hub: hub.clone(),
-            inbound,
-            timing: metamanager::Timing::default(),
-            server: None,
-        });
+        let (_, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
         let messages = ends.topic_messages;
         let config = Config { internal: Some(internal(None)), external: None, store, hub, messages };
         let (bus, _requests, task) = new(config).unwrap();

@@ -2,15 +2,11 @@
 
 use std::{
     net::{Ipv4Addr, TcpListener},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
-use async_trait::async_trait;
-use kubeapi::store::{Key, Listing, Object, Page, Resource, Scope, Store, StoreError, Watch, Write};
+use kubeapi::store::Store;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{Config, Internal, new},
     mapper::Mapper,
-    node::{device, internal, store},
+    node::{FailingStore, device, internal, meta_config},
     topic,
 };
 use crate::{
@@ -27,43 +23,6 @@ use crate::{
     metamanager::{self, DeviceObject, DeviceObjects},
     rt::Supervisor,
 };
-
-/// A store of which one write never ends.
-#[derive(Debug)]
-struct Hanging {
-    store: Arc<dyn Store>,
-    hangs: AtomicBool,
-}
-
-#[async_trait]
-impl Store for Hanging {
-    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
-        self.store.get(key).await
-    }
-
-    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        self.store.list(scope, page).await
-    }
-
-    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
-        self.store.sizes().await
-    }
-
-    async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
-        if self.hangs.swap(false, Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-        self.store.commit(writes).await
-    }
-
-    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
-        self.store.watch(scope, after)
-    }
-
-    fn revision(&self) -> u64 {
-        self.store.revision()
-    }
-}
 
 /// A port that is free.
 fn free_port() -> u16 {
@@ -85,18 +44,10 @@ async fn put_device(objects: &DeviceObjects) {
 
 #[tokio::test(start_paused = true)]
 async fn devices_and_the_broker_are_there_again_after_they_hung() {
-    let hanging = Arc::new(Hanging { store: store(), hangs: AtomicBool::new(false) });
+    let hanging = FailingStore::new();
     let store: Arc<dyn Store> = hanging.clone();
     let (hub, inbound, mut line) = line();
-    let meta = metamanager::Config {
-        node_name: "edge-1".into(),
-        store: store.clone(),
-        hub: hub.clone(),
-        inbound,
-        timing: metamanager::Timing::default(),
-        server: None,
-    };
-    let (meta, ends) = metamanager::new(meta);
+    let (meta, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
     let address = (Ipv4Addr::LOCALHOST, free_port()).into();
     let internal = Some(Internal { address, ..internal(None) });
     let messages = ends.topic_messages;
@@ -131,7 +82,7 @@ async fn devices_and_the_broker_are_there_again_after_they_hung() {
     while report("1").await.is_err() {
         tokio::task::yield_now().await;
     }
-    hanging.hangs.store(true, Ordering::Relaxed);
+    hanging.hang_once();
     let begun = Instant::now();
     report("2").await.unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());

@@ -24,7 +24,10 @@ use wire::topic::DeviceId;
 use super::super::{Bus, Config, External, Internal, Requests, new};
 use crate::{
     devicetwin::{self, DeviceTwin},
-    edgehub::line::{Line, line},
+    edgehub::{
+        EdgeHub, Inbound,
+        line::{Line, line},
+    },
     metamanager,
 };
 
@@ -39,6 +42,12 @@ pub(super) fn store() -> Arc<MemoryStore> {
 /// The device.
 pub(super) fn device() -> DeviceId {
     DeviceId::parse("default/d").unwrap()
+}
+
+/// MetaManager of the node, without MetaServer.
+pub(super) fn meta_config(store: Arc<dyn Store>, hub: &EdgeHub, inbound: Inbound) -> metamanager::Config {
+    let (node_name, timing) = ("edge-1".into(), metamanager::Timing::default());
+    metamanager::Config { node_name, store, hub: hub.clone(), inbound, timing, server: None }
 }
 
 /// The rooms at work.
@@ -67,15 +76,7 @@ impl Node {
         store: Arc<dyn Store>,
     ) -> (Self, Line) {
         let (hub, inbound, line) = line();
-        let meta = metamanager::Config {
-            node_name: "edge-1".into(),
-            store: store.clone(),
-            hub: hub.clone(),
-            inbound,
-            timing: metamanager::Timing::default(),
-            server: None,
-        };
-        let (meta, ends) = metamanager::new(meta);
+        let (meta, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
         let bus = Config {
             internal,
             external,
@@ -192,17 +193,24 @@ pub(super) async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMu
     }
 }
 
-/// A store whose disk is full on command.
+/// A store whose disk is full, or does not answer, on command.
 #[derive(Debug)]
 pub(super) struct FailingStore {
     store: Arc<MemoryStore>,
     fails: AtomicBool,
+    hangs: AtomicBool,
     failed: AtomicU64,
 }
 
 impl FailingStore {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { store: MemoryStore::new(), fails: AtomicBool::new(false), failed: AtomicU64::new(0) })
+        let (fails, hangs) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { store: MemoryStore::new(), fails, hangs, failed: AtomicU64::new(0) })
+    }
+
+    /// The next commit never ends.
+    pub(super) fn hang_once(&self) {
+        self.hangs.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn fail(&self, fails: bool) {
@@ -238,6 +246,9 @@ impl Store for FailingStore {
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
+        if self.hangs.swap(false, Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         if self.fails.load(Ordering::Relaxed) {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return Err(StoreError::Disk {
