@@ -294,8 +294,8 @@ impl App {
             metrics: metrics::collector(sources),
         };
         if config.edged.enable {
-            let edged = edged_config(config, &meta, parts.runtime, parts.signals, shown)?;
-            let edged = edged::Config { secrets_in_memory: parts.secrets_in_memory, ..edged };
+            let (signals, in_memory) = (parts.signals, parts.secrets_in_memory);
+            let edged = edged_config(config, &meta, parts.runtime, signals, in_memory, shown)?;
             let (_, edged_task) = edged::new(edged)?;
             supervisor.keep("edged", edged_task, &shutdown);
         }
@@ -366,6 +366,7 @@ fn edged_config(
     meta: &MetaManager,
     runtime: Channel,
     signals: Option<Arc<dyn Signals>>,
+    secrets_in_memory: bool,
     shown: Shown,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
@@ -390,7 +391,7 @@ fn edged_config(
         runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),
-        secrets_in_memory: true,
+        secrets_in_memory,
         report_events: pods.report_events,
         static_pods: pods
             .static_pod_path

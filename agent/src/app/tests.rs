@@ -25,7 +25,7 @@ fn given(change: Value) -> Option<(String, Vec<String>)> {
     };
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
-    let edged = edged_config(&config, &meta, runtime, None, edged::Shown::default()).ok()?;
+    let edged = edged_config(&config, &meta, runtime, None, true, edged::Shown::default()).ok()?;
     // the runtime itself has no text of its own
     let text = format!("{} {} {edged:?}", config.edged.enable, config.edged.runtime_endpoint);
     Some((text, warnings.iter().map(ToString::to_string).collect()))
