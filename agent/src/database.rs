@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     app,
-    cli::{Db, DbFile},
+    cli::{Db, DbFile, Output},
     config, metamanager,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match command {
-            Db::Check(file) => check(&mut open(file).await?, out).await,
+            Db::Check { file, output } => check(&mut open(file).await?, *output, out).await,
             Db::Dump { file, show_secrets } => dump(&mut open(file).await?, *show_secrets, out).await,
             Db::Export { config, output, overwrite } => {
                 export::run(config, output.as_deref(), *overwrite, out).await
@@ -67,13 +67,27 @@ async fn open(file: &DbFile) -> anyhow::Result<Inspection> {
     Ok(Inspection::open(&path, seal).await?)
 }
 
-async fn check(database: &mut Inspection, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+async fn check(
+    database: &mut Inspection,
+    output: Option<Output>,
+    out: &mut impl Write,
+) -> anyhow::Result<ExitCode> {
     let health = database.check().await?;
+    let code = if health.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if let Some(output) = output {
+        let Health { faults, objects, sealed, revision, bytes, free_bytes } = &health;
+        let told = json!({
+            "whole": faults.is_empty(), "faults": faults, "objects": objects, "encrypted": sealed, "revision": revision,
+            "bytes": bytes, "freeBytes": free_bytes,
+        });
+        out.write_all(output.document(&told)?.as_bytes())?;
+        return Ok(code);
+    }
     for fault in &health.faults {
         writeln!(out, "fault: {fault}")?;
     }
     writeln!(out, "{}", summary(&health))?;
-    Ok(if health.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(code)
 }
 
 fn summary(health: &Health) -> String {

@@ -1,0 +1,225 @@
+//! The log of a program: lines for people, or a JSON object a line for collectors of logs.
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    fmt,
+    io::{IsTerminal, Write},
+    panic::PanicHookInfo,
+    sync::OnceLock,
+};
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    filter::{ParseError, Targets},
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    prelude::*,
+    registry::LookupSpan,
+};
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people, coloured on a terminal
+    #[default]
+    Text,
+    /// One JSON object a line: timestamp, level, target, message and fields
+    Json,
+}
+
+/// What the log of this process was begun with.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// Begins the log of this process, on stderr.
+///
+/// # Errors
+/// The filter is none.
+///
+/// # Panics
+/// The log was begun before.
+pub fn init(filter: &str, format: LogFormat) -> Result<(), ParseError> {
+    let filter: Targets = filter.parse()?;
+    let _ = FORMAT.set(format);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match format {
+        LogFormat::Json => {
+            let lines = lines.with_ansi(false).event_format(JsonLines);
+            tracing_subscriber::registry().with(lines).with(filter).init();
+        }
+        LogFormat::Text => {
+            // colours are for people, not for journals and files
+            let lines = lines.with_ansi(std::io::stderr().is_terminal());
+            tracing_subscriber::registry().with(lines).with(filter).init();
+        }
+    }
+    Ok(())
+}
+
+/// Writes why `program` ends: the error and its causes in one line on stderr, which is what systemd shows.
+pub fn fatal(program: &str, format: LogFormat, error: &anyhow::Error) {
+    let text = format!("{error:#}");
+    // nobody reading is no error
+    let _ = match format {
+        LogFormat::Text => writeln!(std::io::stderr().lock(), "{program}: {text}"),
+        LogFormat::Json => writeln!(std::io::stderr().lock(), "{}", Line::error(program, text)),
+    };
+}
+
+/// Writes a panic as a line of the log, where that is JSON; `false` where it is not, and the usual report suits it.
+pub fn report_panic(panic: &PanicHookInfo<'_>) -> bool {
+    let is_json = FORMAT.get() == Some(&LogFormat::Json);
+    if is_json {
+        let message = panic.payload_as_str().unwrap_or("a panic without a message").to_owned();
+        let mut line = Line::error("panic", message);
+        if let Some(location) = panic.location() {
+            line.fields.insert("location", location.to_string().into());
+        }
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    }
+    is_json
+}
+
+/// A line of the log.
+#[derive(Serialize)]
+struct Line<'a> {
+    timestamp: String,
+    level: &'a str,
+    target: &'a str,
+    message: String,
+    fields: BTreeMap<&'a str, Value>,
+}
+
+impl<'a> Line<'a> {
+    fn new(level: &'a str, target: &'a str) -> Self {
+        let timestamp = format!("{:.6}", Timestamp::now());
+        Self { timestamp, level, target, message: String::new(), fields: BTreeMap::new() }
+    }
+
+    fn error(target: &'a str, message: String) -> Self {
+        Self { message, ..Self::new("ERROR", target) }
+    }
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Line<'_> {
+    fn set(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::String(message)) => self.message = message,
+            (name, value) => drop(self.fields.insert(name, value)),
+        }
+    }
+}
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, value.into());
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let causes = std::iter::successors(Some(value), |&error| error.source());
+        let chain: Vec<String> = causes.map(ToString::to_string).collect();
+        self.set(field, chain.join(": ").into());
+    }
+}
+
+/// Writes events as JSON.
+struct JsonLines;
+
+impl<S, N> FormatEvent<S, N> for JsonLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let metadata = event.metadata();
+        let mut line = Line::new(metadata.level().as_str(), metadata.target());
+        event.record(&mut line);
+        writeln!(writer, "{line}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Arc};
+
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_json_with_its_fields_and_the_causes_of_an_error() {
+        let (buffer, error) = (Buffer::default(), anyhow::anyhow!("no \"route\"\n").context("no answer"));
+        let error: Box<dyn Error> = error.into();
+        let writer = buffer.clone();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).event_format(JsonLines);
+        let subscriber = tracing_subscriber::registry().with(lines.with_writer(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(node = "edge-1", tries = 3_u64, buffer_is = %7, ok = false, "{} gone", "link");
+            tracing::error!(target: "a::b", error = &*error, part = ?Some(1));
+        });
+        let text = String::from_utf8(buffer.0.lock().clone()).unwrap();
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let (first, second) = (lines.next().unwrap(), lines.next().unwrap());
+        assert_eq!(lines.next(), None);
+        first["timestamp"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        assert_eq!(
+            (&first["level"], &first["target"], &first["message"]),
+            (&json!("WARN"), &json!("agent::log::tests"), &json!("link gone"))
+        );
+        let fields = json!({"buffer_is": "7", "node": "edge-1", "ok": false, "tries": 3});
+        assert_eq!(first["fields"], fields);
+        assert_eq!((&second["level"], &second["target"]), (&json!("ERROR"), &json!("a::b")));
+        assert_eq!(second["fields"], json!({"error": "no answer: no \"route\"\n", "part": "Some(1)"}));
+        assert_eq!(second["message"], "");
+    }
+}
