@@ -175,6 +175,7 @@ async fn every_part_can_be_started_anew() {
         runtime: connect(&config.edged.runtime_endpoint).unwrap(),
         store: MemoryStore::new(),
         signals: None,
+        pod_network: None,
         copies: Some(MemoryStore::new()),
         secrets_in_memory: false,
     };
