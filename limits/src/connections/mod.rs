@@ -78,6 +78,11 @@ impl ConnectionLimiter {
         }
         Ok(ConnectionSlot { table: self.0.clone(), number, evicted })
     }
+
+    /// How many have not begun.
+    pub fn pending(&self) -> usize {
+        self.0.lock().counts().1
+    }
 }
 
 /// The place of one connection, which is free when this is dropped.
@@ -109,6 +114,11 @@ impl ConnectionSlot {
             other.cancel();
         }
         Ok(ActiveRequest { table: self.table.clone(), number: self.number })
+    }
+
+    /// Something came on a connection that has no requests: it is idle since now.
+    pub fn touch(&self) {
+        self.table.lock().touch(self.number, Instant::now());
     }
 
     /// When it must have its next request, `idle` after the last one, or its first one, `first` after it came; `None` while one is

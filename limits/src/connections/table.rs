@@ -107,6 +107,13 @@ impl<T> Table<T> {
         }
     }
 
+    /// Connection `number` was heard of.
+    pub(super) fn touch(&mut self, number: u64, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.established) {
+            entry.since = now;
+        }
+    }
+
     /// Connection `number` has ended.
     pub(super) fn remove(&mut self, number: u64) {
         self.entries.remove(&number);
@@ -120,7 +127,6 @@ impl<T> Table<T> {
     }
 
     /// How many there are: established, and not yet.
-    #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
         let pending = self.pending().count();
         (self.entries.len() - pending, pending)
