@@ -67,6 +67,9 @@ fn start(path: &Path) -> anyhow::Result<()> {
     for warning in warnings {
         warn!(file = %path.display(), "{warning}");
     }
+    if let Err(error) = limits::raise_open_files() {
+        warn!(%error, "no more files can be open than this process was given");
+    }
     environment::check(&config, |name| std::env::var(name).ok(), Path::new("/proc"))?;
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();

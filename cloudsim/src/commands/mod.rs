@@ -59,6 +59,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         let _ = std::io::stdout().write_all(&script);
         return Ok(ExitCode::SUCCESS);
     }
+    if let Err(error) = limits::raise_open_files() {
+        tracing::warn!(%error, "no more files can be open than this process was given");
+    }
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
