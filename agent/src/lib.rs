@@ -14,6 +14,7 @@ pub mod edgehub;
 mod environment;
 pub mod eventbus;
 mod join;
+pub mod log;
 pub mod metamanager;
 mod outbox;
 mod program;

@@ -16,7 +16,7 @@ use crate::{
     edgehub::Link,
     environment,
     join::{self, Next},
-    reset,
+    log, reset,
 };
 
 /// Work is waiting, not computing: two threads serve a hundred pods.
@@ -60,7 +60,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     // colours are for people, not for journals and files
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines).with(filter).init();
+    tracing_subscriber::registry().with(lines).with(filter).with(log::cap()).init();
     match start(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
