@@ -54,8 +54,7 @@ mod devices;
 mod metrics;
 mod sealing;
 
-pub use self::sealing::KeysError;
-pub(crate) use self::sealing::seal;
+pub use self::sealing::{KeysError, seal};
 
 /// The file of the store, beside EdgeCore's own database, whose form is another.
 const DATABASE: &str = "outrigger.db";
@@ -156,7 +155,10 @@ impl Parts {
         let store = open(config, &path, options.clone()).await?;
         let copies: Option<Arc<dyn Store>> = match config.meta_manager.meta_server {
             Some(_) => {
-                Some(SqliteStore::open_or_begin_anew(&path.with_file_name(COPIES), options).await?.store)
+                let path = path.with_file_name(COPIES);
+                let copies: Arc<dyn Store> = SqliteStore::open_or_begin_anew(&path, options).await?.store;
+                metamanager::forget_copies(&copies).await?;
+                Some(copies)
             }
             None => None,
         };
@@ -212,6 +214,7 @@ async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Ar
     if has_edgecore_run || opened.set_aside.is_none() && !opened.was_damaged_before {
         metamanager::take_over(&config.database, &store, &config.node.name).await?;
     }
+    metamanager::forget_lost(&store).await?;
     Ok(store)
 }
 
@@ -294,6 +297,7 @@ impl App {
         let shown = Shown {
             traffic: traffic.clone(),
             vitals: supervisor.vitals(),
+            damaged: meta.damaged(),
             metrics: metrics::collector(sources),
         };
         if config.edged.enable {

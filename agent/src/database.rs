@@ -1,16 +1,12 @@
 //! `edge-agent db`: the database of a node, for the people who run it.
 
 use std::{
-    fs,
     io::{self, ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use anyhow::Context;
 use futures::TryStreamExt;
-use kubeapi::store::{Health, Inspection, Object, Seal};
+use kubeapi::store::{Health, Inspection, Object, Seal, StoreError};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,8 +19,6 @@ mod export;
 
 /// What stands where something confidential would.
 const MASK: &str = "***";
-/// A key file with more is none.
-const MAX_KEYS: u64 = 64 * 1024;
 
 /// Does it; what it finds goes to `out`.
 ///
@@ -39,7 +33,7 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
             Db::Export { config, output, overwrite } => {
                 export::run(config, output.as_deref(), *overwrite, out).await
             }
-            Db::NewKey { file } => new_key(file).map(|()| ExitCode::SUCCESS),
+            Db::NewKey { file } => Ok(Seal::add_key(file).map(|()| ExitCode::SUCCESS)?),
         }
     });
     match done {
@@ -73,11 +67,14 @@ async fn check(
     out: &mut impl Write,
 ) -> anyhow::Result<ExitCode> {
     let health = database.check().await?;
-    let code = if health.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let is_whole = health.faults.is_empty() && health.damaged.is_empty();
+    let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if let Some(output) = output {
-        let Health { faults, objects, sealed, revision, bytes, free_bytes } = &health;
+        let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes } = &health;
+        let damaged: Vec<Value> =
+            damaged.iter().map(|(object, why)| json!({"object": object.to_string(), "reason": why.to_string()})).collect();
         let told = json!({
-            "whole": faults.is_empty(), "faults": faults, "objects": objects, "encrypted": sealed, "revision": revision,
+            "whole": is_whole, "faults": faults, "damaged": damaged, "objects": objects, "encrypted": sealed, "revision": revision,
             "bytes": bytes, "freeBytes": free_bytes,
         });
         out.write_all(output.document(&told)?.as_bytes())?;
@@ -86,14 +83,22 @@ async fn check(
     for fault in &health.faults {
         writeln!(out, "fault: {fault}")?;
     }
+    for (object, why) in &health.damaged {
+        writeln!(out, "damaged: {object}: {why}")?;
+    }
     writeln!(out, "{}", summary(&health))?;
     Ok(code)
 }
 
 fn summary(health: &Health) -> String {
-    let Health { faults, objects, sealed, revision, bytes, free_bytes } = health;
-    let verdict =
-        if faults.is_empty() { "whole" } else { "damaged: the agent sets it aside and begins anew" };
+    let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes } = health;
+    let verdict = match (faults.is_empty(), damaged.is_empty()) {
+        (true, true) => "whole",
+        (true, false) => {
+            "whole but for the objects named: the agent leaves them out, and asks the cloud for them when it is connected"
+        }
+        (false, _) => "damaged: at its next start the agent sets the file aside and begins anew",
+    };
     format!(
         "{verdict}; {objects} objects, {sealed} of them encrypted, revision {revision}; {bytes} bytes, {free_bytes} of them free"
     )
@@ -101,10 +106,18 @@ fn summary(health: &Health) -> String {
 
 async fn dump(database: &mut Inspection, secrets: bool, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let mut objects = std::pin::pin!(database.objects());
-    while let Some(object) = objects.try_next().await? {
-        writeln!(out, "{}", line(&object, secrets))?;
+    loop {
+        let line = match objects.try_next().await {
+            Ok(Some(object)) => line(&object, secrets),
+            Ok(None) => return Ok(ExitCode::SUCCESS),
+            Err(StoreError::Damaged { key, source }) => json!({
+                "resource": key.resource.as_str(), "namespace": key.namespace, "name": key.name,
+                "damaged": source.to_string(),
+            }),
+            Err(error) => return Err(error.into()),
+        };
+        writeln!(out, "{line}")?;
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// An object as a line; one that is no JSON shows no more than where it stands.
@@ -131,39 +144,6 @@ fn mask(object: &mut Value) {
     if let Some(token) = object.pointer_mut("/token/status/token") {
         *token = MASK.into();
     }
-}
-
-/// The keys that are there stay below the new one. Either the old file or the new one is there, whatever happens.
-fn new_key(path: &Path) -> anyhow::Result<()> {
-    let old = match fs::File::open(path) {
-        Ok(file) => io::read_to_string(io::Read::take(file, MAX_KEYS)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(error),
-    };
-    let old = old.with_context(|| format!("{} cannot be read", path.display()))?;
-    if !old.is_empty() {
-        // what is no key file is not made one
-        Seal::from_file(path, Vec::new())?;
-    }
-    let text = format!("{}\n{old}", Seal::new_key()?);
-    replace(path, &text).with_context(|| format!("{} cannot be written", path.display()))
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    // a path without a folder is in the working directory
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

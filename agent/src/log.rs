@@ -1,5 +1,7 @@
 //! The log of a program: lines for people, or a JSON object a line for collectors of logs.
 
+mod cap;
+
 use std::{
     collections::BTreeMap,
     error::Error,
@@ -51,12 +53,12 @@ pub fn init(filter: &str, format: LogFormat) -> Result<(), ParseError> {
     match format {
         LogFormat::Json => {
             let lines = lines.with_ansi(false).event_format(JsonLines);
-            tracing_subscriber::registry().with(lines).with(filter).init();
+            tracing_subscriber::registry().with(lines).with(filter).with(cap::contents()).init();
         }
         LogFormat::Text => {
             // colours are for people, not for journals and files
             let lines = lines.with_ansi(std::io::stderr().is_terminal());
-            tracing_subscriber::registry().with(lines).with(filter).init();
+            tracing_subscriber::registry().with(lines).with(filter).with(cap::contents()).init();
         }
     }
     Ok(())

@@ -70,8 +70,8 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
     let store = match &config.database {
         None => None,
         Some(path) => {
-            let mut store = SqliteStore::open(path).await?;
-            core.restore(store.load().await?, clock.now());
+            let (store, saved) = SqliteStore::open_or_begin_anew(path).await?;
+            core.restore(saved, clock.now());
             Some(store)
         }
     };

@@ -143,6 +143,28 @@ impl From<Down> for Message {
 }
 
 impl Downstream {
+    /// Which kind of message it is: for a log, in which no content is to stand.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Object { .. } => "object",
+            Self::Answer { .. } => "answer",
+            Self::RootCa(_) => "root CA",
+            Self::TwinConfirmed(_) => "confirmation of a twin",
+            Self::Membership(_) => "membership",
+            Self::MembershipDetail(_) => "membership in detail",
+            Self::TwinDesired { .. } => "desired twin",
+            Self::Subscription { .. } => "subscription",
+            Self::Publish { .. } => "publication",
+            Self::ServiceTarget { .. } => "service target",
+            Self::ServiceCall { .. } => "service call",
+            Self::Application(_) => "application",
+            Self::WatchSync(_) => "watches",
+            Self::Job { .. } => "job",
+            Self::Volume { .. } => "volume",
+            Self::Unknown { .. } => "unknown message",
+        }
+    }
+
     /// As a new message; `now` in milliseconds since the Unix epoch.
     pub fn into_message(self, now: i64) -> Message {
         let (route, content) = self.write();

@@ -38,8 +38,11 @@ pub enum KeysError {
     },
 }
 
-/// What encrypts the store of a configured agent.
-pub(crate) fn seal(config: &Config) -> Result<Option<Seal>, KeysError> {
+/// What encrypts the store of a configured agent; `None` where nothing does.
+///
+/// # Errors
+/// The keys cannot be read.
+pub fn seal(config: &Config) -> Result<Option<Seal>, KeysError> {
     let resources = metamanager::confidential();
     match &config.database_keys {
         None => Ok(None),

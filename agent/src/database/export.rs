@@ -98,6 +98,12 @@ async fn read(store: &Path, seal: Option<kubeapi::store::Seal>) -> anyhow::Resul
     if let Some(fault) = health.faults.first() {
         bail!("{} is damaged ({fault}); start the agent with the cloud connected first", store.display());
     }
+    if let Some((object, why)) = health.damaged.first() {
+        bail!(
+            "{object} in {} is damaged ({why}); start the agent with the cloud connected first",
+            store.display()
+        );
+    }
     let objects = inspection.objects().try_collect().await;
     inspection.close().await;
     Ok(objects?)

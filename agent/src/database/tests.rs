@@ -1,6 +1,6 @@
 //! The commands on files that a store has written.
 
-use std::os::unix::fs::PermissionsExt;
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use kubeapi::store::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write as Put};
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
@@ -30,6 +30,19 @@ impl Node {
         );
         fs::write(at("edgecore.yaml"), text).unwrap();
         Self { directory }
+    }
+
+    /// Does this to the file by another hand.
+    fn damage(&self, statement: &'static str) {
+        use sqlx::ConnectOptions;
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(self.at("outrigger.db"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut hand = options.connect().await.unwrap();
+            sqlx::raw_sql(statement).execute(&mut hand).await.unwrap();
+            sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut hand).await.unwrap();
+            sqlx::Connection::close(hand).await.unwrap();
+        });
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -111,6 +124,14 @@ fn a_check_tells_what_is_wrong() {
         run(&Db::Check { file: text, output: None }, &mut Vec::new()),
         Ok(ExitCode::FAILURE) | Err(_)
     ));
+    node.damage("UPDATE objects SET value = x'7b' WHERE name = 's'");
+    let (code, said_damaged) = said(Db::Check { file: node.file(), output: None });
+    assert_eq!(code, ExitCode::FAILURE);
+    let expected = "damaged: secrets a/s: its bytes are not those that were written\nwhole but for the objects named: the agent leaves them";
+    assert!(said_damaged.starts_with(expected), "{said_damaged}");
+    let (code, dumped) = said(Db::Dump { file: node.file(), show_secrets: false });
+    assert_eq!(code, ExitCode::SUCCESS);
+    assert!(dumped.lines().count() == 2 && dumped.contains("\"damaged\":\"its bytes"), "{dumped}");
     let bytes = fs::read(node.at("outrigger.db")).unwrap();
     fs::write(node.at("half.db"), &bytes[..bytes.len() / 2]).unwrap();
     let half = DbFile { database: Some(node.at("half.db")), config: node.at("none.yaml") };

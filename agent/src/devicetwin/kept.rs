@@ -148,7 +148,11 @@ impl Kept {
         let devices: BTreeMap<DeviceId, Device> = rows.devices();
         for (id, device) in &devices {
             // one that is here already is newer
-            if self.0.get(&key(id)).await?.is_none() {
+            let known = match self.0.get(&key(id)).await {
+                Err(StoreError::Damaged { .. }) => None,
+                known => known?,
+            };
+            if known.is_none() {
                 writes.push(write(id, Some(device)));
             }
         }

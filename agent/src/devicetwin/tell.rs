@@ -42,7 +42,7 @@ pub(super) async fn tell(hub: EdgeHub, id: DeviceId, due: Due) -> (DeviceId, Tol
         Ok(answer) => match Down::from(answer).body {
             Downstream::TwinConfirmed(content) if content.get("ErrStatus").is_none() => Told::Confirmed(due),
             other => {
-                warn!(device = %id, answer = ?other, "the cloud does not take a device's report; it is told again in {REFUSED:?}");
+                warn!(device = %id, answer = other.kind(), "the cloud does not take a device's report; it is told again in {REFUSED:?}");
                 Told::Again(REFUSED)
             }
         },

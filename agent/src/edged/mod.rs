@@ -72,7 +72,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Taint;
-use kubeapi::serve::BindError;
+use kubeapi::{serve::BindError, store::Damaged};
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
@@ -161,6 +161,8 @@ pub struct Shown {
     pub traffic: Traffic,
     /// How the agent's parts are.
     pub vitals: Vitals,
+    /// Stored objects that cannot be read.
+    pub damaged: Damaged,
     /// All other figures.
     pub metrics: Collector,
 }

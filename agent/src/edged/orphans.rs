@@ -128,11 +128,13 @@ async fn sweep(
     let running: BTreeSet<String> = found.keys().cloned().collect();
     let logged = log_dirs.iter().filter_map(|name| Some(names::pod_of_logs(name)?.2));
     let here = running.iter().chain(&pod_dirs).map(String::as_str).chain(logged).map(str::to_owned).collect();
-    let wanted = Wanted::new(known, here, kept.take(), context.pods_whole.now());
+    let is_unknown = !context.pods_whole.now();
+    let wanted = Wanted::new(known, here, kept.take(), !is_unknown);
     if wanted.kept.is_empty() {
         context.pods_whole.nothing_else_is_here();
     }
-    *kept = Some(wanted.kept.clone());
+    // where a pod is damaged later, what is here then is kept
+    *kept = is_unknown.then(|| wanted.kept.clone());
     context.book.retain(|uid| wanted.known.contains(uid));
     context.probes.retain(|uid| wanted.known.contains(uid));
     found.retain(|uid, _| !wanted.has(uid));

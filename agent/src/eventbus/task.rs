@@ -150,7 +150,7 @@ async fn listen(
                 };
                 bus.publish(topic, payload).await;
             }
-            other => warn!(message = ?other, "this is not about topics"),
+            other => warn!(what = other.kind(), "this is not about topics"),
         }
     }
     // the cloud's messages have ended, and with them soon everything else

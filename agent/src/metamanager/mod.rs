@@ -10,6 +10,7 @@ mod answer;
 mod desired;
 mod devices;
 mod export;
+mod lost;
 pub(crate) mod mirror;
 mod online;
 mod record;
@@ -26,7 +27,7 @@ use std::{sync::Arc, time::Duration};
 use kube::Client;
 use kubeapi::{
     Api, Rules, client_of,
-    store::{Resource, Store},
+    store::{Damaged, Resource, Store},
 };
 use tokio::sync::mpsc;
 
@@ -43,6 +44,7 @@ pub use self::{
 };
 pub(crate) use self::{
     export::{DeviceRows, Exported, export},
+    lost::{forget_copies, forget_lost},
     takeover::{has_edgecore_run_since, note_exported},
 };
 use crate::{
@@ -91,6 +93,7 @@ pub struct MetaManager {
     pods_whole: PodsWhole,
     devices: DeviceObjects,
     online: Online,
+    damaged: Damaged,
     queues: Arc<dyn Fn() -> Vec<Queue> + Send + Sync>,
 }
 
@@ -109,6 +112,11 @@ impl MetaManager {
     /// The objects of devices and their models.
     pub fn devices(&self) -> DeviceObjects {
         self.devices.clone()
+    }
+
+    /// The stored objects that cannot be read, until the cloud has given them anew.
+    pub(crate) fn damaged(&self) -> Damaged {
+        self.damaged.clone()
     }
 
     /// How full its queues are.
@@ -151,18 +159,18 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let outbox = outbox::new(outbox, items);
     let waits = remote::Waits { events, timeout: timing.query_timeout };
     let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone(), waits);
-    let client = client_of(remote, "default");
+    let client = client_of(remote.clone(), "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, told) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
-    let online = Online::new(hub.link());
+    let (online, damaged) = (Online::new(hub.link()), desired.damaged());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
     let queues = Arc::new(others.queues());
-    let task = Task::new(inbound, hub, desired, (reporter, judge, outbox), (told, others, service));
+    let task = Task::new(inbound, hub, desired, (reporter, judge, outbox, remote), (told, others, service));
     (
-        MetaManager { client, pods_whole, devices, online, queues },
+        MetaManager { client, pods_whole, devices, online, damaged, queues },
         Ends { task, server, device_messages, topic_messages },
     )
 }

@@ -66,6 +66,13 @@ pub(super) fn record_key(key: &Key) -> Key {
     Key::new(Resource::new(GROUP, key.resource.as_str()), key.namespace.as_str(), key.name.as_str())
 }
 
+/// Where the object stands whose record is at `key`.
+pub(super) fn object_key(key: &Key) -> Option<Key> {
+    let collection = key.resource.as_str().strip_suffix(GROUP)?.strip_suffix('.')?;
+    let (plural, group) = collection.split_once('.').unwrap_or((collection, ""));
+    Some(Key { resource: Resource::new(group, plural), ..key.clone() })
+}
+
 /// Whether records stand in this collection.
 pub(super) fn is_records(resource: &Resource) -> bool {
     resource.as_str().ends_with(GROUP)

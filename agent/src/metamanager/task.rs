@@ -9,6 +9,7 @@ use super::{
     desired::{Desired, Put, Refused},
     devices::Others,
     now_ms,
+    remote::Remote,
     report::Reporter,
     server::{Told, service_object},
     watched::{Own, own},
@@ -29,6 +30,8 @@ pub struct Task {
     judge: Judge,
     /// Events that wait for the cloud.
     outbox: Outbox<Item>,
+    /// Asks the cloud for what was damaged.
+    remote: Remote,
     /// Takes what the dynamic controller says; `None` where nobody has asked it.
     told: Option<Told>,
     /// Takes what is about devices and topics.
@@ -48,10 +51,10 @@ impl Task {
         inbound: Inbound,
         hub: EdgeHub,
         desired: Desired,
-        (reporter, judge, outbox): (Reporter, Judge, Outbox<Item>),
+        (reporter, judge, outbox, remote): (Reporter, Judge, Outbox<Item>, Remote),
         (told, others, service): (Option<Told>, Others, Option<Value>),
     ) -> Self {
-        Self { inbound, hub, desired, reporter, judge, outbox, told, others, service }
+        Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, service }
     }
 
     /// Runs until `shutdown`.
@@ -61,7 +64,7 @@ impl Task {
 
     /// The same for whoever may drop it in its middle, and call it again: a message that was not acknowledged comes again.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
-        let Self { inbound, hub, desired, reporter, judge, outbox, told, others, service } = self;
+        let Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, service } = self;
         heart.beat();
         if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
@@ -78,7 +81,9 @@ impl Task {
         tokio::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
-            () = async { tokio::join!(receive, reporter.clone().run(), judge.run(), outbox.run()); } => {}
+            () = async {
+                tokio::join!(receive, reporter.clone().run(), judge.run(), outbox.run(), remote.clone().mend());
+            } => {}
         }
         outbox.finish().await;
     }
@@ -132,7 +137,7 @@ async fn store(desired: &Desired, (told, others): Readers<'_>, heart: &Heart, me
             // whoever takes it has a heart of its own
             let _rest = heart.rest();
             if let Some(other) = others.tell(other).await {
-                debug!(message = ?other, "nothing to store");
+                debug!(what = other.kind(), "nothing to store");
             }
             return true;
         }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kubeapi::store::{Key, Resource, StoreError};
+use kubeapi::store::{Damaged, Key, Resource, StoreError};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tracing::{error, info};
@@ -31,10 +31,11 @@ const GRACE: Duration = Duration::from_secs(120);
 /// After the store failed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Whether the stored pods are all; once they are, they stay so.
+/// Whether the stored pods are all; once they are, they stay so, but for those that were damaged since.
 #[derive(Clone, Debug)]
 pub struct PodsWhole {
     whole: watch::Receiver<bool>,
+    damaged: Damaged,
     nothing_else: Arc<Notify>,
     unknown: Arc<watch::Sender<bool>>,
 }
@@ -42,13 +43,23 @@ pub struct PodsWhole {
 impl PodsWhole {
     /// Whether they are now.
     pub fn now(&self) -> bool {
-        *self.whole.borrow()
+        *self.whole.borrow() && !self.has_damaged()
+    }
+
+    /// Whether a stored pod cannot be read: which one it was is then known by its name at most.
+    fn has_damaged(&self) -> bool {
+        let pods = resource(&ResourceType::Pod);
+        self.damaged.now().keys().any(|key| key.resource == pods)
     }
 
     /// Waits until they are; for ever where MetaManager ends before.
     pub(crate) async fn until(&self) {
         if self.whole.clone().wait_for(|whole| *whole).await.is_err() {
             std::future::pending().await
+        }
+        let mut damaged = self.damaged.clone();
+        while self.has_damaged() {
+            damaged.changed().await;
         }
     }
 
@@ -78,8 +89,12 @@ impl Judge {
         let (whole, receiver) = watch::channel(false);
         let nothing_else = Arc::new(Notify::new());
         let (set, unknown) = watch::channel(false);
-        let handle =
-            PodsWhole { whole: receiver, nothing_else: nothing_else.clone(), unknown: Arc::new(set) };
+        let handle = PodsWhole {
+            whole: receiver,
+            damaged: desired.damaged(),
+            nothing_else: nothing_else.clone(),
+            unknown: Arc::new(set),
+        };
         (Self { desired, link, whole, nothing_else, unknown }, handle)
     }
 

@@ -130,9 +130,15 @@ impl Backlog {
     }
 
     async fn read(&self, number: u64) -> Result<VecDeque<Message>, StoreError> {
-        let value = match self.store.get(&self.key(number)).await? {
-            Some(object) => object.value()?,
-            None => Value::Null,
+        let value = match self.store.get(&self.key(number)).await {
+            Ok(Some(object)) => object.value()?,
+            Ok(None) => Value::Null,
+            // what was in it is lost, and must not keep the others from being sent
+            Err(StoreError::Damaged { key, .. }) => {
+                warn!(chunk = %key, "messages that waited for the cloud are damaged and lost");
+                Value::Null
+            }
+            Err(error) => return Err(error),
         };
         let texts = value["messages"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let messages = texts.filter_map(|text| {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What SQLite keeps beside a database, what is written before it is renamed, and what was set aside.
-const BESIDE: [&str; 4] = ["-wal", "-shm", "-journal", ".damaged-"];
+const BESIDE: [&str; 5] = ["-wal", "-shm", "-journal", ".initialized", ".damaged-"];
 /// Where an agent writes the cloud's CA, if nothing else is configured.
 const CA: &str = "kubeedge/ca/rootCA.crt";
 /// The socket for mappers.

@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use futures::TryStreamExt;
-use kubeapi::store::{Inspection, LockError, Resource, StoreLock};
+use kubeapi::store::{Inspection, LockError, Resource, StoreError, StoreLock};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -201,7 +201,14 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
     let mut inspection = Inspection::open(database, app::seal(config)?).await?;
     let (pods, mut found) = (Resource::new("", "pods"), BTreeSet::new());
     let mut objects = std::pin::pin!(inspection.objects());
-    while let Some(object) = objects.try_next().await? {
+    loop {
+        let object = match objects.try_next().await {
+            Ok(Some(object)) => object,
+            Ok(None) => break,
+            // what is on the machine is found without it
+            Err(StoreError::Damaged { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
         if object.key.resource == pods
             && let Some(uid) = object.value()?["metadata"]["uid"].as_str()
         {

@@ -7,7 +7,7 @@ use crate::{
     object::{items, text_or_empty},
     selector::Selection,
     status::StatusError,
-    store::{Key, Page, Resource, Scope, Store},
+    store::{Key, Page, Resource, Scope, Store, StoreError},
 };
 
 /// The API group of roles and bindings.
@@ -77,7 +77,11 @@ pub(super) async fn rules_of(
 ) -> Result<Option<Vec<Value>>, StatusError> {
     let (plural, namespace) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", namespace) };
     let key = Key::new(Resource::new(GROUP, plural), namespace, name);
-    let role = Store::get(&**api.store(), &key).await?.map(|role| role.value()).transpose()?;
+    let role = match Store::get(&**api.store(), &key).await {
+        // it allows nothing until it is written anew
+        Err(StoreError::Damaged { .. }) => None,
+        role => role?.map(|role| role.value()).transpose()?,
+    };
     Ok(role.map(|role| items(&role, "/rules").to_vec()))
 }
 

@@ -133,7 +133,12 @@ async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), St
     map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
     defaults::fill(&kind, &mut new);
     let key = Key::new(kind.resource().clone(), "", text_or_empty(&new, "/metadata/name"));
-    let Some(stored) = Store::get(&**api.store(), &key).await? else {
+    let stored = match Store::get(&**api.store(), &key).await {
+        // it is written anew as if there were none
+        Err(StoreError::Damaged { .. }) => None,
+        stored => stored?,
+    };
+    let Some(stored) = stored else {
         let metadata = metadata(&mut new);
         default_to(metadata, "uid", Uuid::new_v4().to_string());
         default_to(

@@ -70,7 +70,11 @@ pub(crate) fn is_claim(key: &Key) -> bool {
 }
 
 async fn is_free(api: &Api, claim: Claim) -> Result<bool, StoreError> {
-    Ok(Store::get(&**api.store(), &claim.key()).await?.is_none())
+    match Store::get(&**api.store(), &claim.key()).await {
+        // whose it is nobody knows
+        Err(StoreError::Damaged { .. }) => Ok(false),
+        found => Ok(found?.is_none()),
+    }
 }
 
 /// One that is free: by chance, so that two who look at the same time hardly ever meet, or else the first there is.

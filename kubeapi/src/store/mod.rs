@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
+mod damage;
 mod lock;
 mod log;
 mod memory;
@@ -22,10 +23,11 @@ mod model;
 #[cfg(test)]
 mod suite;
 
+pub use damage::{Damage, Damaged};
 pub use lock::{LockError, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;
-pub use sqlite::{Health, Inspection, Recovered, Seal, SealError, SqliteOptions, SqliteStore};
+pub use sqlite::{Health, Inspection, Recovered, Repaired, Seal, SealError, SqliteOptions, SqliteStore};
 pub use watch::Watch;
 
 /// A collection of objects: the API's group-resource notation, `pods` or `leases.coordination.k8s.io`.
@@ -105,8 +107,22 @@ pub struct Object {
 impl Object {
     /// The object parsed. Fails only where the stored bytes were damaged.
     pub fn value(&self) -> Result<Value, StoreError> {
-        serde_json::from_slice(&self.json)
-            .map_err(|source| StoreError::Damaged { key: self.key.clone(), source })
+        serde_json::from_slice(&self.json).map_err(|error| self.not_json(&error))
+    }
+
+    /// An object of which no more than its place and revision can be read: what a commit finds where one is damaged.
+    fn unreadable(key: Key, revision: u64) -> Self {
+        Self { key, revision, json: Bytes::new() }
+    }
+
+    /// Whether it is such a one. A JSON object has two bytes at least.
+    fn is_unreadable(&self) -> bool {
+        self.json.is_empty()
+    }
+
+    /// The parser's word, as an error that names the object.
+    pub(crate) fn not_json(&self, error: &serde_json::Error) -> StoreError {
+        StoreError::Damaged { key: self.key.clone(), source: Damage::NotJson(error.to_string()) }
     }
 
     /// Whether a deletion has begun; reads no more of the object than it must.
@@ -123,16 +139,17 @@ impl Object {
         }
         serde_json::from_slice(&self.json)
             .map(|head: Head| head.metadata.deletion_timestamp.is_some())
-            .map_err(|source| StoreError::Damaged { key: self.key.clone(), source })
+            .map_err(|error| self.not_json(&error))
     }
 }
 
-/// What a write demands of the object that it finds.
+/// What a write demands of the object that it finds. Of a damaged one only the revision is known: it may be deleted, and replaced as
+/// if there were none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing: create, replace, or delete what is there (a delete of nothing is [`StoreError::Missing`] all the same).
     Anything,
-    /// That there is none yet.
+    /// That there is none yet, or a damaged one.
     Absent,
     /// That it stands at exactly this revision.
     Revision(u64),
@@ -152,7 +169,7 @@ pub struct Write {
 /// A page of a list, in the order of (namespace, name).
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// The objects.
+    /// The objects; those that are damaged are left out.
     pub items: Vec<Object>,
     /// The store's revision that the list shows.
     pub revision: u64,
@@ -187,7 +204,8 @@ pub struct Event {
     pub kind: EventKind,
     /// The state after the change (before it, for [`EventKind::Deleted`]).
     pub object: Object,
-    /// The state before the change: selectors need it to tell "left the selection" from "changed".
+    /// The state before the change: selectors need it to tell "left the selection" from "changed". `None` for
+    /// [`EventKind::Added`], and where the object that was changed or deleted could not be read.
     pub previous: Option<Object>,
 }
 
@@ -218,13 +236,13 @@ pub enum StoreError {
         /// The oldest that a watch can start after.
         oldest: u64,
     },
-    /// A stored object is not JSON.
-    #[error("stored object {key} is damaged; delete it, and the cloud's copy replaces it")]
+    /// A stored object is not what was written.
+    #[error("stored object {key} is damaged; delete it, or write it anew")]
     Damaged {
         /// The object.
         key: Key,
-        /// What the parser said.
-        source: serde_json::Error,
+        /// What is wrong with it.
+        source: Damage,
     },
     /// The value handed in is not a JSON object with a `metadata` object.
     #[error("{0} has no metadata object")]
@@ -243,14 +261,26 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether the file itself is damaged, or none of this program's.
+    pub fn is_damaged_file(&self) -> bool {
+        matches!(self, Self::Disk { source, .. } if sqlite::is_damage(source))
+    }
+}
+
 /// The store. Cheap to share as `Arc<dyn Store>`; reads never wait for a watcher.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
-    /// The object at `key`.
+    /// The object at `key`. [`StoreError::Damaged`] where it is not what was written.
     async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError>;
 
     /// The objects of `scope` in the order of (namespace, name).
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
+
+    /// The objects that are damaged, as far as they were found: by opening the store, and by reading since.
+    fn damaged(&self) -> Damaged {
+        Damaged::default()
+    }
 
     /// The collections that hold anything, each with the bytes that its objects take.
     async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError>;

@@ -40,6 +40,7 @@ pub(super) fn plan(
 fn change(write: &mut Write, revision: u64, previous: Option<Object>) -> Result<Event, StoreError> {
     let key = &write.key;
     match (write.expect, &previous) {
+        (Expect::Absent, Some(found)) if found.is_unreadable() => {}
         (Expect::Absent, Some(_)) => return Err(StoreError::Exists(key.clone())),
         (Expect::Revision(_), None) => return Err(StoreError::Missing(key.clone())),
         (Expect::Revision(expected), Some(Object { revision: found, .. })) if expected != *found => {
@@ -55,6 +56,7 @@ fn change(write: &mut Write, revision: u64, previous: Option<Object>) -> Result<
         (None, Some(last)) => (EventKind::Deleted, last_state(last, revision)),
         (None, None) => return Err(StoreError::Missing(key.clone())),
     };
+    let previous = previous.filter(|previous| !previous.is_unreadable());
     Ok(Event { kind, object: Object { key: key.clone(), revision, json }, previous })
 }
 

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{
     deletion::{Deletion, Policy, deleted},
-    get::{Outcome, answer},
+    get::{Outcome, answer, key},
     list::{all, selection},
     options::{of_dry_run, refuse},
-    write::{Next, modify},
+    write::{Next, modify, store},
 };
 use crate::{
     Api, Body, body,
@@ -19,6 +19,7 @@ use crate::{
     registry::{Builtin, Kind},
     service::Call,
     status::{Cause, StatusError},
+    store::{Expect, Store, StoreError},
 };
 
 /// `DeleteOptions` (meta/v1).
@@ -137,6 +138,9 @@ pub(super) async fn delete_one(
     call: &Call,
     options: &Options,
 ) -> Result<(Value, bool), StatusError> {
+    if is_damaged(api, call).await? {
+        return Ok((delete_damaged(api, call, options).await?, true));
+    }
     // in a cache nobody empties a namespace or collects dependents: the cloud has done so
     let mut asked = options.deletion()?;
     let is_cached_namespace = !api.is_full() && call.target.kind.is(Builtin::Namespace);
@@ -154,6 +158,34 @@ pub(super) async fn delete_one(
     })
     .await?;
     Ok((object.value()?, gone))
+}
+
+/// Whether the target's object is stored and cannot be read.
+async fn is_damaged(api: &Api, call: &Call) -> Result<bool, StatusError> {
+    match Store::get(&**api.store(), &key(&call.target)).await {
+        Err(StoreError::Damaged { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(false),
+    }
+}
+
+/// Deletes an object of which no more is known than its place: no finalizer holds it, and no grace. Whoever means a certain one is
+/// refused, since nobody knows whether it is that one. Answers its place.
+async fn delete_damaged(api: &Api, call: &Call, options: &Options) -> Result<Value, StatusError> {
+    let target = &call.target;
+    if options.preconditions.is_some() {
+        let why =
+            "the stored object is damaged, so that preconditions cannot be checked; delete it without them";
+        return Err(StatusError::conflict(&target.kind, &target.name, why));
+    }
+    let mut metadata = json!({"name": target.name});
+    if target.kind.namespaced {
+        metadata["namespace"] = json!(target.namespace);
+    }
+    if !call.query.dry_run() {
+        store(api, target, (Expect::Anything, None), None).await?;
+    }
+    Ok(json!({"kind": target.kind.kind, "apiVersion": target.kind.api_version(), "metadata": metadata}))
 }
 
 fn check(call: &Call, options: &Options, current: &Value) -> Result<(), StatusError> {

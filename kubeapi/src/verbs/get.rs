@@ -95,8 +95,7 @@ pub(super) fn metadata_alone(object: &Object) -> Result<String, StoreError> {
         #[serde(borrow)]
         metadata: Option<&'a RawValue>,
     }
-    let head: Head<'_> = serde_json::from_slice(&object.json)
-        .map_err(|source| StoreError::Damaged { key: object.key.clone(), source })?;
+    let head: Head<'_> = serde_json::from_slice(&object.json).map_err(|error| object.not_json(&error))?;
     let metadata = head.metadata.map_or("null", RawValue::get);
     Ok(format!(
         "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"

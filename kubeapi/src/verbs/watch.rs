@@ -20,7 +20,7 @@ use crate::{
     accept::Shape,
     body,
     metrics::Watching,
-    object::metadata,
+    object::{as_map, metadata},
     registry::Kind,
     selector::Selection,
     service::Call,
@@ -170,7 +170,10 @@ impl Lines {
     /// The line of a change; `None` where it concerns nothing selected.
     fn event(&mut self, event: Event) -> Result<Option<Bytes>, StatusError> {
         let Event { kind, object, previous } = event;
-        let object = served(&self.kind, object)?;
+        let object = match kind == EventKind::Deleted && previous.is_none() {
+            true => placed(&self.kind, object)?,
+            false => served(&self.kind, object)?,
+        };
         let previous = previous.map(|previous| served(&self.kind, previous)).transpose()?;
         if self.selection.is_everything() {
             let type_ = match kind {
@@ -183,6 +186,10 @@ impl Lines {
         let before = previous.as_ref().map(Object::value).transpose()?;
         let was_selected = before.as_ref().is_some_and(|before| self.selection.matches(before));
         let is_selected = kind != EventKind::Deleted && self.selection.matches(&object.value()?);
+        if before.is_none() && kind != EventKind::Added {
+            // it was damaged, so that nobody knows whether the watcher has it
+            return self.line(if is_selected { "MODIFIED" } else { "DELETED" }, &object).map(Some);
+        }
         match (was_selected, is_selected) {
             (false, false) => Ok(None),
             (false, true) => self.line("ADDED", &object).map(Some),
@@ -234,6 +241,15 @@ impl Lines {
         };
         written("BOOKMARK", object.to_string().as_bytes())
     }
+}
+
+/// The end of an object that could not be read: its place, as one of `kind`.
+fn placed(kind: &Kind, object: Object) -> Result<Object, StatusError> {
+    let mut value = object.value()?;
+    let map = as_map(&mut value);
+    map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
+    map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
+    Ok(Object { json: Bytes::from(value.to_string()), ..object })
 }
 
 fn error_line(error: &StatusError) -> Bytes {

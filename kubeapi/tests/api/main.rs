@@ -4,6 +4,7 @@
 mod access;
 mod client;
 mod create;
+mod damage;
 mod definitions;
 mod delete;
 mod describe;

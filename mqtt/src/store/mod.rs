@@ -2,6 +2,7 @@
 //!
 //! A turn of the broker gathers [`Changes`]; they are committed at once, and only then does anything that rests on them leave.
 
+mod damage;
 pub(crate) mod sqlite;
 #[cfg(test)]
 mod tests;

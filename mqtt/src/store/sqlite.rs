@@ -9,8 +9,12 @@ use sqlx::{
     sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous},
 };
 use tokio::fs::OpenOptions;
+use tracing::warn;
 
-use super::{Changes, Queued, Saved, SavedMessage, SavedSession, StoreError, Subscription};
+use super::{
+    Changes, Queued, Saved, SavedMessage, SavedSession, StoreError, Subscription,
+    damage::{self, readable},
+};
 use crate::{
     codec::{Options, RetainHandling},
     message::{Message, QoS},
@@ -39,6 +43,42 @@ pub(crate) struct SqliteStore {
 }
 
 impl SqliteStore {
+    /// Opens or creates the file, and reads everything that is kept. One that is damaged, or another program's, is renamed to
+    /// `<file>.damaged-<time>`, and an empty one takes its place.
+    pub(crate) async fn open_or_begin_anew(path: &Path) -> Result<(Self, Saved), StoreError> {
+        match Self::open_and_load(path).await {
+            Err(error) if damage::is_damage(&error.source) => {
+                let aside = damage::set_aside(path).await;
+                let aside = aside
+                    .map_err(|error| StoreError::at("move the damaged file away")(sqlx::Error::Io(error)))?;
+                warn!(
+                    damaged = %aside.display(), error = &error as &dyn std::error::Error,
+                    "the database of MQTT sessions was damaged and is set aside; the broker begins with an empty one"
+                );
+                Self::open_and_load(path).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_and_load(path: &Path) -> Result<(Self, Saved), StoreError> {
+        let mut store = Self::open(path).await?;
+        match store.load().await {
+            Ok(saved) => Ok((store, saved)),
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Not dropped, which closes the file at some later time: SQLite then removes the log by its name, and another file may have the
+    /// name by then.
+    async fn close(self) {
+        // what could not be read has nothing to lose
+        let _ = self.connection.close().await;
+    }
+
     /// Opens or creates the file, readable by its owner alone.
     pub(crate) async fn open(path: &Path) -> Result<Self, StoreError> {
         let created = OpenOptions::new().create(true).append(true).mode(0o600).open(path).await;
@@ -50,17 +90,37 @@ impl SqliteStore {
             .pragma("mmap_size", "0")
             .pragma("cache_size", "-1024")
             .disable_statement_logging();
-        let mut connection = options.connect().await.map_err(StoreError::at("open the file"))?;
-        let checked: Result<String, _> =
-            sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut connection).await;
-        match checked {
-            Ok(verdict) if verdict == "ok" => {}
-            Ok(verdict) => return Err(StoreError::at("find whole pages")(sqlx::Error::Protocol(verdict))),
-            Err(error) => return Err(StoreError::at("check the pages")(error)),
+        if damage::has_bad_header(path).await {
+            let bad = "its header is damaged".to_owned();
+            return Err(StoreError::at("open the file")(sqlx::Error::Protocol(bad)));
         }
-        let tables = sqlx::raw_sql(SCHEMA).execute(&mut connection).await;
-        tables.map_err(StoreError::at("make the tables"))?;
-        Ok(Self { connection })
+        let connection = options.connect().await.map_err(StoreError::at("open the file"))?;
+        let mut store = Self { connection };
+        match store.prepare().await {
+            Ok(()) => Ok(store),
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks the file, and makes the tables.
+    async fn prepare(&mut self) -> Result<(), StoreError> {
+        let connection = &mut self.connection;
+        let verdict = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *connection).await;
+        let verdict: String = verdict.map_err(StoreError::at("check the pages"))?;
+        if verdict != "ok" {
+            return Err(StoreError::at("find whole pages")(sqlx::Error::Protocol(verdict)));
+        }
+        let names = sqlx::query_scalar("SELECT name FROM sqlite_master").fetch_all(&mut *connection).await;
+        let names: Vec<String> = names.map_err(StoreError::at("read the tables"))?;
+        if let Some(name) = damage::foreign(&names) {
+            let foreign = format!("it belongs to another program, which has a table {name}");
+            return Err(StoreError::at("use the file")(sqlx::Error::Protocol(foreign)));
+        }
+        let tables = sqlx::raw_sql(SCHEMA).execute(connection).await;
+        tables.map(drop).map_err(StoreError::at("make the tables"))
     }
 
     /// Everything that is kept.
@@ -73,27 +133,24 @@ impl SqliteStore {
         let connection = &mut self.connection;
         for row in sqlx::query("SELECT client, user, expiry FROM session").fetch_all(&mut *connection).await?
         {
-            let user: Option<String> = row.try_get(1)?;
-            let session = SavedSession { user: user.map(Into::into), expiry: row.try_get(2)? };
-            saved.sessions.insert(text(&row, 0)?, session);
+            saved.sessions.extend(readable("session", session(&row)));
         }
         let query = sqlx::query("SELECT client, filter, options, id FROM subscription");
         for row in query.fetch_all(&mut *connection).await? {
-            let subscription = Subscription { options: unpack(row.try_get(2)?), id: row.try_get(3)? };
-            saved.subscriptions.push((text(&row, 0)?, text(&row, 1)?, subscription));
+            saved.subscriptions.extend(readable("subscription", subscription(&row)));
         }
         let query = sqlx::query(
             "SELECT topic, payload, properties, expires, qos, client, retain, subscriptions, sequence, id, released FROM queued ORDER BY sequence",
         );
         for row in query.fetch_all(&mut *connection).await? {
-            saved.messages.push(queued(&row)?);
+            saved.messages.extend(readable("queued", queued(&row)));
         }
         for row in sqlx::query("SELECT client, id FROM incoming").fetch_all(&mut *connection).await? {
-            saved.incoming.push((text(&row, 0)?, row.try_get(1)?));
+            saved.incoming.extend(readable("incoming", incoming(&row)));
         }
         let query = sqlx::query("SELECT topic, payload, properties, expires, qos FROM retained");
         for row in query.fetch_all(&mut *connection).await? {
-            saved.retained.push(Arc::new(message(&row, true)?));
+            saved.retained.extend(readable("retained", message(&row, true)).map(Arc::new));
         }
         Ok(saved)
     }
@@ -225,6 +282,20 @@ async fn rows<'q, T>(
 
 fn text(row: &SqliteRow, column: usize) -> Result<Arc<str>, sqlx::Error> {
     Ok(row.try_get::<&str, _>(column)?.into())
+}
+
+fn session(row: &SqliteRow) -> Result<(Arc<str>, SavedSession), sqlx::Error> {
+    let user: Option<String> = row.try_get(1)?;
+    Ok((text(row, 0)?, SavedSession { user: user.map(Into::into), expiry: row.try_get(2)? }))
+}
+
+fn subscription(row: &SqliteRow) -> Result<(Arc<str>, Arc<str>, Subscription), sqlx::Error> {
+    let subscription = Subscription { options: unpack(row.try_get(2)?), id: row.try_get(3)? };
+    Ok((text(row, 0)?, text(row, 1)?, subscription))
+}
+
+fn incoming(row: &SqliteRow) -> Result<(Arc<str>, u16), sqlx::Error> {
+    Ok((text(row, 0)?, row.try_get(1)?))
 }
 
 fn message(row: &SqliteRow, retain: bool) -> Result<Message, sqlx::Error> {

@@ -182,6 +182,6 @@ fn said(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
         Downstream::Membership(content) => core.membership(turn, content, now),
         Downstream::MembershipDetail(content) => core.membership_detail(turn, content, now),
         Downstream::TwinDesired { device, update } => core.wanted(turn, &device, update, now),
-        other => warn!(message = ?other, "this is not about devices"),
+        other => warn!(what = other.kind(), "this is not about devices"),
     }
 }

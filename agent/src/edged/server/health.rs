@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use kubeapi::store::Damaged;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{edged::pods::Trigger, rt::Vital};
@@ -11,6 +12,11 @@ use crate::{edged::pods::Trigger, rt::Vital};
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// The checks beside those of the agent's parts, in the order in which they are told.
 const CHECKS: [&str; 3] = ["ping", "log", "syncloop"];
+
+/// The check of what is stored.
+const STORAGE: &str = "storage";
+/// Damaged objects that are told by name.
+const NAMED: usize = 10;
 
 /// How it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +32,7 @@ pub(super) async fn check(
     one: Option<&str>,
     verbose: bool,
     triggers: &mpsc::Sender<Trigger>,
-    parts: &[Vital],
+    (parts, damaged): (&[Vital], &Damaged),
     patience: Duration,
 ) -> Option<Health> {
     let is_asked = |name: &str| one.is_none_or(|one| one == name);
@@ -38,6 +44,10 @@ pub(super) async fn check(
         results.push(Check { name, fault, note: String::new() });
     }
     results.extend(parts.iter().filter(|vital| is_asked(vital.part)).map(Check::of_part));
+    // the kubelet has no such check: it is told where there is something to tell
+    if is_asked(STORAGE) && (one.is_some() || !damaged.now().is_empty()) {
+        results.push(Check::of_storage(damaged));
+    }
     (!results.is_empty()).then(|| told(&results, verbose && one.is_none()))
 }
 
@@ -64,6 +74,19 @@ impl Check {
             times => format!(" (it hung and was started anew: {times})"),
         };
         Self { name: vital.part, fault: vital.stuck.map(fault), note }
+    }
+
+    /// Whether all that is stored can be read.
+    fn of_storage(damaged: &Damaged) -> Self {
+        let damaged = damaged.now();
+        let names: Vec<String> = damaged.keys().take(NAMED).map(ToString::to_string).collect();
+        let more = match damaged.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let fault =
+            format!("stored objects are damaged and are asked of the cloud anew: {}{more}", names.join(", "));
+        Self { name: STORAGE, fault: (!damaged.is_empty()).then_some(fault), note: String::new() }
     }
 }
 
@@ -117,11 +140,11 @@ mod tests {
     async fn a_loop_that_takes_triggers_is_well() {
         let triggers = answering();
         for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
-            let health = check(one, false, &triggers, &[], SHORT).await.unwrap();
+            let health = check(one, false, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap();
             assert_eq!(health, Health { well: true, text: "ok".into() }, "{one:?}");
         }
-        assert_eq!(check(Some("other"), false, &triggers, &[], SHORT).await, None);
-        let verbose = check(None, true, &triggers, &[], SHORT).await.unwrap();
+        assert_eq!(check(Some("other"), false, &triggers, (&[], &Damaged::default()), SHORT).await, None);
+        let verbose = check(None, true, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap();
         assert_eq!(verbose.text, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n");
     }
 
@@ -129,15 +152,24 @@ mod tests {
     async fn a_loop_that_hangs_fails_and_nothing_else_does() {
         let (triggers, _received) = mpsc::channel(1);
         for fills_the_queue in 0..2 {
-            let health =
-                check(Some("syncloop"), false, &triggers, &[], Duration::from_millis(1)).await.unwrap();
+            let health = check(
+                Some("syncloop"),
+                false,
+                &triggers,
+                (&[], &Damaged::default()),
+                Duration::from_millis(1),
+            )
+            .await
+            .unwrap();
             assert!(
                 !health.well && health.text.contains("[-]syncloop failed"),
                 "{fills_the_queue}: {health:?}"
             );
         }
-        assert!(check(Some("ping"), false, &triggers, &[], SHORT).await.unwrap().well);
-        let all = check(None, false, &triggers, &[], Duration::from_millis(1)).await.unwrap();
+        assert!(check(Some("ping"), false, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap().well);
+        let all = check(None, false, &triggers, (&[], &Damaged::default()), Duration::from_millis(1))
+            .await
+            .unwrap();
         assert!(!all.well && all.text.ends_with("healthz check failed\n"), "{all:?}");
         assert!(all.text.starts_with("[+]ping ok\n[+]log ok\n[-]syncloop"), "{all:?}");
     }
@@ -146,7 +178,7 @@ mod tests {
     async fn a_loop_that_has_ended_fails_at_once() {
         let (triggers, received) = mpsc::channel(1);
         drop(received);
-        assert!(!check(None, false, &triggers, &[], SHORT).await.unwrap().well);
+        assert!(!check(None, false, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap().well);
     }
 
     #[tokio::test]
@@ -157,7 +189,7 @@ mod tests {
             Vital { part: "edgehub", restarts: 2, stuck: None },
             Vital { part: "devicetwin", restarts: 0, stuck },
         ];
-        let all = check(None, true, &triggers, &parts, SHORT).await.unwrap();
+        let all = check(None, true, &triggers, (&parts, &Damaged::default()), SHORT).await.unwrap();
         assert!(!all.well);
         insta::assert_snapshot!(all.text, @r"
         [+]ping ok
@@ -167,7 +199,17 @@ mod tests {
         [-]devicetwin failed: its loop `main` has been at one thing for 75 s; the part is started anew if it hangs
         healthz check failed
         ");
-        assert!(check(Some("edgehub"), false, &triggers, &parts, SHORT).await.unwrap().well);
-        assert!(!check(Some("devicetwin"), false, &triggers, &parts, SHORT).await.unwrap().well);
+        assert!(
+            check(Some("edgehub"), false, &triggers, (&parts, &Damaged::default()), SHORT)
+                .await
+                .unwrap()
+                .well
+        );
+        assert!(
+            !check(Some("devicetwin"), false, &triggers, (&parts, &Damaged::default()), SHORT)
+                .await
+                .unwrap()
+                .well
+        );
     }
 }

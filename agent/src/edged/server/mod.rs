@@ -143,8 +143,9 @@ impl Pages {
         let verbose = has(uri, |key, _| key == "verbose");
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
-                let parts = self.parts.shown.vitals.read();
-                health::check(one, verbose, &self.parts.triggers, &parts, health::PATIENCE).await
+                let shown = &self.parts.shown;
+                let parts = (&*shown.vitals.read(), &shown.damaged);
+                health::check(one, verbose, &self.parts.triggers, parts, health::PATIENCE).await
             }
             // another page, whose name begins alike
             (false, None) => None,

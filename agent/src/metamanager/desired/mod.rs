@@ -6,7 +6,7 @@ mod place;
 
 use std::sync::Arc;
 
-use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Watch, Write};
+use kubeapi::store::{Damaged, Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Watch, Write};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use wire::{Change, Header, ResourcePath, ResourceType};
@@ -117,6 +117,8 @@ pub(super) struct Entry {
     pub(super) record: Option<Record>,
     pub(super) object_revision: Option<u64>,
     record_revision: Option<u64>,
+    /// Whether there is an object that cannot be read, and the same of its record: each counts as not there, and is written over.
+    is_damaged: (bool, bool),
 }
 
 #[cfg(test)]
@@ -201,21 +203,43 @@ impl Desired {
         }
     }
 
-    /// The object and its record at `key`.
+    /// The object and its record at `key`. Of a damaged object the record says no more than that the pod has ended: whatever the cloud
+    /// sends is then news.
     pub(super) async fn entry(&self, key: &Key) -> Result<Entry, StoreError> {
-        let object = self.store.get(key).await?;
-        let record = self.store.get(&record_key(key)).await?;
+        let (object, is_damaged) = self.read(key).await?;
+        let (record, is_record_damaged) = self.read(&record_key(key)).await?;
+        let says = |record: &Record| !is_damaged || record.gone || record.finished;
         Ok(Entry {
             object_revision: object.as_ref().map(|object| object.revision),
             record_revision: record.as_ref().map(|record| record.revision),
             object: object.as_ref().map(Object::value).transpose()?,
-            record: record.as_ref().map(Object::value).transpose()?.map(Record::read),
+            record: record.as_ref().map(Object::value).transpose()?.map(Record::read).filter(says),
+            is_damaged: (is_damaged, is_record_damaged),
         })
     }
 
-    /// The stored object at `key`.
+    /// The stored object at `key`, and whether one is there that cannot be read.
+    async fn read(&self, key: &Key) -> Result<(Option<Object>, bool), StoreError> {
+        match self.store.get(key).await {
+            Ok(object) => Ok((object, false)),
+            Err(StoreError::Damaged { .. }) => Ok((None, true)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The stored object at `key`; one that is damaged counts as not there.
     pub(super) async fn get(&self, key: &Key) -> Result<Option<Value>, StoreError> {
-        self.store.get(key).await?.map(|object| object.value()).transpose()
+        self.read(key).await?.0.map(|object| object.value()).transpose()
+    }
+
+    /// Whether the object at `key` is there and cannot be read.
+    pub(super) async fn is_damaged(&self, key: &Key) -> Result<bool, StoreError> {
+        Ok(self.read(key).await?.1)
+    }
+
+    /// The objects that cannot be read.
+    pub(super) fn damaged(&self) -> Damaged {
+        self.store.damaged()
     }
 
     /// Stores `value` at `key`, whatever is there; `None` deletes.
@@ -253,12 +277,13 @@ fn scope(resource: &Resource) -> Scope {
 }
 
 fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
+    // a damaged one counts as absent here, too
     let expect = |revision: Option<u64>| revision.map_or(Expect::Absent, Expect::Revision);
     let mut writes = Vec::new();
     let write = |key: Key, expect: Expect, value: Option<Value>| Write { key, expect, value };
     match placement.object {
         Next::Keep => {}
-        Next::Remove if entry.object.is_none() => {}
+        Next::Remove if entry.object.is_none() && !entry.is_damaged.0 => {}
         Next::Remove => writes.push(write(key.clone(), expect(entry.object_revision), None)),
         Next::Set(value) => writes.push(write(key.clone(), expect(entry.object_revision), Some(value))),
         // watchers see the old one go and the new one come
@@ -270,7 +295,7 @@ fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
     let record = record_key(key);
     match placement.record {
         Next::Keep => {}
-        Next::Remove if entry.record.is_none() => {}
+        Next::Remove if entry.record_revision.is_none() && !entry.is_damaged.1 => {}
         Next::Remove => writes.push(write(record, expect(entry.record_revision), None)),
         Next::Set(value) | Next::Exchange(value) => {
             writes.push(write(record, expect(entry.record_revision), Some(value.write())));

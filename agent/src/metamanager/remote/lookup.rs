@@ -53,7 +53,7 @@ impl Remote {
     }
 
     /// Asks, stores and acknowledges.
-    async fn ask_and_keep(&self, kind: &ResourceType, key: &Key) -> Result<Value, Refusal> {
+    pub(super) async fn ask_and_keep(&self, kind: &ResourceType, key: &Key) -> Result<Value, Refusal> {
         let (namespace, name) = (&key.namespace, &key.name);
         let (answer, message) = match self.ask(Upstream::query(namespace, kind, name)).await {
             Ok(answered) => answered,

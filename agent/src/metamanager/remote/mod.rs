@@ -7,6 +7,7 @@
 pub(super) mod events;
 mod leases;
 mod lookup;
+mod mend;
 mod place;
 mod pods;
 mod tokens;

@@ -12,6 +12,7 @@ use wire::{Answer, ResourcePath, ResourceType, Upstream};
 use super::{Refusal, Remote, body, object, tokens};
 use crate::metamanager::{
     desired::{Entry, Next, Placement, resource},
+    mirror,
     record::{Record, fingerprint},
 };
 
@@ -35,7 +36,8 @@ impl Remote {
         Ok(local.call(request).await.unwrap_or_else(|never| match never {}))
     }
 
-    async fn bring_back(&self, key: &Key) -> Result<(), Refusal> {
+    /// Asks the cloud for the pod, and stores it. A mirror of a static pod is not the pod: that comes from its file.
+    pub(super) async fn bring_back(&self, key: &Key) -> Result<(), Refusal> {
         let (namespace, name) = (&key.namespace, &key.name);
         let (answer, message) = self.ask(Upstream::pod_patch(namespace, name, NO_CHANGE.to_owned())).await?;
         let mut pod = match answer {
@@ -50,6 +52,9 @@ impl Remote {
         let place = pod.pointer("/spec/nodeName").and_then(Value::as_str);
         if place != Some(self.desired.node_name()) {
             return Err(Refusal::not_found("pods", name));
+        }
+        if mirror::is_of_file(&pod) && self.desired.is_damaged(key).await? {
+            return Ok(());
         }
         if let Some(pod) = pod.as_object_mut() {
             // clouds leave them out of these answers

@@ -19,10 +19,35 @@ pub(super) const DAMAGED: &str = "damaged";
 /// would be an older state.
 const PARTS: [&str; 3] = ["", "-wal", "-shm"];
 
-/// Whether the file was cut to nothing while its log still holds what was in it. SQLite itself would throw the log away.
+/// What the mark is called that stands beside a file in which something was once.
+const MARK: &str = ".initialized";
+
+/// Whether the file was cut to nothing although it had something in it: its log still holds that, and SQLite itself would throw the log
+/// away; or the mark beside it says so. A file that somebody has moved away is no such one.
 pub(super) async fn is_cut_to_nothing(path: &Path) -> bool {
-    let length = async |path: PathBuf| fs::metadata(path).await.map_or(0, |file| file.len());
-    length(path.to_owned()).await == 0 && length(with(path, "-wal")).await > 0
+    let length = async |path: PathBuf| fs::metadata(path).await.ok().map(|file| file.len());
+    match length(path.to_owned()).await {
+        Some(0) => length(with(path, "-wal")).await > Some(0) || length(with(path, MARK)).await.is_some(),
+        Some(_) => false,
+        None => length(with(path, "-wal")).await > Some(0),
+    }
+}
+
+/// Notes beside the file that there is something in it now.
+pub(super) async fn mark(path: &Path) -> io::Result<()> {
+    let mark = with(path, MARK);
+    if fs::try_exists(&mark).await? {
+        return Ok(());
+    }
+    fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&mark).await?.sync_all().await?;
+    sync_directory(path).await
+}
+
+/// What was done to the names in the file's directory is on the disk.
+pub(super) async fn sync_directory(path: &Path) -> io::Result<()> {
+    // a path without a directory is in the working directory
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new("."))).await?.sync_all().await
 }
 
 /// Renames the file at `path` and its side files to `<file>.<word>-<time>`; answers the new name. Of several from earlier days the
@@ -43,9 +68,7 @@ pub(super) async fn set_aside(path: &Path, word: &str, now: Timestamp) -> io::Re
             let _ = fs::remove_file(with(old, part)).await;
         }
     }
-    if let Some(directory) = path.parent() {
-        fs::File::open(directory).await?.sync_all().await?;
-    }
+    sync_directory(path).await?;
     Ok(aside)
 }
 
@@ -69,7 +92,8 @@ pub(super) async fn earlier(path: &Path, word: &str) -> io::Result<Vec<PathBuf>>
     Ok(found)
 }
 
-fn with(path: &Path, suffix: &str) -> PathBuf {
+/// The path with this behind it.
+pub(super) fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -28,25 +28,41 @@ pub(super) fn may_be_of_one(error: &sqlx::Error) -> bool {
 }
 
 /// Whether the file itself is what failed, and nothing but another file helps.
-pub(super) fn is_damage(error: &sqlx::Error) -> bool {
+pub(in crate::store) fn is_damage(error: &sqlx::Error) -> bool {
     match error {
-        // SQLITE_CORRUPT, SQLITE_NOTADB
-        sqlx::Error::Database(_) => matches!(code(error), Some(11 | 26)),
+        sqlx::Error::Database(_) => is_damage_code(extended_code(error).unwrap_or_default()),
         // the verdicts of our own checks
         sqlx::Error::Protocol(_) | sqlx::Error::RowNotFound => true,
-        sqlx::Error::Decode(error) => matches!(error.downcast_ref(), Some(SealError::Forged(_))),
+        // a column of another type than its table says
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnNotFound(_) => true,
         _ => false,
+    }
+}
+
+fn is_damage_code(extended: u32) -> bool {
+    match extended & 0xff {
+        // SQLITE_CORRUPT with all its kinds, SQLITE_FORMAT, SQLITE_NOTADB
+        11 | 24 | 26 => true,
+        // SQLITE_ERROR: the statements are always the same, so that it is the tables that are not ours ("unsupported file format",
+        // "malformed database schema", "no such column", "table … already exists")
+        1 => true,
+        // SQLITE_CANTOPEN_DIRTYWAL, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS
+        _ => matches!(extended, 1294 | 522 | 8202 | 8458),
     }
 }
 
 /// SQLite's result code; an extended code has its primary one in the low byte.
 fn code(error: &sqlx::Error) -> Option<u32> {
-    let code = error.as_database_error()?.code()?.parse::<u32>().ok()?;
-    Some(code & 0xff)
+    Some(extended_code(error)? & 0xff)
+}
+
+fn extended_code(error: &sqlx::Error) -> Option<u32> {
+    error.as_database_error()?.code()?.parse().ok()
 }
 
 fn cure(error: &sqlx::Error) -> &'static str {
     match error {
+        error if is_damage(error) => DAMAGED,
         sqlx::Error::Database(_) => cure_of_code(code(error).unwrap_or_default()),
         sqlx::Error::Io(error) => match error.kind() {
             io::ErrorKind::NotFound => "create its folder first",
@@ -78,8 +94,6 @@ fn cure_of_code(code: u32) -> &'static str {
         7 => "the machine is out of memory: free some",
         // SQLITE_IOERR
         10 => "the disk failed: check it",
-        // SQLITE_CORRUPT, SQLITE_NOTADB
-        11 | 26 => DAMAGED,
         // SQLITE_FULL
         13 => "the disk is full: free some space",
         // SQLITE_TOOBIG

@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
-use sqlx::{ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqliteRow},
+};
 
-use super::{Fault, Seal, identity, open::revision, sealing::opened};
+use super::{
+    Fault, Seal, identity,
+    open::revision,
+    read::{Read, Unreadable, object, text},
+};
 use crate::store::{Key, Object, Resource, StoreError};
 
 /// How many faults are told at most.
@@ -23,9 +29,11 @@ pub struct Inspection {
 /// What a look has shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// What is wrong; empty for a file that is whole. A hundred lines at most.
+    /// What is wrong with the file itself; empty for one that is whole. A hundred lines at most.
     pub faults: Vec<String>,
-    /// Objects in it.
+    /// The objects that cannot be read, each with what is wrong with it; a hundred at most.
+    pub damaged: Vec<(Key, String)>,
+    /// Objects in it, damaged ones among them.
     pub objects: u64,
     /// Those among them that are encrypted.
     pub sealed: u64,
@@ -83,20 +91,24 @@ impl Inspection {
         health.faults.extend(verdicts.into_iter().filter(|verdict| verdict != "ok"));
         identity::check(connection).await?;
         health.revision = revision(connection).await?;
-        let mut rows = std::pin::pin!(rows(connection));
-        while let Some((key, revision, value)) = rows.try_next().await? {
+        let columns = columns(connection).await?;
+        let all = text_of(columns);
+        let mut rows = sqlx::query(AssertSqlSafe(all)).fetch(connection);
+        while let Some(row) = rows.try_next().await? {
             health.objects += 1;
+            let value: &[u8] = row.try_get(1).unwrap_or_default();
             health.sealed += u64::from(value.first() == Some(&super::seal::MARK));
-            let json = opened(self.seal.as_ref(), &key, revision, value).map_err(|error| error.to_string());
-            let fault = match json {
-                Err(why) => Some(why),
-                Ok(_) if revision > health.revision => Some(format!("{key} is newer than the whole")),
-                Ok(json) => serde_json::from_slice::<serde::de::IgnoredAny>(&json)
-                    .err()
-                    .map(|why| format!("{key} is no JSON: {why}")),
+            let fault = match object(self.seal.as_ref(), key(&row)?, &row) {
+                Ok(Ok(object)) if object.revision > health.revision => {
+                    Some((object.key, "it is newer than the whole".to_owned()))
+                }
+                Ok(Ok(_)) => None,
+                Ok(Err(Unreadable { key, damage, .. })) => Some((key, damage.to_string())),
+                Err(sqlx::Error::Decode(why)) => Some((key(&row)?, why.to_string())),
+                Err(error) => return Err(error),
             };
-            if health.faults.len() < MAX_FAULTS {
-                health.faults.extend(fault);
+            if health.damaged.len() < MAX_FAULTS {
+                health.damaged.extend(fault);
             }
         }
         Ok(())
@@ -107,18 +119,18 @@ impl Inspection {
     /// # Errors
     /// The file cannot be read, or what was sealed cannot be opened.
     pub async fn get(&mut self, key: &Key) -> Result<Option<Object>, StoreError> {
-        let query = sqlx::query(
-            "SELECT revision, value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
-        );
-        let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
         let read = async {
-            let Some(row) = query.fetch_optional(&mut self.connection).await? else { return Ok(None) };
-            let revision = row.try_get::<i64, _>(0)?.cast_unsigned();
-            let json = Bytes::from(opened(self.seal.as_ref(), key, revision, row.try_get(1)?)?);
-            Ok(Some(Object { key: key.clone(), revision, json }))
+            let columns = columns(&mut self.connection).await?;
+            let query =
+                format!("SELECT {columns} FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3");
+            let query = sqlx::query(AssertSqlSafe(query)).bind(key.resource.as_str());
+            let query = query.bind(&key.namespace).bind(&key.name);
+            let row = query.fetch_optional(&mut self.connection).await?;
+            row.map(|row| object(self.seal.as_ref(), key.clone(), &row)).transpose()
         };
         let read: Result<_, sqlx::Error> = read.await;
-        read.map_err(|error| self.fault.at("read an object", error))
+        let read = read.map_err(|error| self.fault.at("read an object", error))?;
+        read.map(readable).transpose()
     }
 
     /// Ends the look: whoever renames the file next finds nobody who has it open.
@@ -127,28 +139,42 @@ impl Inspection {
         let _ = self.connection.close().await;
     }
 
-    /// Every object, in the order of (collection, namespace, name); what was sealed is opened.
+    /// Every object, in the order of (collection, namespace, name); what was sealed is opened. One that is damaged is
+    /// [`StoreError::Damaged`], and others follow.
     pub fn objects(&mut self) -> impl Stream<Item = Result<Object, StoreError>> + Send {
-        let (fault, seal) = (&self.fault, self.seal.as_ref());
-        rows(&mut self.connection).map(move |row| {
-            let read = row.and_then(|(key, revision, value)| {
-                let json = Bytes::from(opened(seal, &key, revision, value)?);
-                Ok(Object { key, revision, json })
-            });
-            read.map_err(|error| fault.at("read an object", error))
+        let (fault, seal) = (self.fault.clone(), self.seal.clone());
+        all(&mut self.connection).map(move |row| {
+            let read = row.and_then(|row| object(seal.as_ref(), key(&row)?, &row));
+            readable(read.map_err(|error| fault.at("read an object", error))?)
         })
     }
 }
 
-fn rows(
-    connection: &mut SqliteConnection,
-) -> impl Stream<Item = Result<(Key, u64, Vec<u8>), sqlx::Error>> + Send {
-    let query = sqlx::query(
-        "SELECT resource, namespace, name, revision, value FROM objects ORDER BY resource, namespace, name",
-    );
-    query.fetch(connection).and_then(async |row| {
-        let text = |column: usize| row.try_get::<String, _>(column);
-        let key = Key::new(Resource::named(&text(0)?), text(1)?, text(2)?);
-        Ok((key, row.try_get::<i64, _>(3)?.cast_unsigned(), row.try_get(4)?))
-    })
+fn readable(read: Read) -> Result<Object, StoreError> {
+    read.map_err(|Unreadable { key, damage, .. }| StoreError::Damaged { key, source: damage })
+}
+
+/// The columns of an object, as [`object`] reads them: a file from before there were checksums has none.
+pub(super) async fn columns(connection: &mut SqliteConnection) -> Result<&'static str, sqlx::Error> {
+    let query = "SELECT count(*) FROM pragma_table_info('objects') WHERE name = 'checksum'";
+    let has_checksums: i64 = sqlx::query_scalar(query).fetch_one(connection).await?;
+    Ok(if has_checksums == 0 { "revision, value, NULL" } else { "revision, value, checksum" })
+}
+
+fn text_of(columns: &str) -> String {
+    format!("SELECT {columns}, namespace, name, resource FROM objects ORDER BY resource, namespace, name")
+}
+
+/// The rows of all objects.
+fn all(connection: &mut SqliteConnection) -> impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Send {
+    let first = async {
+        let columns = columns(connection).await?;
+        Ok::<_, sqlx::Error>(sqlx::query(AssertSqlSafe(text_of(columns))).fetch(connection))
+    };
+    futures::stream::once(first).try_flatten()
+}
+
+/// The place of an object in a row of [`text_of`].
+pub(super) fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
+    Ok(Key::new(Resource::named(&text(row, 5)?), text(row, 3)?, text(row, 4)?))
 }

@@ -5,17 +5,21 @@
 //! commit. The file may hold Secrets, so it is created for its owner's eyes only.
 
 mod aside;
+mod checksum;
 mod fault;
+mod header;
 mod identity;
 mod inspect;
 mod open;
 mod read;
 mod readers;
 mod recent;
+mod repair;
 mod seal;
 mod sealing;
 mod statements;
 mod trim;
+mod verify;
 mod writer;
 
 use std::{
@@ -28,18 +32,22 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
+pub(super) use self::fault::is_damage;
 use self::{
-    fault::{Fault, is_damage},
+    fault::Fault,
+    read::Unreadable,
     readers::Readers,
     recent::Recent,
-    writer::{Job, Writer},
+    writer::{Job, Shared, Writer},
 };
 pub use self::{
     inspect::{Health, Inspection},
+    repair::Repaired,
     seal::{Seal, SealError},
 };
 use super::{
-    Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write, log::Log,
+    Damaged, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+    damage::Found, log::Log,
 };
 
 /// Commits that wait for the writer. More than one group's worth would only hide that the disk cannot keep up; whoever comes
@@ -70,6 +78,7 @@ pub struct SqliteStore {
     jobs: mpsc::Sender<Job>,
     log: Arc<Log>,
     recent: Arc<Recent>,
+    damaged: Arc<Found>,
 }
 
 /// A store whose file may have been damaged.
@@ -135,11 +144,15 @@ impl SqliteStore {
         let log = Arc::new(Log::new(opened.revision, log));
         let (jobs, inbox) = mpsc::channel(QUEUE);
         let recent = Arc::new(Recent::new(log.limits()));
-        let shared = (log.clone(), recent.clone());
+        let damaged = Arc::new(Found::default());
+        for Unreadable { key, damage, .. } in &opened.damaged {
+            damaged.note(key, damage);
+        }
+        let shared = Shared { log: log.clone(), recent: recent.clone(), damaged: damaged.clone() };
         let writer = Writer::new(opened.writer, seal.clone(), shared, fault.clone());
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
         tokio::spawn(writer.run(inbox));
-        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log, recent })
+        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log, recent, damaged })
     }
 }
 
@@ -147,6 +160,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
         if let Some(object) = self.recent.get(key) {
+            self.damaged.clear(key);
             return Ok(Some(object));
         }
         let read = async {
@@ -155,7 +169,23 @@ impl Store for SqliteStore {
             reader.give_back();
             Ok(found)
         };
-        read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))
+        let read = read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))?;
+        match read {
+            Some(Err(Unreadable { key, damage, .. })) => {
+                self.damaged.note(&key, &damage);
+                Err(StoreError::Damaged { key, source: damage })
+            }
+            Some(Ok(object)) => {
+                // somebody may have listed it just before it was written anew
+                self.damaged.clear(key);
+                Ok(Some(object))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn damaged(&self) -> Damaged {
+        self.damaged.watch()
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
@@ -165,7 +195,12 @@ impl Store for SqliteStore {
             reader.give_back();
             Ok(listed)
         };
-        read.await.map_err(|source: sqlx::Error| self.fault.at("list objects", source))
+        let listed = read.await.map_err(|source: sqlx::Error| self.fault.at("list objects", source));
+        let (listing, damaged) = listed?;
+        for Unreadable { key, damage, .. } in &damaged {
+            self.damaged.note(key, damage);
+        }
+        Ok(listing)
     }
 
     async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {

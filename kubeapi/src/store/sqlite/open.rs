@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
 use tokio::fs::OpenOptions;
 
-use super::{Seal, aside, identity, readers::Readers, sealing};
+use super::{Seal, aside, header, identity, read::Unreadable, readers::Readers, verify};
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
@@ -23,21 +23,27 @@ pub(super) struct Opened {
     pub(super) readers: Readers,
     /// The newest revision.
     pub(super) revision: u64,
+    /// Objects that cannot be read.
+    pub(super) damaged: Vec<Unreadable>,
 }
 
 /// Opens or creates the database; an error says at which step.
 pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'static str, sqlx::Error)> {
     if aside::is_cut_to_nothing(path).await {
-        let cut = "the file is empty, and its log is not".to_owned();
+        let cut = "the file is empty, although there were objects in it".to_owned();
         return Err(("open the database", sqlx::Error::Protocol(cut)));
     }
     let created = create_private(path).await;
     let is_new = created.map_err(|error| ("open or create the file", sqlx::Error::Io(error)))?;
+    if header::is_damaged(path).await {
+        let damaged = "it is no database, or its header or that of its log is damaged".to_owned();
+        return Err(("open the database", sqlx::Error::Protocol(damaged)));
+    }
     let options =
         SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_TIMEOUT).disable_statement_logging();
     let mut writer = options.connect().await.map_err(|error| ("open the database", error))?;
-    let revision = match prepare(&mut writer, is_new, seal).await {
-        Ok(revision) => revision,
+    let (revision, damaged) = match prepare(&mut writer, is_new, seal).await {
+        Ok(prepared) => prepared,
         Err(failure) => {
             // Not dropped, which closes it at some later time: SQLite then removes the log by its name, and another file may
             // have the name by then.
@@ -45,15 +51,16 @@ pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'
             return Err(failure);
         }
     };
-    Ok(Opened { writer, readers: Readers::new(options), revision })
+    aside::mark(path).await.map_err(|error| ("note that it is in use", sqlx::Error::Io(error)))?;
+    Ok(Opened { writer, readers: Readers::new(options), revision, damaged })
 }
 
-/// Makes a connection the writer; answers the revision. The file is not written to before it has been checked.
+/// Makes a connection the writer; answers the revision, and the objects that are damaged. The file is not written to before it has been checked.
 async fn prepare(
     writer: &mut SqliteConnection,
     is_new: bool,
     seal: Option<&Seal>,
-) -> Result<u64, (&'static str, sqlx::Error)> {
+) -> Result<(u64, Vec<Unreadable>), (&'static str, sqlx::Error)> {
     let opened = async |writer: &mut SqliteConnection| {
         if is_new {
             // before anything is in the file, or it takes a rewriting of the whole
@@ -68,8 +75,9 @@ async fn prepare(
     let migrated = MIGRATOR.run(&mut *writer).await;
     migrated.map_err(|error| ("prepare the tables", flatten(error)))?;
     identity::sign(writer).await.map_err(|error| ("sign the database", error))?;
-    sealing::settle(writer, seal).await.map_err(|error| ("read what is sealed", error))?;
-    revision(writer).await.map_err(|error| ("read the revision", error))
+    let damaged = verify::objects(writer, seal).await.map_err(|error| ("read all objects", error))?;
+    let revision = revision(writer).await.map_err(|error| ("read the revision", error))?;
+    Ok((revision, damaged))
 }
 
 /// The counter as this connection sees it.
@@ -88,7 +96,12 @@ async fn create_private(path: &Path) -> std::io::Result<bool> {
 /// A migration that failed on the disk is a failure of the disk.
 fn flatten(error: sqlx::migrate::MigrateError) -> sqlx::Error {
     match error {
-        sqlx::migrate::MigrateError::Execute(error) => error,
+        sqlx::migrate::MigrateError::Execute(error)
+        | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => error,
+        // ours are done whole or not at all, and never changed
+        error @ (sqlx::migrate::MigrateError::Dirty(_) | sqlx::migrate::MigrateError::VersionMismatch(_)) => {
+            sqlx::Error::Protocol(error.to_string())
+        }
         error => sqlx::Error::Migrate(Box::new(error)),
     }
 }

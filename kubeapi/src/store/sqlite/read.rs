@@ -1,20 +1,35 @@
-//! Reading: every list is one snapshot of the database.
+//! Reading: every list is one snapshot of the database. An object that is not what was written is told apart from the database's
+//! own failures: it is left out, and the others are read.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use serde::de::IgnoredAny;
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Seal, open::revision, sealing::opened};
-use crate::store::{Key, Listing, Object, Page, Resource, Scope};
+use super::{Seal, checksum::checksum, open::revision, sealing::opened};
+use crate::store::{Damage, Key, Listing, Object, Page, Resource, Scope};
+
+/// An object as it was read.
+pub(super) type Read = Result<Object, Unreadable>;
+
+/// A damaged object.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    pub(super) key: Key,
+    pub(super) revision: u64,
+    pub(super) damage: Damage,
+}
 
 /// The object at `key`.
 pub(super) async fn get(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     key: &Key,
-) -> Result<Option<Object>, sqlx::Error> {
+) -> Result<Option<Read>, sqlx::Error> {
     let query = sqlx::query(
-        "SELECT revision, value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
+        "SELECT revision, value, checksum FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
     );
     let row = query
         .bind(key.resource.as_str())
@@ -25,27 +40,41 @@ pub(super) async fn get(
     row.map(|row| object(seal, key.clone(), &row)).transpose()
 }
 
-/// A page of the objects of `scope`.
+/// A page of the objects of `scope`, and those that are damaged of the rows that were read for it.
 pub(super) async fn list(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     scope: &Scope,
     page: &Page,
-) -> Result<Listing, sqlx::Error> {
+) -> Result<(Listing, Vec<Unreadable>), sqlx::Error> {
     let Some(limit) = page.limit else {
-        let (items, revision) = items(connection, seal, scope, page).await?;
-        return Ok(Listing { items, revision, remaining: 0 });
+        let Rows { items, damaged, revision, .. } = rows(connection, seal, scope, page).await?;
+        return Ok((Listing { items, revision, remaining: 0 }, damaged));
     };
     let mut snapshot = connection.begin().await?;
-    let (items, revision) = items(&mut snapshot, seal, scope, page).await?;
-    let remaining = if items.len() >= limit {
-        let after = items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
+    let mut all = rows(&mut snapshot, seal, scope, page).await?;
+    let mut read = all.items.len() + all.damaged.len();
+    // what is left out leaves room for others
+    while all.items.len() < limit && read > 0 && all.last.is_some() {
+        let left = limit - all.items.len();
+        if read < left {
+            break;
+        }
+        let page = Page { after: all.last.take(), limit: Some(left) };
+        let more = rows(&mut snapshot, seal, scope, &page).await?;
+        read = more.items.len() + more.damaged.len();
+        all.items.extend(more.items);
+        all.damaged.extend(more.damaged);
+        all.last = more.last;
+    }
+    let remaining = if all.items.len() >= limit {
+        let after = all.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
         count(&mut snapshot, scope, after.as_ref().or(page.after.as_ref())).await?
     } else {
         0
     };
     snapshot.rollback().await?;
-    Ok(Listing { items, revision, remaining })
+    Ok((Listing { items: all.items, revision: all.revision, remaining }, all.damaged))
 }
 
 /// The collections that there are, and the bytes of their values.
@@ -76,40 +105,64 @@ impl<'a> Start<'a> {
     }
 }
 
+/// What one statement has read.
+#[derive(Default)]
+struct Rows {
+    items: Vec<Object>,
+    damaged: Vec<Unreadable>,
+    /// The revision that they show.
+    revision: u64,
+    /// The place of the last one, damaged or not.
+    last: Option<(String, String)>,
+}
+
 /// The objects of a page, and the revision that they show: one statement, and so one snapshot, and one way to the connection.
-async fn items(
+async fn rows(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     scope: &Scope,
     page: &Page,
-) -> Result<(Vec<Object>, u64), sqlx::Error> {
+) -> Result<Rows, sqlx::Error> {
     let Some(start) = Start::of(scope, page.after.as_ref()) else {
-        return Ok((Vec::new(), revision(connection).await?));
+        return Ok(Rows { revision: revision(connection).await?, ..Rows::default() });
     };
     let limit = page.limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     let query = sqlx::query(match scope.namespace {
         Some(_) => {
-            "SELECT revision, NULL, NULL, NULL FROM counter UNION ALL SELECT * FROM (\
-             SELECT revision, value, namespace, name FROM objects \
+            "SELECT revision, NULL, NULL, NULL, NULL FROM counter UNION ALL SELECT * FROM (\
+             SELECT revision, value, checksum, namespace, name FROM objects \
              WHERE resource = ?1 AND namespace = ?2 AND name > ?3 ORDER BY name LIMIT ?4)"
         }
         None => {
-            "SELECT revision, NULL, NULL, NULL FROM counter UNION ALL SELECT * FROM (\
-             SELECT revision, value, namespace, name FROM objects \
+            "SELECT revision, NULL, NULL, NULL, NULL FROM counter UNION ALL SELECT * FROM (\
+             SELECT revision, value, checksum, namespace, name FROM objects \
              WHERE resource = ?1 AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT ?4)"
         }
     });
     let query = query.bind(scope.resource.as_str()).bind(start.namespace).bind(start.name).bind(limit);
-    let (mut items, mut shown) = (Vec::new(), None);
+    let (mut read, mut shown, mut last) = (Rows::default(), None, None);
     // Row by row: the rows are never all in memory beside the objects made of them.
     let mut rows = query.fetch(connection);
     while let Some(row) = rows.try_next().await? {
-        match shown {
-            None => shown = Some(row.try_get::<i64, _>(0)?.cast_unsigned()),
-            Some(_) => items.push(object(seal, place(&scope.resource, &row)?, &row)?),
+        if shown.is_none() {
+            shown = Some(row.try_get::<i64, _>(0)?.cast_unsigned());
+            continue;
+        }
+        match object(seal, place(&scope.resource, &row)?, &row)? {
+            Ok(object) => {
+                last = None;
+                read.items.push(object);
+            }
+            Err(unreadable) => {
+                last = Some((unreadable.key.namespace.clone(), unreadable.key.name.clone()));
+                read.damaged.push(unreadable);
+            }
         }
     }
-    Ok((items, shown.ok_or(sqlx::Error::RowNotFound)?))
+    let of_items = || read.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
+    read.last = last.or_else(of_items);
+    read.revision = shown.ok_or(sqlx::Error::RowNotFound)?;
+    Ok(read)
 }
 
 async fn count(
@@ -128,13 +181,50 @@ async fn count(
 }
 
 fn place(resource: &Resource, row: &SqliteRow) -> Result<Key, sqlx::Error> {
-    Ok(Key::new(resource.clone(), row.try_get::<String, _>(2)?, row.try_get::<String, _>(3)?))
+    Ok(Key::new(resource.clone(), text(row, 3)?, text(row, 4)?))
 }
 
-/// The object in a row whose first columns are its revision and its value.
-pub(super) fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<Object, sqlx::Error> {
-    let revision: i64 = row.try_get(0)?;
+/// A text of a row. One that is no UTF-8 any more is read as well as it can be: its checksum tells.
+pub(super) fn text(row: &SqliteRow, column: usize) -> Result<String, sqlx::Error> {
+    let bytes: &[u8] = row.try_get(column)?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// The object in a row whose first columns are its revision, its value and its checksum.
+pub(super) fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<Read, sqlx::Error> {
+    // what is of another type than its column was not written by anybody
+    let (Ok(revision), Ok(value), Ok(found)) =
+        (row.try_get::<i64, _>(0), row.try_get::<Vec<u8>, _>(1), row.try_get::<Option<i64>, _>(2))
+    else {
+        return Ok(Err(Unreadable { key, revision: 0, damage: Damage::Changed }));
+    };
     let revision = revision.cast_unsigned();
-    let json = opened(seal, &key, revision, row.try_get(1)?)?;
-    Ok(Object { key, revision, json: Bytes::from(json) })
+    Ok(match json(seal, &key, revision, value, found)? {
+        Ok(json) => Ok(Object { key, revision, json: Bytes::from(json) }),
+        Err(damage) => Err(Unreadable { key, revision, damage }),
+    })
+}
+
+/// The JSON in a value, where the value is the one that was written. One without a checksum is of before there were any, and is at
+/// least to be JSON.
+pub(super) fn json(
+    seal: Option<&Seal>,
+    key: &Key,
+    revision: u64,
+    value: Vec<u8>,
+    found: Option<i64>,
+) -> Result<Result<Vec<u8>, Damage>, sqlx::Error> {
+    if found.is_some_and(|found| found != checksum(key, revision, &value)) {
+        return Ok(Err(Damage::Changed));
+    }
+    let json = match opened(seal, key, revision, value)? {
+        Some(json) => json,
+        None => return Ok(Err(Damage::Forged)),
+    };
+    if found.is_none()
+        && let Err(error) = serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&json)
+    {
+        return Ok(Err(Damage::NotJson(error.to_string())));
+    }
+    Ok(Ok(json))
 }

@@ -9,8 +9,8 @@
 
 use std::{
     fmt, fs,
-    io::{self, Read},
-    os::unix::fs::PermissionsExt,
+    io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -36,7 +36,7 @@ const MAX_FILE: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The key file cannot be read.
-    #[error("the key file {path} cannot be read; `edge-agent db new-key {path}` makes one")]
+    #[error("the key file {path} cannot be read; `db new-key {path}` of this program makes one")]
     Read {
         /// The file.
         path: PathBuf,
@@ -57,25 +57,31 @@ pub enum SealError {
         line: usize,
     },
     /// No key is there.
-    #[error("{0} has no key; `edge-agent db new-key FILE` makes one")]
+    #[error("{0} has no key; `db new-key FILE` of this program makes one")]
     Empty(String),
     /// A value was sealed with another key.
     #[error(
-        "{0} was sealed with a key that is not among those given; add that key below the others, or move the database away: the \
-         cloud sends the node's objects again"
+        "{0} was encrypted with a key that is not among those given; add that key below the others, or move the database away: what a \
+         node's database held the cloud sends again, what a cloud's held is lost"
     )]
     WrongKey(Key),
     /// A value was changed, or put into another's place.
-    #[error(
-        "{0} was changed after it was sealed; move the database away: the cloud sends the node's objects again"
-    )]
+    #[error("{0} was changed after it was encrypted")]
     Forged(Key),
     /// A value is sealed, and no key is given.
     #[error(
-        "{0} is sealed and no key is given; name the key (database.keyFile or database.keyring in edgecore.yaml), or move the \
-         database away: the cloud sends the node's objects again"
+        "{0} is encrypted and no key is given; name the key (edge-agent: database.keyFile or database.keyring in edgecore.yaml; \
+         cloudsim: --key-file), or move the database away: what a node's database held the cloud sends again, what a cloud's held is lost"
     )]
     NotGiven(Key),
+    /// The key file cannot be written.
+    #[error("the key file {path} cannot be written")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The system has no random numbers.
     #[error("the system gives no random numbers, without which nothing is sealed")]
     NoRandomness,
@@ -141,6 +147,26 @@ impl Seal {
         Ok(STANDARD.encode(key))
     }
 
+    /// Puts a new key on top of the key file at `path`, which is made where it is missing; the keys that are there stay below it.
+    /// Either the old file or the new one is there, whatever happens.
+    ///
+    /// # Errors
+    /// What is there is no key file, or it cannot be written.
+    pub fn add_key(path: &Path) -> Result<(), SealError> {
+        let read = |source| SealError::Read { path: path.to_owned(), source };
+        let old = match fs::File::open(path) {
+            Ok(file) => io::read_to_string(file.take(MAX_FILE)).map_err(read)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(read(error)),
+        };
+        if !old.is_empty() {
+            // what is no key file is not made one
+            Self::from_file(path, Vec::new())?;
+        }
+        let text = format!("{}\n{old}", Self::new_key()?);
+        replace(path, &text).map_err(|source| SealError::Write { path: path.to_owned(), source })
+    }
+
     /// Whether values of this collection are sealed.
     pub(super) fn covers(&self, resource: &Resource) -> bool {
         self.0.resources.contains(resource)
@@ -195,6 +221,23 @@ impl NamedKey {
         let name = digest(&SHA256, &bytes).as_ref().first_chunk().copied()?;
         Some(Self { name, key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).ok()?) })
     }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    // a path without a folder is in the working directory
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(folder)?.sync_all()
 }
 
 /// What a sealed value belongs to.

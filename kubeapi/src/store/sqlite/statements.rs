@@ -10,7 +10,7 @@ use sqlx::{
     sqlite::{SqliteArguments, SqliteRow},
 };
 
-use super::{Seal, read, sealing::closed};
+use super::{Seal, checksum::checksum, read, sealing::closed};
 use crate::store::{Event, EventKind, Key, Object};
 
 /// Ends the transaction without a trace.
@@ -18,9 +18,10 @@ pub(super) const GIVE_UP: &str = "ROLLBACK";
 
 const BEGIN: &str = "BEGIN IMMEDIATE; SELECT revision FROM counter";
 /// The last column says which of several it is.
-const READ: &str = "SELECT revision, value, ? FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
-const PUT: &str = "INSERT INTO objects (resource, namespace, name, revision, value) VALUES (?, ?, ?, ?, ?) \
-                   ON CONFLICT DO UPDATE SET revision = excluded.revision, value = excluded.value";
+const READ: &str =
+    "SELECT revision, value, checksum, ? FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
+const PUT: &str = "INSERT INTO objects (resource, namespace, name, revision, value, checksum) VALUES (?, ?, ?, ?, ?, ?) \
+                   ON CONFLICT DO UPDATE SET revision = excluded.revision, value = excluded.value, checksum = excluded.checksum";
 const DELETE: &str = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
 const COMMIT: &str = "UPDATE counter SET revision = ?; COMMIT";
 
@@ -80,9 +81,11 @@ fn stand(
 ) -> Result<(), sqlx::Error> {
     standing.extend(keys.iter().map(|key| ((*key).clone(), None)));
     for row in rows {
-        let place = usize::try_from(row.try_get::<i64, _>(2)?).ok().and_then(|place| keys.get(place));
+        let place = usize::try_from(row.try_get::<i64, _>(3)?).ok().and_then(|place| keys.get(place));
         let key = *place.ok_or(sqlx::Error::RowNotFound)?;
-        standing.insert(key.clone(), Some(read::object(seal, key.clone(), row)?));
+        let object = read::object(seal, key.clone(), row)?;
+        let object = object.unwrap_or_else(|found| Object::unreadable(found.key, found.revision));
+        standing.insert(key.clone(), Some(object));
     }
     Ok(())
 }
@@ -116,7 +119,9 @@ fn writings<'a>(
             let Object { key, revision, json } = &event.object;
             query = at(query, key);
             if !is_deletion(event) {
-                query = query.bind(revision.cast_signed()).bind(closed(seal, key, *revision, json)?);
+                let value = closed(seal, key, *revision, json)?;
+                let checksum = checksum(key, *revision, &value);
+                query = query.bind(revision.cast_signed()).bind(value).bind(checksum);
             }
         }
         queries.push(if last.is_some() { query.bind(end.cast_signed()) } else { query });

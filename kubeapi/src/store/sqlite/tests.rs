@@ -1,6 +1,8 @@
 //! What only a store on disk can do: outlive its process, and fail with its disk.
 
 mod damage;
+mod objects;
+mod repair;
 mod sealing;
 
 use std::{error::Error, os::unix::fs::PermissionsExt};
@@ -121,8 +123,8 @@ async fn a_damaged_object_is_named_and_can_be_deleted() {
 
     // one that has not written it
     let store = SqliteStore::open(&path).await.unwrap();
-    let object = store.get(&pod("a", "x")).await.unwrap().unwrap();
-    assert!(matches!(object.value(), Err(StoreError::Damaged { .. })));
+    let read = store.get(&pod("a", "x")).await;
+    assert!(matches!(&read, Err(StoreError::Damaged { key, .. }) if *key == pod("a", "x")), "{read:?}");
     let mut watch = store.watch(all(), store.revision()).unwrap();
     let delete = Write { key: pod("a", "x"), expect: Expect::Anything, value: None };
     commit(&*store, delete).await;
@@ -221,7 +223,7 @@ async fn a_file_that_cannot_be_used_is_refused_with_cause_and_cure() {
     insta::assert_snapshot!(refusals.join("\n"), @r"
     store PATH: cannot open or create the file; create its folder first: error communicating with database: No such file or directory (os error 2)
     store PATH: cannot open or create the file; it is a folder: name a file: error communicating with database: Is a directory (os error 21)
-    store PATH: cannot open the database; the file is damaged or no database: move it away and restart: error returned from database: (code: 26) file is not a database
+    store PATH: cannot open the database; the file is damaged or no database: move it away and restart: encountered unexpected or invalid data: it is no database, or its header or that of its log is damaged
     ");
 }
 

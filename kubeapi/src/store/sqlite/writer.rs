@@ -13,7 +13,7 @@ use super::{
     statements::{self, Standing},
     trim::Trim,
 };
-use crate::store::{Event, EventKind, Key, Object, StoreError, Write, log::Log, plan::plan};
+use crate::store::{Event, EventKind, Key, Object, StoreError, Write, damage::Found, log::Log, plan::plan};
 
 /// Commits that share a transaction at most: enough that the sync no longer matters, few enough that nobody waits long.
 const GROUP: usize = 64;
@@ -28,24 +28,30 @@ pub(super) struct Job {
 pub(super) struct Writer {
     connection: SqliteConnection,
     seal: Option<Seal>,
-    log: Arc<Log>,
-    recent: Arc<Recent>,
+    shared: Shared,
     fault: Fault,
     trim: Trim,
+}
+
+/// What readers share with the writer.
+pub(super) struct Shared {
+    pub(super) log: Arc<Log>,
+    pub(super) recent: Arc<Recent>,
+    pub(super) damaged: Arc<Found>,
 }
 
 /// What became of one commit of a group: its events, or why it was refused.
 type Outcome = Result<Vec<Event>, StoreError>;
 
 impl Writer {
-    /// `recent` is what readers share with it.
+    /// The owner of `connection`.
     pub(super) fn new(
         connection: SqliteConnection,
         seal: Option<Seal>,
-        (log, recent): (Arc<Log>, Arc<Recent>),
+        shared: Shared,
         fault: Fault,
     ) -> Self {
-        Self { connection, seal, log, recent, fault, trim: Trim::default() }
+        Self { connection, seal, shared, fault, trim: Trim::default() }
     }
 
     /// Works until the store is dropped and the last commit is answered.
@@ -85,7 +91,7 @@ impl Writer {
         for (job, outcome) in settled {
             let answer = outcome.map(|events| {
                 let written = events.iter().map(|event| event.object.clone()).collect();
-                self.log.append(events);
+                self.shared.log.append(events);
                 written
             });
             // A caller that went away does not undo its commit.
@@ -103,7 +109,7 @@ impl Writer {
             // Where SQLite has ended it already, there is nothing to end.
             let _ = sqlx::query(statements::GIVE_UP).execute(&mut self.connection).await;
             // It may have gone through although the disk said otherwise.
-            self.recent.forget_all();
+            self.shared.recent.forget_all();
         }
         done
     }
@@ -111,16 +117,17 @@ impl Writer {
     async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
         let touched = touched(group);
-        let known = touched.iter().filter_map(|key| Some(((*key).clone(), Some(self.recent.get(key)?))));
+        let known =
+            touched.iter().filter_map(|key| Some(((*key).clone(), Some(self.shared.recent.get(key)?))));
         let known: Standing = known.collect();
         let unknown: Vec<_> = touched.iter().copied().filter(|key| !known.contains_key(*key)).collect();
         let (start, mut standing) = statements::begin(connection, seal, &unknown).await?;
-        if start == self.log.head() {
+        if start == self.shared.log.head() {
             standing.extend(known);
         } else {
             // Another process wrote here, or a commit went through although the disk said otherwise.
-            self.log.reset(start);
-            self.recent.forget_all();
+            self.shared.log.reset(start);
+            self.shared.recent.forget_all();
             standing.extend(statements::standing_at(connection, seal, &touched).await?);
         }
         let (end, outcomes) = plan_all(group, start, &mut standing);
@@ -129,12 +136,15 @@ impl Writer {
             return Ok(outcomes);
         }
         let events: Vec<_> = outcomes.iter().flatten().flatten().collect();
-        self.log.announce(end);
+        self.shared.log.announce(end);
         // before a reader can see any of it
-        events.iter().for_each(|event| self.recent.forget(&event.object.key));
+        events.iter().for_each(|event| self.shared.recent.forget(&event.object.key));
         let committed = statements::commit(connection, seal, &events, end).await;
-        committed.inspect_err(|_| self.log.announce(start))?;
-        events.into_iter().for_each(|event| self.recent.note(event));
+        committed.inspect_err(|_| self.shared.log.announce(start))?;
+        for event in events {
+            self.shared.recent.note(event);
+            self.shared.damaged.clear(&event.object.key);
+        }
         Ok(outcomes)
     }
 }

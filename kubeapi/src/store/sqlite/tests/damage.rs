@@ -23,7 +23,7 @@ async fn whole(path: &Path) -> Vec<u8> {
 
 async fn run(path: &Path, statement: &'static str) {
     let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(path).connect().await.unwrap();
-    sqlx::query(statement).fetch_all(&mut hand).await.unwrap();
+    sqlx::raw_sql(statement).fetch_all(&mut hand).await.unwrap();
     sqlx::Connection::close(hand).await.unwrap();
 }
 
@@ -53,6 +53,17 @@ async fn a_damaged_file_is_set_aside_and_a_new_one_begun() {
         bytes[at..at + length].fill(0xa5);
         bytes
     };
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    let schema = |from: &[u8], to: &[u8]| {
+        let mut bytes = good.clone();
+        let at = bytes.windows(from.len()).position(|part| part == from).expect("the schema has it");
+        bytes[at..at + to.len()].copy_from_slice(to);
+        bytes
+    };
     let bad = [
         ("half a file", cut(good.len() / 2)),
         ("a file cut inside a page", cut(good.len() - 1000)),
@@ -63,6 +74,17 @@ async fn a_damaged_file_is_set_aside_and_a_new_one_begun() {
         ("a header overwritten", overwritten(0, 100)),
         ("the schema overwritten", overwritten(100, 3000)),
         ("a page overwritten", overwritten(good.len() - 8192, 4096)),
+        ("a format that SQLite does not support", with(47, 9)),
+        ("no text encoding", with(59, 7)),
+        ("a write version that SQLite only reads", with(18, 77)),
+        ("a read version that SQLite does not read", with(19, 77)),
+        ("no page size", with(16, 3)),
+        ("no schema", schema(b"CREATE TABLE objects", b"CREATE TABLE objec(s")),
+        ("another table", schema(b"CREATE TABLE counter", b"CREATE TABLE bounter")),
+        (
+            "another column",
+            schema(b"    revision INTEGER NOT NULL\n) STRICT", b"    rovision INTEGER NOT NULL\n) STRICT"),
+        ),
     ];
     for (what, bytes) in bad {
         for file in ["objects.db-wal", "objects.db-shm", "objects.db"] {
@@ -99,6 +121,23 @@ async fn a_file_of_zero_length_is_new_unless_its_log_says_otherwise() {
 }
 
 #[tokio::test]
+async fn a_log_of_another_format_is_set_aside_with_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("objects.db");
+    let store = begin(&path).await.store;
+    commit(&*store, put(pod("a", "x"), 1)).await;
+    let log = dir.path().join("objects.db-wal");
+    let (file, mut bytes) = (std::fs::read(&path).unwrap(), std::fs::read(&log).unwrap());
+    drop(store);
+    let other = tempfile::tempdir().unwrap();
+    let path = other.path().join("objects.db");
+    std::fs::write(&path, file).unwrap();
+    bytes[7] ^= 1;
+    std::fs::write(other.path().join("objects.db-wal"), bytes).unwrap();
+    assert!(begin(&path).await.set_aside.is_some());
+}
+
+#[tokio::test]
 async fn files_of_other_programs_are_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("objects.db");
@@ -109,7 +148,19 @@ async fn files_of_other_programs_are_set_aside() {
         assert!(begin(&path).await.set_aside.is_some(), "{statement}");
         std::fs::remove_file(&path).unwrap();
     }
-    for statement in ["DROP TABLE objects", "DROP TABLE counter", "DELETE FROM counter"] {
+    for statement in [
+        "DROP TABLE objects",
+        "DROP TABLE counter",
+        "DELETE FROM counter",
+        "DELETE FROM _sqlx_migrations",
+        "DELETE FROM _sqlx_migrations WHERE version = 2",
+        "UPDATE _sqlx_migrations SET success = FALSE",
+        "UPDATE _sqlx_migrations SET checksum = x'00'",
+        "ALTER TABLE objects RENAME COLUMN value TO valve",
+        "ALTER TABLE counter RENAME COLUMN revision TO version",
+        "DROP TABLE objects; CREATE TABLE objects (resource, namespace, name)",
+        "DROP TABLE objects; CREATE VIEW objects AS SELECT 1",
+    ] {
         drop(begin(&path).await);
         run(&path, statement).await;
         assert!(begin(&path).await.set_aside.is_some(), "{statement}");
@@ -176,7 +227,8 @@ async fn a_look_tells_what_is_wrong_and_changes_nothing() {
     std::fs::write(&path, &good).unwrap();
     run(&path, "UPDATE objects SET value = x'ff' WHERE name = 'p-007'").await;
     let health = Inspection::open(&path, None).await.unwrap().check().await.unwrap();
-    assert_eq!(health.faults.len(), 1, "{:?}", health.faults);
-    assert!(health.faults[0].contains("pods a/p-007"), "{:?}", health.faults);
+    assert_eq!(health.faults, Vec::<String>::new());
+    let damaged: Vec<_> = health.damaged.iter().map(|(key, _)| key.to_string()).collect();
+    assert_eq!(damaged, ["pods a/p-007"]);
     assert!(Inspection::open(&dir.path().join("none.db"), None).await.is_err());
 }

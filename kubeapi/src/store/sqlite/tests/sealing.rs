@@ -116,7 +116,7 @@ async fn keys_change_and_the_wrong_one_is_named() {
 }
 
 #[tokio::test]
-async fn what_was_changed_by_another_hand_counts_as_damage() {
+async fn what_was_changed_by_another_hand_is_damaged_and_nothing_else_is() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("objects.db");
     let options = options(dir.path(), &[&Seal::new_key().unwrap()]);
@@ -130,9 +130,16 @@ async fn what_was_changed_by_another_hand_counts_as_damage() {
     let swap = "UPDATE objects SET value = (SELECT value FROM objects WHERE name = 'x') WHERE name = 'y'";
     sqlx::query(swap).execute(&mut hand).await.unwrap();
     let health = Inspection::open(&path, options.seal.clone()).await.unwrap().check().await.unwrap();
-    assert_eq!((health.sealed, health.faults.len()), (2, 1), "{:?}", health.faults);
+    assert_eq!((health.sealed, health.faults.len(), health.damaged.len()), (2, 0, 1), "{health:?}");
+    // whoever can write a checksum cannot write a seal
+    sqlx::query("UPDATE objects SET checksum = NULL WHERE name = 'y'").execute(&mut hand).await.unwrap();
     drop(hand);
-    assert!(SqliteStore::open_or_begin_anew(&path, options).await.unwrap().set_aside.is_some());
+    let recovered = SqliteStore::open_or_begin_anew(&path, options).await.unwrap();
+    assert_eq!(recovered.set_aside, None);
+    let store = recovered.store;
+    assert_eq!(read(&store, "x").await, PLAIN);
+    let damaged = store.damaged().now();
+    assert_eq!(damaged.get(&secret("y").key), Some(&crate::store::Damage::Forged), "{damaged:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,70 @@
+//! What a part of the agent wrote for itself and nobody can give back, where it was damaged on disk: it is forgotten before the part
+//! begins, and said to be. What the cloud can give back waits for the cloud (`remote/mend.rs`).
+
+use std::sync::Arc;
+
+use kubeapi::store::{Expect, Key, Store, StoreError, Write};
+use serde_json::json;
+use tracing::warn;
+
+/// Collections by their group, and what it means that one of their objects is lost.
+const OWN: [(&str, &str); 6] = [
+    ("twins.outrigger.dev", "what a device last reported is not known until its mapper reports again"),
+    ("history.outrigger.dev", "a part of what devices were is lost"),
+    ("outbox.outrigger.dev", "messages that waited for the cloud are lost"),
+    ("mappers.outrigger.dev", "a mapper has to register again"),
+    ("edgecore.outrigger.dev", "a row of EdgeCore's database is not taken over"),
+    (TOPICS, "the topic of a rule is all that counts of it, and is written anew"),
+];
+/// The topics of rules: their names are all that they say.
+const TOPICS: &str = "eventbus.outrigger.dev";
+
+/// Forgets what nobody can give back.
+///
+/// # Errors
+/// The store fails.
+pub(crate) async fn forget_lost(store: &Arc<dyn Store>) -> Result<(), StoreError> {
+    for key in store.damaged().now().keys() {
+        let group = key.resource.as_str().split_once('.').map_or("", |(_, group)| group);
+        let Some((_, meaning)) = OWN.iter().find(|(own, _)| *own == group) else { continue };
+        warn!(object = %key, "a damaged object is forgotten: {meaning}");
+        let value = (group == TOPICS).then(|| json!({"metadata": {"name": key.name}}));
+        write(store, key, value).await?;
+    }
+    Ok(())
+}
+
+/// Forgets every damaged copy of MetaServer's: the cloud gives it anew when somebody asks for it.
+///
+/// # Errors
+/// The store fails.
+pub(crate) async fn forget_copies(store: &Arc<dyn Store>) -> Result<(), StoreError> {
+    for key in store.damaged().now().keys() {
+        write(store, key, None).await?;
+        // with the record the copy counts as unknown, whatever was damaged of the two
+        let other = match super::record::is_records(&key.resource) {
+            true => super::record::object_key(key),
+            false => Some(super::record::record_key(key)),
+        };
+        if let Some(other) = other {
+            write(store, &other, None).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn write(
+    store: &Arc<dyn Store>,
+    key: &Key,
+    value: Option<serde_json::Value>,
+) -> Result<(), StoreError> {
+    let write = Write { key: key.clone(), expect: Expect::Anything, value };
+    match store.commit(vec![write]).await {
+        Ok(_) | Err(StoreError::Missing(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[path = "lost/tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+//! Objects of the cloud that were damaged on disk: each is asked for by its name and written anew. A cloud that knows that this node
+//! has acknowledged one does not send it again by itself. While the cloud is not connected they stay as they are, named by `/healthz`,
+//! and what runs goes on.
+
+use std::time::Duration;
+
+use kubeapi::store::{Key, StoreError};
+use tracing::{debug, info, warn};
+use wire::ResourceType;
+
+use super::{Refusal, Remote};
+use crate::{
+    metamanager::{
+        desired::{Next, Placement, resource},
+        record::{Record, is_records, object_key},
+    },
+    rt::Backoff,
+};
+
+/// Time until one is asked for again …
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// … doubled each time, up to this.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// A pod that the cloud does not have may have another name, which was damaged, too: so long whoever looks for lost pods has to find
+/// it, before what is here is nobody's.
+const UNKNOWN_POD: Duration = Duration::from_secs(30);
+
+/// What became of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mended {
+    /// It is whole, or gone.
+    Done,
+    /// Somebody else writes it anew.
+    Left,
+    /// Again, later.
+    Later,
+}
+
+/// Why one is not mended yet.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("the cloud does not tell: {0:?}")]
+    Cloud(Refusal),
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+}
+
+impl Remote {
+    /// Mends what is damaged, now and as it is found; for ever.
+    pub(in crate::metamanager) async fn mend(self) {
+        let mut damaged = self.desired.damaged();
+        let mut link = self.hub.link();
+        let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+        loop {
+            link.borrow_and_update();
+            let mut is_left = false;
+            for key in damaged.now().keys() {
+                is_left |= match self.mend_one(key).await {
+                    Ok(Mended::Done) => {
+                        info!(object = %key, "a damaged object was written anew");
+                        false
+                    }
+                    Ok(Mended::Left) => false,
+                    Ok(Mended::Later) => true,
+                    Err(error) => {
+                        debug!(object = %key, error = &error as &dyn std::error::Error, "a damaged object is asked for again");
+                        true
+                    }
+                };
+            }
+            let again = async {
+                match is_left {
+                    true => tokio::time::sleep(backoff.next(1.0)).await,
+                    false => std::future::pending().await,
+                }
+            };
+            // Cancel-safe, all: each only ends the wait.
+            tokio::select! {
+                _ = damaged.changed() => {}
+                () = again => {}
+                // once EdgeHub has ended there is nobody to ask
+                changed = link.changed() => match changed {
+                    Ok(()) => backoff.reset(),
+                    Err(_) => std::future::pending().await,
+                },
+            }
+        }
+    }
+
+    async fn mend_one(&self, key: &Key) -> Result<Mended, Failed> {
+        if is_records(&key.resource) {
+            return self.mend_record(key).await;
+        }
+        match kind(key) {
+            Some(ResourceType::Pod) => self.mend_pod(key).await,
+            // EdgeD makes it anew, and the record says which one it is in the cloud
+            Some(ResourceType::Node) if *key.name == *self.desired.node_name() => {
+                self.desired.set(key, None).await?;
+                Ok(Mended::Done)
+            }
+            Some(kind) => match self.ask_and_keep(&kind, key).await {
+                Ok(_) => Ok(self.outcome(key).await?),
+                Err(refusal) if refusal.is_not_found() => self.forget(key).await,
+                Err(refusal) => Err(Failed::Cloud(refusal)),
+            },
+            // nobody can be asked for it: whatever comes of it next is news
+            None if key.resource.as_str().ends_with(".kubeedge.io") => {
+                warn!(object = %key, "a damaged object is gone from this node until the cloud sends it again, as it does when it changes");
+                self.forget(key).await
+            }
+            // of a part that wrote it for itself, which reads it at its start only
+            None => Ok(Mended::Left),
+        }
+    }
+
+    async fn mend_pod(&self, key: &Key) -> Result<Mended, Failed> {
+        let entry = self.desired.entry(key).await?;
+        // the cloud has deleted it
+        if entry.record.is_some_and(|record| record.gone) {
+            return self.forget(key).await;
+        }
+        match self.bring_back(key).await {
+            // a static pod, of which the cloud has a mirror, is written anew from its file
+            Ok(()) => Ok(self.outcome(key).await?),
+            Err(refusal) if refusal.is_not_found() => {
+                tokio::time::sleep(UNKNOWN_POD).await;
+                self.forget(key).await
+            }
+            Err(refusal) => Err(Failed::Cloud(refusal)),
+        }
+    }
+
+    /// A record is made anew from its object: what the cloud has confirmed is told again.
+    async fn mend_record(&self, key: &Key) -> Result<Mended, Failed> {
+        // the marks of this store are no records of objects, and count as not there
+        let place = object_key(key).filter(|place| place.resource.as_str() != "stores");
+        let Some(place) = place else { return Ok(Mended::Left) };
+        let uid = self.desired.get(&place).await?;
+        let uid = uid.and_then(|object| Some(object.pointer("/metadata/uid")?.as_str()?.to_owned()));
+        match uid {
+            Some(uid) => self.desired.set(key, Some(Record::of(&uid, 0).write())).await?,
+            None => {
+                self.desired.set(key, None).await?;
+                if kind(&place) == Some(ResourceType::Pod)
+                    && let Err(refusal) = self.bring_back(&place).await
+                    && !refusal.is_not_found()
+                {
+                    warn!(pod = %place, ?refusal, "what the cloud wants of a pod that had ended is not known");
+                }
+            }
+        }
+        Ok(Mended::Done)
+    }
+
+    async fn forget(&self, key: &Key) -> Result<Mended, Failed> {
+        self.desired.change(key, |_| Placement { object: Next::Remove, record: Next::Remove }).await?;
+        Ok(Mended::Done)
+    }
+
+    /// After the cloud's answer was stored.
+    async fn outcome(&self, key: &Key) -> Result<Mended, StoreError> {
+        let is_damaged = self.desired.is_damaged(key).await?;
+        Ok(if is_damaged { Mended::Later } else { Mended::Done })
+    }
+}
+
+/// What a cloud can be asked for by its name.
+fn kind(key: &Key) -> Option<ResourceType> {
+    let kinds = [
+        ResourceType::Pod,
+        ResourceType::Node,
+        ResourceType::ConfigMap,
+        ResourceType::Secret,
+        ResourceType::PersistentVolume,
+        ResourceType::PersistentVolumeClaim,
+    ];
+    kinds.into_iter().find(|kind| resource(kind) == key.resource)
+}
+
+#[cfg(test)]
+mod tests;

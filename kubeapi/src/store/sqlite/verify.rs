@@ -1,0 +1,92 @@
+//! Reading all objects of a file that is opened: those that are damaged are found before anybody asks for them, and those that
+//! are not on the disk as they should be (without a checksum, not sealed, or with an older key) are written anew, all or none.
+
+use futures::TryStreamExt;
+use sqlx::{Connection, Row, SqliteConnection};
+
+use super::{
+    Seal,
+    checksum::checksum,
+    read::{self, Unreadable},
+    sealing::{self, closed},
+};
+use crate::store::{Key, Resource};
+
+/// Beyond every revision that somebody may have seen of a file whose counter is lost.
+const FAR: i64 = 1 << 20;
+
+/// What all objects of a file have shown.
+#[derive(Default)]
+struct Seen {
+    damaged: Vec<Unreadable>,
+    /// To be written anew; whether they are to be sealed as well.
+    outdated: Vec<(Key, bool)>,
+    newest: i64,
+}
+
+/// Reads and settles all objects; answers those that are damaged.
+///
+/// # Errors
+/// The database fails, or what was sealed cannot be opened with the keys given.
+pub(super) async fn objects(
+    connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
+) -> Result<Vec<Unreadable>, sqlx::Error> {
+    let seen = look(connection, seal).await?;
+    let is_sealed_anew = seen.outdated.iter().any(|(_, seals)| *seals);
+    if !seen.outdated.is_empty() {
+        write_anew(connection, seal, &seen.outdated).await?;
+    }
+    sealing::settle(connection, seal, is_sealed_anew).await?;
+    let counter: i64 = sqlx::query_scalar("SELECT revision FROM counter").fetch_one(&mut *connection).await?;
+    if !(seen.newest..i64::MAX / 2).contains(&counter) {
+        // a revision is given once only
+        let counter = seen.newest.saturating_add(FAR);
+        tracing::error!(counter, "the database's counter of revisions was damaged and is set anew");
+        sqlx::query("UPDATE counter SET revision = ?1").bind(counter).execute(connection).await?;
+    }
+    Ok(seen.damaged)
+}
+
+async fn look(connection: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Seen, sqlx::Error> {
+    let all = sqlx::query("SELECT revision, value, checksum, namespace, name, resource FROM objects");
+    let mut seen = Seen::default();
+    let mut rows = all.fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let resource = Resource::named(&read::text(&row, 5)?);
+        let key = Key::new(resource, read::text(&row, 3)?, read::text(&row, 4)?);
+        match read::object(seal, key, &row)? {
+            Ok(object) => {
+                let value: &[u8] = row.try_get(1)?;
+                let seals = !seal.map_or(value.first() != Some(&super::seal::MARK), |seal| {
+                    seal.is_up_to_date(&object.key.resource, value)
+                });
+                if seals || row.try_get::<Option<i64>, _>(2)?.is_none() {
+                    seen.outdated.push((object.key, seals));
+                }
+                seen.newest = seen.newest.max(object.revision.cast_signed());
+            }
+            Err(unreadable) => seen.damaged.push(unreadable),
+        }
+    }
+    Ok(seen)
+}
+
+async fn write_anew(
+    connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    outdated: &[(Key, bool)],
+) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    for (key, _) in outdated {
+        let Some(Ok(object)) = read::get(&mut transaction, seal, key).await? else { continue };
+        let value = closed(seal, key, object.revision, &object.json)?;
+        let checksum = checksum(key, object.revision, &value);
+        let update = sqlx::query(
+            "UPDATE objects SET value = ?4, checksum = ?5 WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
+        );
+        let update = update.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
+        update.bind(value).bind(checksum).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await
+}
