@@ -1,6 +1,7 @@
 //! What the subcommands of `cloudsim` do.
 
 mod connect;
+mod db;
 mod demo;
 mod devices;
 mod faults;
@@ -56,7 +57,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     // colours are for people, not for journals and files
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines).with(filter).init();
+    tracing_subscriber::registry().with(lines).with(filter).with(agent::log::cap()).init();
     if let Command::Completions { shell } = cli.command {
         // into memory first: the generator panics on a closed pipe
         let mut script = Vec::new();
@@ -70,6 +71,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.context("no threads could be started")?.block_on(async {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
+            Command::Db(command) => db::run(&command).await,
             Command::Token { kubeconfig } => {
                 token::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
             }
