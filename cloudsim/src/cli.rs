@@ -29,6 +29,11 @@ Examples:
   What a script asks for:
     cloudsim nodes -o json | jq '.nodes[] | select(.session == null).name'
 
+  Its Secrets and the keys of its authority encrypted, and a look at what it keeps:
+    cloudsim db new-key /etc/cloudsim.key
+    cloudsim up --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
+    cloudsim db check --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
+
   The join token for a node's edgecore.yaml:
     cloudsim token
 
@@ -82,6 +87,9 @@ impl Cli {
 pub enum Command {
     /// Run a cloud until Ctrl-C
     Up(Up),
+    /// Look into what a cloud keeps in its data directory, or write it anew
+    #[command(subcommand)]
+    Db(DbCommand),
     /// Print the join token of a running cloud
     Token {
         /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
@@ -151,6 +159,33 @@ pub enum Command {
     },
 }
 
+/// What to do with a cloud's store.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DbCommand {
+    /// Read all of it and say what is wrong; exit code 1 where something is. The cloud may run
+    Check(DbPlace),
+    /// Write it anew with all that can be read of it, and say what is lost; the damaged file stays beside it. The cloud must not run
+    Repair(DbPlace),
+    /// Put a new key on top of a key file, which is made where it is missing
+    ///
+    /// What was encrypted with the keys below it is encrypted anew at the next start; after that they can be taken out.
+    NewKey {
+        /// The key file, for --key-file
+        file: PathBuf,
+    },
+}
+
+/// Which store.
+#[derive(Args, Clone, Debug)]
+pub struct DbPlace {
+    /// The data directory of the cloud
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// The keys that its Secrets are encrypted with
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+}
+
 /// What to do with devices.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DeviceCommand {
@@ -216,6 +251,11 @@ pub struct Up {
     /// Keep everything in this directory; without it, everything is in memory and ends with the program
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+
+    /// Encrypt Secrets in the data directory with the keys of this file, those of --nodes among them; `cloudsim db new-key FILE` makes
+    /// one. What is there is encrypted at the start. Once begun, the file is needed for each start
+    #[arg(long, value_name = "FILE", requires = "data_dir")]
+    pub key_file: Option<PathBuf>,
 
     /// Nodes to run in this process, on the simulated runtime
     #[arg(long, value_name = "COUNT", default_value_t = 0)]

@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -11,7 +11,10 @@ use kube::Client;
 use kubeapi::{
     Api,
     serve::{BindError, Server},
-    store::{LockError, MemoryStore, SqliteStore, Store, StoreError, StoreLock},
+    store::{
+        LockError, LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
+        StoreError, StoreLock,
+    },
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +39,7 @@ use crate::{
 mod replicas;
 
 /// The file of the store in a data directory.
-const DATABASE: &str = "cloudsim.db";
+pub(crate) const DATABASE: &str = "cloudsim.db";
 
 /// What a cloud is started with.
 #[derive(Clone, Debug)]
@@ -55,6 +58,8 @@ pub struct Options {
     pub quic_port: Option<u16>,
     /// Where to keep its state; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
+    /// The keys that Secrets are encrypted with on the disk; `None`: they lie there in plain text.
+    pub key_file: Option<PathBuf>,
     /// Where to write a kubeconfig.
     pub kubeconfig: Option<PathBuf>,
     /// How old a node's lease may get before the node is NotReady.
@@ -85,6 +90,7 @@ impl Default for Options {
             ws_port: 10000,
             quic_port: None,
             data_dir: None,
+            key_file: None,
             kubeconfig: None,
             lease_grace: Duration::from_secs(40),
             controllers: manager::Switches::default(),
@@ -121,6 +127,21 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error("the store of --data-dir cannot be opened")]
     Store(#[from] StoreError),
+    /// The store's file is damaged.
+    #[error(
+        "the store of --data-dir is damaged; `cloudsim db repair --data-dir {}` writes it anew with all that can be read of it, or \
+         put a copy of {DATABASE} in its place",
+        directory.display()
+    )]
+    Damaged {
+        /// The data directory.
+        directory: PathBuf,
+        /// What is wrong.
+        source: StoreError,
+    },
+    /// The keys cannot be used.
+    #[error("--key-file cannot be used")]
+    Keys(#[from] SealError),
     /// Another cloud runs in the data directory.
     #[error("a data directory belongs to one cloud at a time; choose another one with --data-dir")]
     Locked(#[from] LockError),
@@ -383,5 +404,17 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
     tokio::fs::create_dir_all(directory).await.map_err(failed)?;
     let database = directory.join(DATABASE);
     let lock = StoreLock::take(&database)?;
-    Ok((SqliteStore::open(&database).await?, Some(lock)))
+    let options = SqliteOptions { seal: seal(options.key_file.as_deref())?, log: LogLimits::CLOUD };
+    match SqliteStore::open_with(&database, options).await {
+        Ok(store) => Ok((store, Some(lock))),
+        Err(source) if source.is_damaged_file() => {
+            Err(StartError::Damaged { directory: directory.clone(), source })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What encrypts Secrets, and with them the keys of the authority, of service accounts and the join token.
+pub(crate) fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {
+    key_file.map(|path| Seal::from_file(path, vec![Resource::new("", "secrets")])).transpose()
 }

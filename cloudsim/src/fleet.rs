@@ -19,6 +19,8 @@ pub struct Options {
     pub prefix: String,
     /// Each node has a directory of its name in here: configuration, certificate, store, volumes, runtime.
     pub directory: PathBuf,
+    /// The keys that Secrets and tokens in the nodes' stores are encrypted with.
+    pub key_file: Option<PathBuf>,
     /// Messages that a node may send in a second; 0 for no limit.
     pub qps: u32,
     /// How long a node's lease lasts, whole seconds; it is renewed four times as often.
@@ -42,6 +44,7 @@ impl Options {
             nodes,
             prefix: "edge".to_owned(),
             directory: directory.into(),
+            key_file: None,
             qps: 30,
             lease: Duration::from_secs(40),
             server: None,

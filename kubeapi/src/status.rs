@@ -455,6 +455,8 @@ impl From<StoreError> for StatusError {
             StoreError::Expired { asked, oldest } => {
                 Self::expired(format!("too old resource version: {asked} ({oldest})"))
             }
+            // the store has said so once
+            error @ StoreError::Damaged { .. } => Self::internal(error.to_string()),
             error => {
                 tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
                 Self::internal(error.to_string())

@@ -19,10 +19,13 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Seen {
     /// All there are. Models first: they say what values may be.
-    All { models: Vec<Object>, devices: Vec<Object> },
+    All { models: Vec<Object>, devices: Vec<Object>, damaged: Unreadable },
     /// One has changed.
     One(DeviceObject, Box<Event>),
 }
+
+/// Models and devices that are there and cannot be read.
+type Unreadable = (BTreeSet<DeviceId>, BTreeSet<DeviceId>);
 
 /// All of them, and the watches that go on from there.
 type Listing = BoxFuture<'static, Result<(Seen, Watch, Watch), StoreError>>;
@@ -94,7 +97,8 @@ fn list(source: DeviceObjects, wait: Duration) -> Listing {
         let (devices, devices_at) = source.list(DeviceObject::Device).await?;
         let of_models = source.watch(DeviceObject::Model, models_at)?;
         let of_devices = source.watch(DeviceObject::Device, devices_at)?;
-        Ok((Seen::All { models, devices }, of_models, of_devices))
+        let damaged = (source.damaged(DeviceObject::Model), source.damaged(DeviceObject::Device));
+        Ok((Seen::All { models, devices, damaged }, of_models, of_devices))
     };
     Box::pin(listing)
 }
@@ -109,7 +113,7 @@ impl Seen {
     /// Has the devices follow.
     pub(super) fn apply(&self, core: &mut Core, turn: &mut Turn, now: i64) {
         match self {
-            Self::All { models, devices } => {
+            Self::All { models, devices, damaged } => {
                 for object in models {
                     if let Some((id, model)) = read::<DeviceModel>(object) {
                         core.model(turn, &id, Some(&model), now);
@@ -121,7 +125,9 @@ impl Seen {
                         core.object(turn, &id, Some(&device), now);
                     }
                 }
-                core.objects_are(turn, (&all(models), &all(devices)), now);
+                // a damaged one is there, whatever it says
+                let (models, devices) = (&all(models) | &damaged.0, &all(devices) | &damaged.1);
+                core.objects_are(turn, (&models, &devices), now);
             }
             Self::One(kind, event) => {
                 let Some(id) = id(&event.object) else { return };
@@ -189,5 +195,29 @@ mod tests {
         };
         let seen = timeout(Duration::from_secs(10), passing).await.expect("it begins anew each time");
         assert!(matches!(seen, Seen::All { devices, .. } if devices.len() == 1));
+    }
+
+    #[tokio::test]
+    async fn a_damaged_device_is_there_whatever_it_says() {
+        use sqlx::ConnectOptions;
+
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a.db");
+        let store = SqliteStore::open(&file).await.unwrap();
+        let source = DeviceObjects::of(store);
+        let id = |name: &str| DeviceId::new("default", name).unwrap();
+        for name in ["one", "two"] {
+            let object = json!({"metadata": {"namespace": "default", "name": name}, "spec": {}});
+            source.put(DeviceObject::Device, &id(name), Some(object)).await;
+        }
+        drop(source);
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
+        let mut hand = options.connect().await.unwrap();
+        let cut = "UPDATE objects SET value = x'7b' WHERE name = 'one'";
+        sqlx::raw_sql(cut).execute(&mut hand).await.unwrap();
+        let mut objects = Objects::new(DeviceObjects::of(SqliteStore::open(&file).await.unwrap()));
+        let Seen::All { devices, damaged, .. } = objects.next().await else { panic!("all first") };
+        assert_eq!(devices.iter().filter_map(super::id).collect::<Vec<_>>(), [id("two")]);
+        assert_eq!(damaged.1, BTreeSet::from([id("one")]));
     }
 }

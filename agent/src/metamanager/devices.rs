@@ -1,6 +1,7 @@
 //! Devices: their objects as the cloud sent them, and what the cloud says of devices and topics beside objects. Both are for
 //! whoever looks after devices; this room stores the one and hands on the other.
 
+use std::collections::BTreeSet;
 #[cfg(test)]
 use std::sync::Arc;
 
@@ -52,6 +53,14 @@ impl DeviceObjects {
     /// All of a kind, and the revision from which to watch it.
     pub async fn list(&self, kind: DeviceObject) -> Result<(Vec<Object>, u64), StoreError> {
         self.0.list(&resource(&kind.resource_type())).await
+    }
+
+    /// Those of a kind that are stored and cannot be read: what they say is not known, and that they are.
+    pub fn damaged(&self, kind: DeviceObject) -> BTreeSet<DeviceId> {
+        let resource = resource(&kind.resource_type());
+        let damaged = self.0.damaged().now();
+        let of_kind = damaged.keys().filter(|key| key.resource == resource);
+        of_kind.filter_map(|key| DeviceId::new(&key.namespace, &key.name)).collect()
     }
 
     /// Changes of a kind after `revision`.

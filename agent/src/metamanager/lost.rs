@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use kubeapi::store::{Expect, Key, Store, StoreError, Write};
+use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde_json::json;
 use tracing::warn;
+
+use super::desired::fault_of_shape;
 
 /// Collections by their group, and what it means that one of their objects is lost.
 const OWN: [(&str, &str); 6] = [
@@ -19,11 +21,25 @@ const OWN: [(&str, &str); 6] = [
 /// The topics of rules: their names are all that they say.
 const TOPICS: &str = "eventbus.outrigger.dev";
 
-/// Forgets what nobody can give back.
+/// Collections that EdgeD reads as lists.
+const LISTED: [&str; 5] = ["pods", "configmaps", "secrets", "persistentvolumes", "persistentvolumeclaims"];
+
+/// Forgets what nobody can give back, and what is whole and yet not what its collection says: nothing of the kind is taken any more,
+/// and what the cloud sends in its place is news.
 ///
 /// # Errors
 /// The store fails.
 pub(crate) async fn forget_lost(store: &Arc<dyn Store>) -> Result<(), StoreError> {
+    for plural in LISTED {
+        let scope = Scope { resource: Resource::new("", plural), namespace: None };
+        for object in store.list(&scope, &Page::default()).await?.items {
+            if let Some(fault) = object.value().map_or(None, |value| fault_of_shape(&object.key, &value)) {
+                warn!(object = %object.key, "a stored object is forgotten: {fault}");
+                write(store, &object.key, None).await?;
+                write(store, &super::record::record_key(&object.key), None).await?;
+            }
+        }
+    }
     for key in store.damaged().now().keys() {
         let group = key.resource.as_str().split_once('.').map_or("", |(_, group)| group);
         let Some((_, meaning)) = OWN.iter().find(|(own, _)| *own == group) else { continue };

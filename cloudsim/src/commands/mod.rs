@@ -1,6 +1,7 @@
 //! What the subcommands of `cloudsim` do.
 
 mod connect;
+mod db;
 mod demo;
 mod devices;
 mod faults;
@@ -68,6 +69,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.context("no threads could be started")?.block_on(async {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
+            Command::Db(command) => db::run(&command).await,
             Command::Token { kubeconfig } => {
                 token::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
             }

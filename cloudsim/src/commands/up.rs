@@ -43,7 +43,11 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     };
     let fleet = match up.nodes {
         0 => None,
-        count => Some(Fleet::start(addresses, cloud.token(), &fleet::Options::new(count, directory)).await?),
+        count => {
+            let key_file = up.key_file.as_deref().map(std::path::absolute).transpose()?;
+            let options = fleet::Options { key_file, ..fleet::Options::new(count, directory) };
+            Some(Fleet::start(addresses, cloud.token(), &options).await?)
+        }
     };
     tokio::select! {
         // cancel-safe, both: the program ends then
@@ -63,6 +67,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         ws_port: up.ws_port,
         quic_port: up.quic_port,
         data_dir: up.data_dir.clone(),
+        key_file: up.key_file.clone(),
         kubeconfig: Some(up.kubeconfig.clone()),
         lease_grace: up.node_grace,
         controllers: up.controllers.clone(),

@@ -9,8 +9,8 @@ use std::{
 };
 
 use agent::{
-    app::{App, Parts},
-    config::{self, Config},
+    app::{self, App, Parts},
+    config::{self, Config, DatabaseKeys},
     edged::Signals,
     edgehub::Link,
     eventbus::Bus,
@@ -75,7 +75,8 @@ impl HollowNode {
         let file = directory.join("edgecore.yaml");
         let text = edgecore_yaml(name, &directory, addresses, token, options);
         tokio::fs::write(&file, text).await.map_err(failed)?;
-        let (config, _) = config::load(&file)?;
+        let (mut config, _) = config::load(&file)?;
+        config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
         let root = Some(directory.join("runtime"));
         let runtime = SimRuntime::new(runtime::Options { root, ..runtime::Options::default() })?;
         let signals = options.signals.clone();
@@ -96,9 +97,15 @@ impl HollowNode {
     pub async fn start(&mut self) -> Result<(), Error> {
         self.stop().await;
         let file = self.directory.join("agent.db");
-        let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await?.store;
+        let store = SqliteStore::open_or_begin_anew(&file, self.store_options()?).await?.store;
         let own = Arc::downgrade(&store);
         self.run(store, Some(own)).await
+    }
+
+    /// How the node's files are opened.
+    fn store_options(&self) -> Result<SqliteOptions, Error> {
+        let seal = agent::app::seal(&self.config).map_err(app::Error::from)?;
+        Ok(SqliteOptions { seal, ..SqliteOptions::default() })
     }
 
     /// Starts the agent on `store`; one that runs is stopped first.
@@ -112,7 +119,7 @@ impl HollowNode {
         let copies: Option<Arc<dyn Store>> = match self.config.meta_manager.meta_server {
             Some(_) => {
                 let file = self.directory.join("metaserver.db");
-                Some(SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await?.store)
+                Some(SqliteStore::open_or_begin_anew(&file, self.store_options()?).await?.store)
             }
             None => None,
         };

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
+use agent::Repeated;
 use futures::FutureExt;
 use tokio::{
     sync::{
@@ -78,6 +79,7 @@ async fn serve(
         early: Some(Vec::new()),
         synced: Synced::new(),
         agenda: Agenda::new(BTreeSet::new()),
+        unread: Repeated::default(),
         heard: now(),
         records,
         traffic: registered.traffic.clone(),
@@ -126,6 +128,8 @@ struct Session<'a> {
     synced: Synced,
     /// What to look at when the lane is free.
     agenda: Agenda,
+    /// What could not be looked at: a damaged object stays so.
+    unread: Repeated,
     heard: Instant,
     records: mpsc::Sender<Entry>,
     traffic: Arc<Traffic>,
@@ -260,12 +264,15 @@ impl Session<'_> {
                     }
                 }
                 Err(error) => {
-                    warn!(
-                        node = self.node,
-                        ?path,
-                        error = &error as &dyn std::error::Error,
-                        "an object could not be read"
-                    );
+                    if let Some(times) = self.unread.count(&format!("{path:?}"), now()) {
+                        warn!(
+                            node = self.node,
+                            ?path,
+                            times,
+                            error = &error as &dyn std::error::Error,
+                            "an object could not be read; the node keeps what it has of it"
+                        );
+                    }
                     self.agenda.put_off(path, now());
                 }
             }

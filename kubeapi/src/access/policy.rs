@@ -106,8 +106,11 @@ impl Binding {
 async fn store_if_absent(api: &Api, plural: &str, object: Value) -> Result<(), StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let key = Key::new(Resource::new(GROUP, plural), "", name);
-    if Store::get(&**api.store(), &key).await?.is_some() {
-        return Ok(());
+    match Store::get(&**api.store(), &key).await {
+        // it is written anew as if there were none
+        Ok(None) | Err(StoreError::Damaged { .. }) => {}
+        Ok(Some(_)) => return Ok(()),
+        Err(error) => return Err(error.into()),
     }
     match api.store().commit(vec![Write { key, expect: Expect::Absent, value: Some(object) }]).await {
         Ok(_) | Err(StoreError::Exists(_)) => Ok(()),

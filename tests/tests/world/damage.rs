@@ -56,3 +56,60 @@ async fn pods_come_back_also_where_the_node_was_started_anew() {
     })
     .await;
 }
+
+/// Does this to a node's or a cloud's file that nobody has open.
+async fn damage(file: &std::path::Path, statement: &'static str) {
+    use sqlx::ConnectOptions;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
+    let mut hand = options.connect().await.unwrap();
+    let done = sqlx::raw_sql(statement).execute(&mut hand).await.unwrap();
+    assert!(done.rows_affected() > 0, "{statement}");
+    sqlx::Connection::close(hand).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_pod_stops_no_other_and_goes_on_without_a_restart() {
+    let mut world = World::new(1).await;
+    world.until_ready().await;
+    for name in ["one", "two"] {
+        world.run(&pod(name, Some("edge-1"))).await;
+    }
+    let ids = world.running(0);
+    world.nodes[0].stop().await;
+    let file = world.nodes[0].directory().join("agent.db");
+    let cut = "UPDATE objects SET value = substr(value, 1, 50) WHERE resource = 'pods' AND name = 'one'";
+    damage(&file, cut).await;
+    world.nodes[0].start().await.unwrap();
+
+    // new pods run, and what is to go goes
+    world.run(&pod("three", Some("edge-1"))).await;
+    let two = world.pod("two").get().await;
+    world.pod("two").delete(None).await;
+    world.pod("two").until_gone().await;
+    world.until_nothing_is_left(0, &two).await;
+    // it is this node's again, and was all the time
+    let one = world.pod("one").get().await;
+    let place = (uid(&one).to_owned(), "main".to_owned());
+    assert_eq!(world.running(0).get(&place), ids.get(&place), "the container that ran all the time");
+    world.pod("one").delete(None).await;
+    world.pod("one").until_gone().await;
+    world.until_nothing_is_left(0, &one).await;
+}
+
+#[tokio::test]
+async fn a_damaged_record_of_a_pod_is_made_anew() {
+    let mut world = World::new(1).await;
+    world.until_ready().await;
+    let one = world.run(&pod("one", Some("edge-1"))).await;
+    let ids = world.running(0);
+    world.nodes[0].stop().await;
+    let file = world.nodes[0].directory().join("agent.db");
+    damage(&file, "UPDATE objects SET value = x'7b' WHERE resource = 'pods.records.outrigger.dev'").await;
+    world.nodes[0].start().await.unwrap();
+    world.run(&pod("two", Some("edge-1"))).await;
+    let place = (uid(&one).to_owned(), "main".to_owned());
+    assert_eq!(world.running(0).get(&place), ids.get(&place), "the container that ran all the time");
+    world.pod("one").delete(None).await;
+    world.pod("one").until_gone().await;
+    world.until_nothing_is_left(0, &one).await;
+}

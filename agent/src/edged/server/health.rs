@@ -84,8 +84,10 @@ impl Check {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let fault =
-            format!("stored objects are damaged and are asked of the cloud anew: {}{more}", names.join(", "));
+        let fault = format!(
+            "stored objects are damaged; those of the cloud are asked of it anew when it is connected: {}{more}",
+            names.join(", ")
+        );
         Self { name: STORAGE, fault: (!damaged.is_empty()).then_some(fault), note: String::new() }
     }
 }
@@ -179,6 +181,34 @@ mod tests {
         let (triggers, received) = mpsc::channel(1);
         drop(received);
         assert!(!check(None, false, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap().well);
+    }
+
+    #[tokio::test]
+    async fn damaged_objects_are_named() {
+        use kubeapi::store::{Key, Resource, SqliteStore, Store};
+        use sqlx::ConnectOptions;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let key = Key::new(Resource::new("", "pods"), "ns", "web");
+        let store = SqliteStore::open(&path).await.unwrap();
+        let value = Some(serde_json::json!({"metadata": {}}));
+        let write = kubeapi::store::Write { key: key.clone(), expect: kubeapi::store::Expect::Absent, value };
+        store.commit(vec![write]).await.unwrap();
+        drop(store);
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+        let mut hand = options.connect().await.unwrap();
+        sqlx::raw_sql("UPDATE objects SET value = x'7b'").execute(&mut hand).await.unwrap();
+        let (triggers, store) = (answering(), SqliteStore::open(&path).await.unwrap());
+        let told = check(None, false, &triggers, (&[], &store.damaged()), SHORT).await.unwrap();
+        assert!(!told.well && told.text.contains("[-]storage failed: "), "{told:?}");
+        assert!(told.text.contains("pods ns/web"), "{told:?}");
+        assert!(
+            !check(Some("storage"), false, &triggers, (&[], &store.damaged()), SHORT).await.unwrap().well
+        );
+        let delete = kubeapi::store::Write { key, expect: kubeapi::store::Expect::Anything, value: None };
+        store.commit(vec![delete]).await.unwrap();
+        assert!(check(None, false, &triggers, (&[], &store.damaged()), SHORT).await.unwrap().well);
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 mod agree;
 mod others;
 mod place;
+mod shape;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use self::place::{Status, place};
 pub(super) use self::{
     agree::agrees,
     place::{Next, Placement, known_revision, same, stripped},
+    shape::fault as fault_of_shape,
 };
 use super::{
     mirror,
@@ -64,6 +66,11 @@ impl Put {
             return Err(malformed("its content has another name"));
         }
         let key = Key::new(resource(&place.kind), place.namespace.unwrap_or_default(), name);
+        if change != Change::Delete
+            && let Some(fault) = fault_of_shape(&key, &object)
+        {
+            return Err(malformed(&fault));
+        }
         Ok(Self::of(change, key, object, &header.resource_version))
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kubeapi::store::{Page, Resource, Scope, SqliteStore};
+use kubeapi::store::SqliteStore;
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 
 use super::*;
@@ -49,6 +49,20 @@ async fn what_nobody_can_give_back_is_forgotten_and_the_rest_is_there() {
         assert!(store.damaged().now().is_empty(), "{collection}");
         assert_eq!(list(&store, &resource).await, left, "{collection}");
     }
+}
+
+#[tokio::test]
+async fn what_is_not_what_its_collection_says_is_forgotten_with_its_record() {
+    let store: Arc<dyn Store> = kubeapi::store::MemoryStore::new();
+    let key = |name: &str| Key::new(Resource::new("", "pods"), "ns", name);
+    for (name, spec) in [("bad", json!({"containers": [null]})), ("good", json!({"containers": []}))] {
+        write(&store, &key(name), Some(json!({"metadata": {"name": name}, "spec": spec}))).await.unwrap();
+        let record = super::super::record::record_key(&key(name));
+        write(&store, &record, Some(json!({"metadata": {}, "uid": "u"}))).await.unwrap();
+    }
+    forget_lost(&store).await.unwrap();
+    assert_eq!(list(&store, &Resource::new("", "pods")).await, ["good"]);
+    assert_eq!(list(&store, &Resource::new("records.outrigger.dev", "pods")).await, ["good"]);
 }
 
 #[tokio::test]

@@ -2,13 +2,14 @@
 //! has acknowledged one does not send it again by itself. While the cloud is not connected they stay as they are, named by `/healthz`,
 //! and what runs goes on.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use kubeapi::store::{Key, StoreError};
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use wire::ResourceType;
 
-use super::{Refusal, Remote};
+use super::{Refusal, Remote, token_resource};
 use crate::{
     metamanager::{
         desired::{Next, Placement, resource},
@@ -24,6 +25,9 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// A pod that the cloud does not have may have another name, which was damaged, too: so long whoever looks for lost pods has to find
 /// it, before what is here is nobody's.
 const UNKNOWN_POD: Duration = Duration::from_secs(30);
+
+/// Pods that the cloud does not have, and since when that is known.
+type Unknown = BTreeMap<Key, Instant>;
 
 /// What became of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +55,12 @@ impl Remote {
         let mut damaged = self.desired.damaged();
         let mut link = self.hub.link();
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
+        let mut unknown = Unknown::new();
         loop {
             link.borrow_and_update();
             let mut is_left = false;
             for key in damaged.now().keys() {
-                is_left |= match self.mend_one(key).await {
+                is_left |= match self.mend_one(key, &mut unknown).await {
                     Ok(Mended::Done) => {
                         info!(object = %key, "a damaged object was written anew");
                         false
@@ -87,12 +92,12 @@ impl Remote {
         }
     }
 
-    async fn mend_one(&self, key: &Key) -> Result<Mended, Failed> {
+    async fn mend_one(&self, key: &Key, unknown: &mut Unknown) -> Result<Mended, Failed> {
         if is_records(&key.resource) {
             return self.mend_record(key).await;
         }
         match kind(key) {
-            Some(ResourceType::Pod) => self.mend_pod(key).await,
+            Some(ResourceType::Pod) => self.mend_pod(key, unknown).await,
             // EdgeD makes it anew, and the record says which one it is in the cloud
             Some(ResourceType::Node) if *key.name == *self.desired.node_name() => {
                 self.desired.set(key, None).await?;
@@ -103,17 +108,14 @@ impl Remote {
                 Err(refusal) if refusal.is_not_found() => self.forget(key).await,
                 Err(refusal) => Err(Failed::Cloud(refusal)),
             },
-            // nobody can be asked for it: whatever comes of it next is news
-            None if key.resource.as_str().ends_with(".kubeedge.io") => {
-                warn!(object = %key, "a damaged object is gone from this node until the cloud sends it again, as it does when it changes");
-                self.forget(key).await
-            }
-            // of a part that wrote it for itself, which reads it at its start only
+            None if key.resource == token_resource() => self.forget(key).await,
+            // nobody can be asked for it: it stays as it is until the cloud sends it, which is then news whatever it says; or it is of a
+            // part that wrote it for itself, and reads it at its start only
             None => Ok(Mended::Left),
         }
     }
 
-    async fn mend_pod(&self, key: &Key) -> Result<Mended, Failed> {
+    async fn mend_pod(&self, key: &Key, unknown: &mut Unknown) -> Result<Mended, Failed> {
         let entry = self.desired.entry(key).await?;
         // the cloud has deleted it
         if entry.record.is_some_and(|record| record.gone) {
@@ -123,8 +125,8 @@ impl Remote {
             // a static pod, of which the cloud has a mirror, is written anew from its file
             Ok(()) => Ok(self.outcome(key).await?),
             Err(refusal) if refusal.is_not_found() => {
-                tokio::time::sleep(UNKNOWN_POD).await;
-                self.forget(key).await
+                let since = *unknown.entry(key.clone()).or_insert_with(Instant::now);
+                if since.elapsed() < UNKNOWN_POD { Ok(Mended::Later) } else { self.forget(key).await }
             }
             Err(refusal) => Err(Failed::Cloud(refusal)),
         }

@@ -8,7 +8,7 @@ use wire::{ResourcePath, ResourceType};
 
 use super::token::Asked;
 use crate::metamanager::{
-    desired::{Put, resource},
+    desired::{Put, fault_of_shape, resource},
     mirror,
     remote::kept_token,
 };
@@ -116,6 +116,9 @@ fn object(node_name: &str, key: Key, value: Value) -> Row {
     }
     if key.resource == resource(&ResourceType::Node) && key.name != node_name {
         return Row::Left("it is another node");
+    }
+    if fault_of_shape(&key, &value).is_some() {
+        return Row::Left("it has fields of other types than its kind has");
     }
     Row::Object(Put::stored(key, value))
 }

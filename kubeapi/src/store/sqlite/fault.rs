@@ -101,3 +101,46 @@ fn cure_of_code(code: u32) -> &'static str {
         _ => "see the cause",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_mean_damage() {
+        let damage = [
+            ("SQLITE_ERROR", 1),
+            ("SQLITE_CORRUPT", 11),
+            ("SQLITE_CORRUPT_VTAB", 267),
+            ("SQLITE_CORRUPT_SEQUENCE", 523),
+            ("SQLITE_CORRUPT_INDEX", 779),
+            ("SQLITE_FORMAT", 24),
+            ("SQLITE_NOTADB", 26),
+            ("SQLITE_IOERR_SHORT_READ", 522),
+            ("SQLITE_IOERR_DATA", 8202),
+            ("SQLITE_IOERR_CORRUPTFS", 8458),
+            ("SQLITE_CANTOPEN_DIRTYWAL", 1294),
+        ];
+        // a person can help, or the disk
+        let other = [
+            ("SQLITE_BUSY", 5),
+            ("SQLITE_NOMEM", 7),
+            ("SQLITE_READONLY", 8),
+            ("SQLITE_READONLY_DIRECTORY", 1544),
+            ("SQLITE_IOERR", 10),
+            ("SQLITE_IOERR_READ", 266),
+            ("SQLITE_IOERR_FSYNC", 1034),
+            ("SQLITE_FULL", 13),
+            ("SQLITE_CANTOPEN", 14),
+            ("SQLITE_CANTOPEN_ISDIR", 526),
+            ("SQLITE_CANTOPEN_FULLPATH", 782),
+            ("SQLITE_AUTH", 23),
+        ];
+        for (name, code) in damage {
+            assert!(is_damage_code(code), "{name}");
+        }
+        for (name, code) in other {
+            assert!(!is_damage_code(code), "{name}");
+        }
+    }
+}
