@@ -172,3 +172,22 @@ fn members_take_versions_and_lints_from_the_workspace() {
     }
     none("the one version table is in the workspace's Cargo.toml", wrong);
 }
+
+#[test]
+fn every_crate_says_what_a_registry_shows() {
+    let is_whole = |text: &str| {
+        let package = text.split("\n\n").next().unwrap_or_default();
+        let inherited = ["rust-version", "license", "readme", "version", "edition"];
+        let own = ["description = \"", "keywords = [\"", "categories = [\""];
+        inherited.iter().all(|key| package.contains(&format!("\n{key}.workspace = true")))
+            && own.iter().all(|key| package.contains(&format!("\n{key}")))
+            // a registry takes no more than five keywords
+            && package.lines().all(|line| !line.starts_with("keywords") || line.matches(',').count() < 5)
+    };
+    let members = files("toml").into_iter().filter(|(path, _)| path.ends_with("Cargo.toml"));
+    let bare = members.filter(|(_, text)| !is_whole(text)).map(|(path, _)| path.display().to_string());
+    none(
+        "a package has a description, keywords, categories, a readme, a licence and its Rust version",
+        bare.collect(),
+    );
+}

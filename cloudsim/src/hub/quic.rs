@@ -156,7 +156,10 @@ async fn serve(
             };
             attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
-        Ok(Err(error)) => warn!(%peer, %error, "a QUIC connection was refused"),
+        Ok(Err(error)) => {
+            shared.sessions.metrics().refused(crate::metrics::Refusal::Connection);
+            warn!(%peer, %error, "a QUIC connection was refused");
+        }
         Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),
     }
 }

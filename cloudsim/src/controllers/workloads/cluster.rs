@@ -32,6 +32,7 @@ use crate::{
         events::Recorder,
         informers::{Failure, Informer},
     },
+    metrics::WorkQueues,
     tasks::Tasks,
 };
 
@@ -44,6 +45,8 @@ pub(super) const AT_ONCE: usize = 16;
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) events: Recorder,
+    /// What is counted of the controllers' queues.
+    pub(crate) queues: WorkQueues,
     pub(crate) pods: Informer<Pod>,
     pub(crate) nodes: Informer<Node>,
     pub(crate) claims: Informer<PersistentVolumeClaim>,
@@ -94,6 +97,7 @@ impl Cluster {
         Self {
             client,
             events,
+            queues: WorkQueues::default(),
             pods: Informer::default(),
             nodes: Informer::default(),
             claims: Informer::default(),
@@ -111,6 +115,11 @@ impl Cluster {
             budgets: Informer::default(),
             failures: Arc::default(),
         }
+    }
+
+    /// With its queues counted there.
+    pub(crate) fn counted_in(self, queues: WorkQueues) -> Self {
+        Self { queues, ..self }
     }
 
     /// Watches until `stop`.

@@ -35,7 +35,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         &cluster.pods,
         adopters(&cluster.replica_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),
     );
-    work(cluster.replica_sets.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("replicaset"), cluster.replica_sets.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 async fn reconcile(set: Arc<ReplicaSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
