@@ -27,11 +27,13 @@ use crate::{
         certificates::{self, Office},
         events::Recorder,
         kubernetes_service, manager, namespaces, node_lifecycle,
+        workloads::Cluster,
     },
     enrolment::Enrolment,
     faults::Faults,
     hub::{self, Limits, NodeSession, Sessions},
     kinds, kubeconfig,
+    metrics::Metrics,
     pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
     tasks::{TaskPanicked, Tasks},
 };
@@ -210,7 +212,8 @@ impl Cloud {
         let api =
             Api::builder(Arc::clone(&store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
         let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
-        let api = api.rbac(options.rbac).build();
+        let metrics = Metrics::default();
+        let api = api.metrics(metrics.source()).rbac(options.rbac).build();
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);
@@ -226,6 +229,7 @@ impl Cloud {
         let replicas = replicas(&options, &client, &events, &pki);
         let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
         let sessions = hub.sessions();
+        let _ = metrics.sessions.set(sessions.clone());
         let admin = Admin { faults: faults.clone(), sessions: sessions.clone(), trust: trust.clone() };
 
         let at = |port| SocketAddr::new(options.address, port);
@@ -258,7 +262,7 @@ impl Cloud {
         tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
-        spawn_controllers(&options, &client, &events, &pki, &tasks, &shutdown);
+        spawn_controllers(&options, (&client, &events, metrics), &pki, &tasks, &shutdown);
         tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();
@@ -347,8 +351,7 @@ impl Drop for Cloud {
 /// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.
 fn spawn_controllers(
     options: &Options,
-    client: &Client,
-    events: &Recorder,
+    (client, events, metrics): (&Client, &Recorder, Metrics),
     pki: &Pki,
     tasks: &Tasks,
     shutdown: &CancellationToken,
@@ -359,7 +362,10 @@ fn spawn_controllers(
         root_ca: is_on("root-ca-certificate-publisher").then(|| pki.ca_pem()),
     };
     if is_on("scheduler") {
-        tasks.spawn("scheduler", binder::run(client.clone(), events.clone(), shutdown.child_token()));
+        tasks.spawn(
+            "scheduler",
+            binder::run(client.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
+        );
     }
     if given.account || given.root_ca.is_some() {
         tasks.spawn(
@@ -387,7 +393,8 @@ fn spawn_controllers(
     if is_on("csrcleaner") {
         tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
     }
-    manager::spawn(tasks, client, events, &options.controllers, shutdown);
+    let cluster = Cluster::new(client.clone(), events.clone()).counted_in(metrics.queues);
+    manager::spawn_for(cluster, tasks, &options.controllers, shutdown);
 }
 
 /// Tells when nothing can be written any more, since what writes has panicked.

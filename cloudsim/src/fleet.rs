@@ -107,6 +107,11 @@ impl Fleet {
         &self.nodes
     }
 
+    /// Its nodes, to be stopped and started.
+    pub fn nodes_mut(&mut self) -> &mut [HollowNode] {
+        &mut self.nodes
+    }
+
     /// Ends the agents; what runs on their runtimes is left as it is.
     pub async fn stop(mut self) {
         // all at once, since each may take its time

@@ -1,7 +1,7 @@
 //! KubeEdge's cloud in one process: CloudCore's part towards nodes, an API of its own, and a simulated container runtime.
 //!
 //! Standalone: [`Cloud::start`] gives an API over a store, kube-rs controllers against it, CloudHub for nodes, and the HTTPS
-//! endpoints by which machines become nodes. Every part below `controllers` is written against a `kube::Client` and cannot
+//! endpoints by which machines become nodes; [`testing::TestCloud`] is one with nodes, for tests. Every part below `controllers` is written against a `kube::Client` and cannot
 //! tell whose API it is.
 
 mod admin;
@@ -18,11 +18,13 @@ pub mod hub;
 mod kinds;
 mod kubeconfig;
 pub mod mailbox;
+mod metrics;
 pub mod pki;
 mod reach;
 pub mod runtime;
 pub mod scenario;
 pub mod tasks;
+pub mod testing;
 
 pub use cloud::{Addresses, Cloud, Options, StartError};
 pub use commands::run as main;

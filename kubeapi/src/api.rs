@@ -12,6 +12,8 @@ use crate::{
     metrics::Metrics, openapi, service::ApiService, store::Store,
 };
 
+pub use crate::metrics::MetricsSource;
+
 /// How much an API makes of what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
@@ -55,6 +57,7 @@ impl Api {
             admission: None,
             rbac: false,
             stored_only: Vec::new(),
+            metrics: None,
         }
     }
 
@@ -157,6 +160,7 @@ pub struct Builder {
     admission: Option<Arc<dyn Admission>>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
+    metrics: Option<MetricsSource>,
 }
 
 impl Builder {
@@ -197,15 +201,21 @@ impl Builder {
         Self { stored_only: kinds.collect(), ..self }
     }
 
+    /// What is to stand on `/metrics` behind what the API counts itself; its names are others than the API's.
+    #[must_use]
+    pub fn metrics(self, source: MetricsSource) -> Self {
+        Self { metrics: Some(source), ..self }
+    }
+
     /// The API.
     pub fn build(self) -> Api {
-        let Self { store, registry, rules, token_issuer, admission, rbac, stored_only } = self;
+        let Self { store, registry, rules, token_issuer, admission, rbac, stored_only, metrics } = self;
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
             definitions: Definitions::default(),
             policy: Policy::default(),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(metrics),
             rules,
             token_issuer,
             admission,

@@ -16,6 +16,7 @@ mod definitions;
 mod discovery;
 mod duplicates;
 mod events;
+pub mod exposition;
 mod gzip;
 mod identity;
 mod manifest;
@@ -46,7 +47,7 @@ mod yaml;
 
 pub use access::rule_allows;
 pub use admission::{Admission, Objection, Review};
-pub use api::{Api, Builder, Rules};
+pub use api::{Api, Builder, MetricsSource, Rules};
 pub use body::{Body, BoxError, Unread, gather, object_of};
 pub use client::client_of;
 pub use identity::Identity;

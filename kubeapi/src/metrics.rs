@@ -1,91 +1,232 @@
-//! What the API counts about itself, in the text format of Prometheus and under the real server's names.
-//!
-//! By hand, as prometheus-client writes OpenMetrics, in which a counter's family is named without `_total`.
+//! What the API counts about itself, under the real server's names.
 
 use std::{
     collections::BTreeMap,
-    fmt::Write,
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
+    time::Instant,
 };
 
 use http::StatusCode;
 use parking_lot::Mutex;
 
-use crate::{path::Target, registry::Registry, store::Resource};
+use crate::{
+    exposition::{Histogram, Label, Text, number},
+    path::Target,
+    registry::Registry,
+    store::Resource,
+};
 
-/// One series of requests.
+/// Bounds of a request's duration, in seconds: the real server's, and finer ones below, since nothing here crosses a network.
+const BOUNDS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0,
+    6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+
+/// Writes more families behind those of the API.
+pub type MetricsSource = Arc<dyn Fn(&mut Text) + Send + Sync>;
+
+/// What requests are told apart by. All of it is of a kind that is served: there are as many as there are kinds, parts and verbs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Series {
     resource: Resource,
     part: &'static str,
     verb: &'static str,
-    code: u16,
+    scope: &'static str,
+}
+
+impl Series {
+    fn of(target: &Target, verb: &'static str) -> Self {
+        let scope = match (target.name.is_empty(), target.namespace.is_empty()) {
+            (true, _) if verb == "create" => "resource",
+            (false, _) => "resource",
+            (true, false) => "namespace",
+            (true, true) => "cluster",
+        };
+        Self { resource: target.kind.resource().clone(), part: target.part_name(), verb: named(verb), scope }
+    }
+}
+
+/// The verb as the real server's metrics have it: that of HTTP, but for what HTTP has no word for.
+fn named(verb: &'static str) -> &'static str {
+    match verb {
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        "list" => "LIST",
+        "watch" => "WATCH",
+        _ => "GET",
+    }
+}
+
+/// What became of the requests of one series.
+#[derive(Debug)]
+struct Tally {
+    /// Few: how often each was answered.
+    codes: Vec<(u16, u64)>,
+    took: Histogram,
 }
 
 /// The counters. Cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Metrics(Arc<Counters>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Counters {
-    requests: Mutex<BTreeMap<Series, u64>>,
-    watchers: AtomicI64,
+    requests: Mutex<BTreeMap<Series, Tally>>,
+    /// Requests under way that read, and that write.
+    in_flight: [AtomicI64; 2],
+    watchers: Mutex<BTreeMap<Series, i64>>,
+    source: Option<MetricsSource>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
 }
 
 impl Metrics {
-    /// Counts an answer. What names no object of a kind is not counted: there would be as many series as typing errors.
-    pub(crate) fn count(&self, target: &Target, verb: &'static str, code: StatusCode) {
-        let series = Series {
-            resource: target.kind.resource().clone(),
-            part: target.part_name(),
-            verb,
-            code: code.as_u16(),
-        };
-        *self.0.requests.lock().entry(series).or_default() += 1;
+    /// With what others count beside the API.
+    pub(crate) fn new(source: Option<MetricsSource>) -> Self {
+        Self(Arc::new(Counters { source, ..Counters::default() }))
+    }
+
+    /// Counts a request from now on. What names no object of a kind is not counted: there would be as many series as typing errors.
+    pub(crate) fn begin(&self, target: &Target, verb: &'static str) -> Request {
+        let series = Series::of(target, verb);
+        let is_reading = matches!(series.verb, "GET" | "LIST" | "WATCH");
+        // a watch is counted as long as it goes on, elsewhere
+        let slot = (series.verb != "WATCH").then_some(usize::from(!is_reading));
+        if let Some(slot) = slot {
+            self.0.in_flight[slot].fetch_add(1, Ordering::Relaxed);
+        }
+        Request { metrics: self.clone(), series, slot, begun: Instant::now() }
     }
 
     /// Counts a watcher until the guard is dropped.
-    pub(crate) fn watcher(&self) -> Watching {
-        self.0.watchers.fetch_add(1, Ordering::Relaxed);
-        Watching(self.clone())
+    pub(crate) fn watcher(&self, target: &Target) -> Watching {
+        let series = Series::of(target, "watch");
+        *self.0.watchers.lock().entry(series.clone()).or_default() += 1;
+        Watching { metrics: self.clone(), series }
     }
 
     /// All of it as text; `stored`: how many objects there are of each resource.
     pub(crate) fn text(&self, registry: &Registry, stored: &[(Resource, usize)]) -> String {
-        let mut text = String::from(
-            "# HELP apiserver_request_total Requests answered.\n# TYPE apiserver_request_total counter\n",
-        );
-        for (Series { resource, part, verb, code }, count) in self.0.requests.lock().iter() {
-            let (plural, group) = resource.as_str().split_once('.').unwrap_or((resource.as_str(), ""));
-            let kind = registry.kinds().iter().find(|kind| kind.resource() == resource);
-            let version = kind.map_or("", |kind| kind.version.as_str());
-            let verb = verb.to_uppercase();
-            let _ = writeln!(
-                text,
-                "apiserver_request_total{{code=\"{code}\",group=\"{group}\",resource=\"{plural}\",\
-                 subresource=\"{part}\",verb=\"{verb}\",version=\"{version}\"}} {count}"
-            );
+        let mut text = Text::default();
+        self.requests(registry, &mut text);
+        let mut in_flight =
+            text.gauge("apiserver_current_inflight_requests", "Requests under way, watches not among them.");
+        for (kind, count) in ["readOnly", "mutating"].into_iter().zip(&self.0.in_flight) {
+            in_flight.sample(&[("request_kind", kind)], signed(count.load(Ordering::Relaxed)));
         }
-        text += "# HELP apiserver_longrunning_requests Watches under way.\n# TYPE apiserver_longrunning_requests gauge\n";
-        let watchers = self.0.watchers.load(Ordering::Relaxed);
-        let _ = writeln!(text, "apiserver_longrunning_requests{{verb=\"WATCH\"}} {watchers}");
-        text += "# HELP apiserver_storage_objects Objects stored.\n# TYPE apiserver_storage_objects gauge\n";
+        let mut watches = text.gauge("apiserver_longrunning_requests", "Watches under way.");
+        for (series, count) in self.0.watchers.lock().iter() {
+            labelled(registry, series, |labels| watches.sample(labels, signed(*count)));
+        }
+        let mut objects = text.gauge("apiserver_storage_objects", "Objects stored.");
         for (resource, count) in stored {
-            let _ = writeln!(text, "apiserver_storage_objects{{resource=\"{resource}\"}} {count}");
+            objects.sample(&[("resource", resource.as_str())], number(*count as u64));
         }
-        text
+        if let Some(source) = &self.0.source {
+            source(&mut text);
+        }
+        text.into_string()
+    }
+
+    fn requests(&self, registry: &Registry, text: &mut Text) {
+        let mut requests = self.0.requests.lock();
+        // kinds come and go: what is not served any more is forgotten
+        requests.retain(|series, _| registry.kinds().iter().any(|kind| *kind.resource() == series.resource));
+        let mut total = text.counter("apiserver_request_total", "Requests answered.");
+        for (series, tally) in requests.iter() {
+            labelled(registry, series, |labels| {
+                for (code, count) in &tally.codes {
+                    total.sample(&[&[("code", code.to_string().as_str())], labels].concat(), number(*count));
+                }
+            });
+        }
+        let mut took = text.histogram(
+            "apiserver_request_duration_seconds",
+            "From the head of a request to the head of its answer, watches not among them.",
+        );
+        for (series, tally) in requests.iter().filter(|(series, _)| series.verb != "WATCH") {
+            labelled(registry, series, |labels| took.buckets(labels, &tally.took));
+        }
+    }
+}
+
+/// Gives the labels of a series to `write`. Those of a kind that is not served any more are left out.
+fn labelled(registry: &Registry, series: &Series, mut write: impl FnMut(&[Label<'_>])) {
+    let Series { resource, part, verb, scope } = series;
+    let Some(kind) = registry.kinds().iter().find(|kind| kind.resource() == resource) else { return };
+    let (plural, group) = resource.as_str().split_once('.').unwrap_or((resource.as_str(), ""));
+    write(&[
+        ("component", "apiserver"),
+        ("group", group),
+        ("resource", plural),
+        ("scope", scope),
+        ("subresource", part),
+        ("verb", verb),
+        ("version", &kind.version),
+    ]);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "samples are doubles")]
+fn signed(count: i64) -> f64 {
+    count as f64
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Request {
+    metrics: Metrics,
+    series: Series,
+    /// Which of those in flight it is.
+    slot: Option<usize>,
+    begun: Instant,
+}
+
+impl Request {
+    /// It was answered.
+    pub(crate) fn end(self, code: StatusCode) {
+        let (took, code) = (self.begun.elapsed(), code.as_u16());
+        let mut requests = self.metrics.0.requests.lock();
+        let tally = requests
+            .entry(self.series.clone())
+            .or_insert_with(|| Tally { codes: Vec::new(), took: Histogram::new(BOUNDS) });
+        tally.took.observe(took);
+        match tally.codes.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, count)) => *count += 1,
+            None => tally.codes.push((code, 1)),
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.metrics.0.in_flight[slot].fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// A watcher that is counted.
 #[derive(Debug)]
-pub(crate) struct Watching(Metrics);
+pub(crate) struct Watching {
+    metrics: Metrics,
+    series: Series,
+}
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.0.0.watchers.fetch_sub(1, Ordering::Relaxed);
+        if let Some(count) = self.metrics.0.watchers.lock().get_mut(&self.series) {
+            *count -= 1;
+        }
     }
 }

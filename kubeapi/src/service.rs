@@ -15,7 +15,7 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    access, body, definitions, discovery, gzip, openapi,
+    access, body, definitions, discovery, exposition, gzip, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -138,10 +138,9 @@ async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<
         Place::Unknown => return Err(StatusError::no_resource()),
         _ => return Err(StatusError::method_not_allowed()),
     };
-    let (counted, verb) = (target.clone(), access::verb(&parts, &target));
+    let counted = api.metrics().begin(&target, access::verb(&parts, &target));
     let answer = call(api, target, parts, body).await;
-    let code = answer.as_ref().map_or_else(|error| error.code, Response::status);
-    api.metrics().count(&counted, verb, code);
+    counted.end(answer.as_ref().map_or_else(|error| error.code, Response::status));
     answer
 }
 
@@ -266,7 +265,10 @@ async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, Statu
         let page = api.store().list(&scope, &Page { after: None, limit: Some(1) }).await?;
         stored.push((resource.clone(), page.items.len() + page.remaining));
     }
-    Ok(body::text(api.metrics().text(registry, &stored)))
+    let mut answer = body::text(api.metrics().text(registry, &stored));
+    let media_type = http::HeaderValue::from_static(exposition::MEDIA_TYPE);
+    answer.headers_mut().insert(http::header::CONTENT_TYPE, media_type);
+    Ok(answer)
 }
 
 /// Discovery in one answer, under the media type by which clients know that they got it.

@@ -173,3 +173,48 @@ fn members_take_versions_and_lints_from_the_workspace() {
     }
     none("the one version table is in the workspace's Cargo.toml", wrong);
 }
+
+#[test]
+fn every_crate_says_what_a_registry_shows() {
+    let is_whole = |text: &str| {
+        let package = text.split("\n\n").next().unwrap_or_default();
+        let inherited = ["rust-version", "license", "readme", "version", "edition"];
+        let own = ["description = \"", "keywords = [\"", "categories = [\""];
+        inherited.iter().all(|key| package.contains(&format!("\n{key}.workspace = true")))
+            && own.iter().all(|key| package.contains(&format!("\n{key}")))
+            // a registry takes no more than five keywords
+            && package.lines().all(|line| !line.starts_with("keywords") || line.matches(',').count() < 5)
+    };
+    let members = files("toml").into_iter().filter(|(path, _)| path.ends_with("Cargo.toml"));
+    let bare = members.filter(|(_, text)| !is_whole(text)).map(|(path, _)| path.display().to_string());
+    none(
+        "a package has a description, keywords, categories, a readme, a licence and its Rust version",
+        bare.collect(),
+    );
+}
+
+#[test]
+fn no_package_needs_one_that_no_registry_gets() {
+    let manifests: Vec<_> = CRATES
+        .iter()
+        .filter_map(|member| fs::read_to_string(root().join(member).join("Cargo.toml")).ok())
+        .map(|text| {
+            let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+            (name.unwrap_or_default().to_owned(), text.contains("\npublish.workspace = true"), text)
+        })
+        .collect();
+    assert_eq!(manifests.len(), CRATES.len());
+    let mut wrong = Vec::new();
+    for (name, _, text) in manifests.iter().filter(|(_, kept, _)| !kept) {
+        let needs = text.split("\n[dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next());
+        for (other, ..) in manifests.iter().filter(|(_, kept, _)| *kept) {
+            let is_needed = |line: &str| {
+                line.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with([' ', '.']))
+            };
+            if needs.is_some_and(|needs| needs.lines().any(is_needed)) {
+                wrong.push(format!("{name} needs {other}, which is not published"));
+            }
+        }
+    }
+    none("`make package` packages every crate", wrong);
+}

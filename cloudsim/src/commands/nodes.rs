@@ -152,7 +152,8 @@ mod tests {
             started: Some("2025-06-01T11:00:00Z".to_owned()),
             rival: None,
         };
-        let ready = [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is)).into();
+        let ready =
+            [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is)).into();
         let sessions = [session("edge-1", Carrier::WebSocket), session("edge-2", Carrier::Quic)];
         insta::assert_snapshot!(table(&ready, &sessions, now).to_string());
         assert!(rivals(&sessions, now).is_empty());

@@ -44,6 +44,7 @@ use super::{
     events::Recorder,
     informers::{Change, Informer},
 };
+use crate::metrics::{Attempt, SchedulerMetrics};
 
 /// The label that makes a Node an edge node; its presence counts, not its value.
 pub(crate) const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
@@ -106,7 +107,12 @@ struct Changes {
 }
 
 /// Runs until `shutdown`.
-pub async fn run(client: Client, events: Recorder, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    client: Client,
+    events: Recorder,
+    metrics: SchedulerMetrics,
+    shutdown: CancellationToken,
+) {
     let watched = Watched::default();
     let changes = Changes {
         pods: watched.pods.listen(),
@@ -115,8 +121,8 @@ pub async fn run(client: Client, events: Recorder, shutdown: CancellationToken) 
         volumes: watched.volumes.listen(),
         classes: watched.classes.listen(),
     };
-    let binder =
-        Binder { watched: &watched, state: State::default(), writer: Writer::new(client.clone(), events) };
+    let writer = Writer::new(client.clone(), events);
+    let binder = Binder { watched: &watched, state: State::default(), writer, metrics };
     tokio::join!(watched.run(&client, &shutdown), binder.run(changes, &shutdown));
 }
 
@@ -128,6 +134,7 @@ struct Binder<'a> {
     watched: &'a Watched,
     state: State,
     writer: Writer,
+    metrics: SchedulerMetrics,
 }
 
 impl Binder<'_> {
@@ -141,11 +148,13 @@ impl Binder<'_> {
         loop {
             self.drain(&mut changes);
             if let Some(pod) = self.state.queue.pop(Instant::now()) {
+                self.metrics.pending(self.state.queue.lengths());
                 if stop.run_until_cancelled(self.schedule(&pod)).await.is_none() {
                     return;
                 }
                 continue;
             }
+            self.metrics.pending(self.state.queue.lengths());
             let due = self.state.queue.next_due();
             let retry = async {
                 match due {
@@ -209,8 +218,10 @@ impl Binder<'_> {
     async fn schedule(&mut self, pod: &Pod) {
         let uid = pod.uid().unwrap_or_default();
         let nominated = self.state.queue.nominated();
+        let mut found = Attempt::Unschedulable;
         let written = match self.decide(pod, &nominated) {
             Decision::Bind(node) => {
+                found = Attempt::Scheduled;
                 self.state.assume(pod, &node);
                 let written = timeout(WRITE_TIMEOUT, self.writer.bind(pod, &node)).await;
                 if !matches!(written, Ok(Ok(true))) {
@@ -227,6 +238,7 @@ impl Binder<'_> {
                 timeout(WRITE_TIMEOUT, self.writer.preempt(pod, &preemption, &why, &nominated)).await
             }
         };
+        self.metrics.attempt(if matches!(written, Ok(Ok(()))) { found } else { Attempt::Error });
         match written {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

@@ -30,7 +30,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         Some(ObjectRef::from_obj(&*node))
     };
     let triggers = Triggers::none().and(&cluster.pods, of_pod);
-    work(cluster.nodes.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("taint-eviction"), cluster.nodes.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 fn taints(node: &Node) -> impl Iterator<Item = &Taint> {

@@ -23,4 +23,4 @@ mod pod_gc;
 mod policy;
 pub mod sync;
 mod volume_binder;
-mod workloads;
+pub(crate) mod workloads;

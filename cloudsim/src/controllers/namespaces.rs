@@ -21,18 +21,25 @@ use tracing::warn;
 pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// The namespaces of a new cluster, and KubeEdge's own.
 pub const INITIAL: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "kubeedge"];
+/// Since when the use of tokens in Secrets is recorded; kube-controller-manager's cleaner of such tokens reads it.
+const TOKEN_TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 /// The account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 
-/// Creates the namespaces of a new cluster where they are missing.
+/// Creates the namespaces of a new cluster, and the ConfigMap that the real API server makes itself, where they are missing.
 pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
     let api = Api::<Namespace>::all(client.clone());
     for name in INITIAL {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         ensure(api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await)?;
     }
-    Ok(())
+    let metadata = ObjectMeta { name: Some(TOKEN_TRACKING.to_owned()), ..ObjectMeta::default() };
+    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let data = Some([("since".to_owned(), today)].into());
+    let map = ConfigMap { metadata, data, ..ConfigMap::default() };
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), "kube-system");
+    ensure(maps.create(&PostParams::default(), &map).await)
 }
 
 /// What a namespace gets.
@@ -135,6 +142,11 @@ mod tests {
     #[tokio::test]
     async fn what_a_namespace_has_is_made_again() {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        ensure_initial(&client).await.unwrap();
+        let system = Api::<ConfigMap>::namespaced(client.clone(), "kube-system");
+        let since = system.get(TOKEN_TRACKING).await.unwrap().data.unwrap()["since"].clone();
+        since.parse::<jiff::civil::Date>().unwrap();
+        // of a later start it stays as it is
         ensure_initial(&client).await.unwrap();
         let shutdown = CancellationToken::new();
         let given = Given { account: true, root_ca: Some("PEM".into()) };

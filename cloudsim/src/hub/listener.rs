@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     faults::{Certificate, Faults, now},
+    metrics::Refusal,
     pki::Trust,
 };
 
@@ -172,6 +173,7 @@ async fn serve(
     let Upgraded { node, ticket, instance, begins, socket, compressed } = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
+            shared.sessions.metrics().refused(Refusal::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
                 let error = &error as &dyn std::error::Error;
                 warn!(%peer, times, error, "a connection was refused");

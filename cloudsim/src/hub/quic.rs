@@ -190,6 +190,7 @@ async fn serve(
             attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
         Ok(Err(error)) => {
+            shared.sessions.metrics().refused(crate::metrics::Refusal::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
                 warn!(%peer, times, %error, "a QUIC connection was refused");
             }

@@ -21,6 +21,7 @@ use wire::instance::{Instance, TAKEN_OVER};
 pub use self::rivals::Rival;
 use self::rivals::Rivals;
 use super::beginners::Beginners;
+use crate::metrics::{HubMetrics, Refusal};
 
 mod rivals;
 
@@ -74,6 +75,8 @@ pub struct Count {
 /// Counts of one session, kept while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
+    /// Those of all sessions, which stay.
+    all: HubMetrics,
     sent: [AtomicU64; 2],
     received: [AtomicU64; 2],
     queue: AtomicU64,
@@ -83,11 +86,13 @@ impl Traffic {
     /// A message went to the node.
     pub(super) fn sent(&self, bytes: usize) {
         add(&self.sent, bytes);
+        self.all.sent(bytes);
     }
 
     /// A message came from the node.
     pub(super) fn received(&self, bytes: usize) {
         add(&self.received, bytes);
+        self.all.received(bytes);
     }
 
     /// So much waits to go down.
@@ -158,12 +163,17 @@ struct Register {
 
 /// The register; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions(Arc<Mutex<Register>>, Beginners);
+pub struct Sessions(Arc<Mutex<Register>>, Beginners, HubMetrics);
 
 impl Sessions {
     /// Nodes that begin anew.
     pub fn beginners(&self) -> &Beginners {
         &self.1
+    }
+
+    /// What is counted of them.
+    pub(crate) fn metrics(&self) -> &HubMetrics {
+        &self.2
     }
 
     /// What `node` begins anew with, if it does: the certificate that it shows.
@@ -211,11 +221,19 @@ impl Sessions {
         let mut register = self.0.lock();
         let node = arrival.node.clone();
         match register.nodes.get(&node) {
-            Some(other) if other.arrival.ticket > arrival.ticket => return Err(Refused::Overtaken),
-            None if register.nodes.len() >= limit => return Err(Refused::TooMany),
+            Some(other) if other.arrival.ticket > arrival.ticket => {
+                self.2.refused(Refusal::Overtaken);
+                return Err(Refused::Overtaken);
+            }
+            None if register.nodes.len() >= limit => {
+                self.2.refused(Refusal::TooMany);
+                return Err(Refused::TooMany);
+            }
             _ => {}
         }
-        let (token, traffic) = (parent.child_token(), Arc::new(Traffic::default()));
+        self.2.begun(arrival.transport);
+        let traffic = Arc::new(Traffic { all: self.2.clone(), ..Traffic::default() });
+        let token = parent.child_token();
         let taken_over = Arc::new(OnceLock::new());
         let session = Session {
             sessions: self.clone(),

@@ -11,6 +11,7 @@ mod half_open;
 mod helm;
 mod kill;
 mod mosquitto;
+mod output;
 mod proxy;
 mod python;
 mod rollout;

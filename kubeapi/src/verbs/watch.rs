@@ -92,7 +92,7 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         bookmarks: bookmarks.then_some(ticks),
         until: Instant::now() + timeout,
         retired: call.target.kind.defined.as_ref().map(|defined| defined.retired.clone()).unwrap_or_default(),
-        _counted: api.metrics().watcher(),
+        _counted: api.metrics().watcher(&call.target),
     };
     Ok(body::stream(futures::stream::unfold(feed, |mut feed| async move {
         let line = feed.next().await?;

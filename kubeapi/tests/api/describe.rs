@@ -25,9 +25,12 @@ async fn requests_watchers_and_objects_are_counted() {
     let metrics = world.get("/metrics").await;
     let lines: Vec<_> = metrics.as_str().unwrap().lines().collect();
     for expected in [
-        r#"apiserver_request_total{code="201",group="",resource="configmaps",subresource="",verb="CREATE",version="v1"} 2"#,
-        r#"apiserver_request_total{code="404",group="",resource="configmaps",subresource="",verb="GET",version="v1"} 1"#,
-        r#"apiserver_longrunning_requests{verb="WATCH"} 1"#,
+        r#"apiserver_request_total{code="201",component="apiserver",group="",resource="configmaps",scope="resource",subresource="",verb="POST",version="v1"} 2"#,
+        r#"apiserver_request_total{code="404",component="apiserver",group="",resource="configmaps",scope="resource",subresource="",verb="GET",version="v1"} 1"#,
+        r#"apiserver_request_duration_seconds_count{component="apiserver",group="",resource="configmaps",scope="resource",subresource="",verb="POST",version="v1"} 2"#,
+        r#"apiserver_current_inflight_requests{request_kind="readOnly"} 0"#,
+        r#"apiserver_current_inflight_requests{request_kind="mutating"} 0"#,
+        r#"apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps",scope="namespace",subresource="",verb="WATCH",version="v1"} 1"#,
         r#"apiserver_storage_objects{resource="configmaps"} 2"#,
         r#"apiserver_storage_objects{resource="customresourcedefinitions.apiextensions.k8s.io"} 2"#,
     ] {
@@ -35,10 +38,13 @@ async fn requests_watchers_and_objects_are_counted() {
     }
     drop(watch);
     let metrics = world.get("/metrics").await;
-    assert!(
-        metrics.as_str().unwrap().contains(r#"apiserver_longrunning_requests{verb="WATCH"} 0"#),
-        "{metrics}"
-    );
+    let lines: Vec<_> = metrics.as_str().unwrap().lines().collect();
+    let watches: Vec<_> =
+        lines.iter().filter(|line| line.starts_with("apiserver_longrunning_requests{")).collect();
+    assert!(watches.len() == 1 && watches[0].ends_with(" 0"), "{watches:?}");
+    // how long a watch goes on is no duration of a request
+    let is_of_a_watch = |line: &&str| line.contains("duration_seconds_count") && line.contains("WATCH");
+    assert_eq!(lines.iter().copied().find(is_of_a_watch), None);
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 //!
 //! Counting is cheap: a lock around a few integers, and nothing that ticks by itself.
 
-mod histogram;
 mod operations;
 
 use std::{
@@ -12,12 +11,10 @@ use std::{
 };
 
 use jiff::Timestamp;
+pub(crate) use kubeapi::exposition::Histogram;
 use parking_lot::Mutex;
 
-pub(crate) use self::{
-    histogram::Histogram,
-    operations::{Operation, Operations},
-};
+pub(crate) use self::operations::{Operation, Operations};
 
 /// Bounds of what is quick, in seconds: those of Prometheus' own clients.
 pub(crate) const QUICK: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];

@@ -6,8 +6,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
+use kubeapi::exposition::{Family, Label, Text, number, seconds, unix};
 
-use super::exposition::{Family, Label, Text, number, seconds, unix};
 use crate::edged::{
     quantity, specs,
     stats::summary::{ContainerStats, FsStats, InterfaceStats, MemoryStats, PodStats, Summary},

@@ -14,7 +14,6 @@
 //! Nothing can be changed here, and nothing that asks is let near more than [`AT_ONCE`] answers at a time.
 
 mod cadvisor;
-mod exposition;
 mod health;
 mod own;
 mod probes;
@@ -28,7 +27,7 @@ use http::{HeaderValue, Method, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
-use kubeapi::{Body, serve};
+use kubeapi::{Body, exposition, serve};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use kubeapi::exposition::{Text, number, seconds, unix};
 use wire::cri;
 
-use super::{
-    exposition::{Text, number, seconds, unix},
-    traffic, volumes,
-};
+use super::{traffic, volumes};
 use crate::{
     edged::{
         metrics::{Counted, Operation},

@@ -1,6 +1,7 @@
 //! `/metrics/probes`: how probes went, under the kubelet's names. Pure.
 
-use super::exposition::{Label, Text, number};
+use kubeapi::exposition::{Label, Text, number};
+
 use crate::edged::probes::Tallied;
 
 /// The page.

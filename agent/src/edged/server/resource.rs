@@ -6,8 +6,8 @@
 //! `container_start_time_seconds`, and needs the labels `container`, `pod` and `namespace` and the times.
 
 use jiff::Timestamp;
+use kubeapi::exposition::{Family, Label, Text, number, seconds, unix};
 
-use super::exposition::{Family, Label, Text, number, seconds, unix};
 use crate::edged::stats::{
     Usage,
     summary::{ContainerStats, CpuStats, MemoryStats, PodStats, SwapStats},
@@ -35,12 +35,24 @@ pub(super) fn page(usage: Option<&Usage>) -> String {
 
 fn node(text: &mut Text, usage: &Usage) {
     let machine = &usage.machine;
-    text.counter("node_cpu_usage_seconds_total", "Cumulative cpu time consumed by the node in core-seconds")
-        .figure(&[], usage.cpu.as_ref().and_then(cpu));
-    text.gauge("node_memory_working_set_bytes", "Current working set of the node in bytes")
-        .figure(&[], machine.memory.as_ref().and_then(working_set));
-    text.gauge("node_swap_usage_bytes", "Current swap usage of the node in bytes")
-        .figure(&[], machine.swap.as_ref().and_then(swap));
+    write(
+        &mut text.counter(
+            "node_cpu_usage_seconds_total",
+            "Cumulative cpu time consumed by the node in core-seconds",
+        ),
+        &[],
+        usage.cpu.as_ref().and_then(cpu),
+    );
+    write(
+        &mut text.gauge("node_memory_working_set_bytes", "Current working set of the node in bytes"),
+        &[],
+        machine.memory.as_ref().and_then(working_set),
+    );
+    write(
+        &mut text.gauge("node_swap_usage_bytes", "Current swap usage of the node in bytes"),
+        &[],
+        machine.swap.as_ref().and_then(swap),
+    );
 }
 
 fn containers(text: &mut Text, pods: &[PodStats]) {
@@ -50,7 +62,7 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
                 let (pod, namespace) = (&pod.pod_ref.name, &pod.pod_ref.namespace);
                 let labels: [Label<'_>; 3] =
                     [("container", &container.name), ("namespace", namespace), ("pod", pod)];
-                family.figure(&labels, figure(container));
+                write(&mut family, &labels, figure(container));
             }
         }
     };
@@ -82,7 +94,8 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
 fn pods(text: &mut Text, pods: &[PodStats]) {
     let each = |mut family: Family<'_>, figure: fn(&PodStats) -> Figure| {
         for pod in pods {
-            family.figure(&[("namespace", &pod.pod_ref.namespace), ("pod", &pod.pod_ref.name)], figure(pod));
+            let labels = [("namespace", pod.pod_ref.namespace.as_str()), ("pod", pod.pod_ref.name.as_str())];
+            write(&mut family, &labels, figure(pod));
         }
     };
     each(
@@ -100,14 +113,12 @@ fn pods(text: &mut Text, pods: &[PodStats]) {
     });
 }
 
-impl Family<'_> {
-    /// Writes a figure, where it is known.
-    fn figure(&mut self, labels: &[Label<'_>], figure: Figure) {
-        match figure {
-            Some((value, Some(at))) => self.sample_at(labels, value, at),
-            Some((value, None)) => self.sample(labels, value),
-            None => {}
-        }
+/// Writes a figure, where it is known.
+fn write(family: &mut Family<'_>, labels: &[Label<'_>], figure: Figure) {
+    match figure {
+        Some((value, Some(at))) => family.sample_at(labels, value, at),
+        Some((value, None)) => family.sample(labels, value),
+        None => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! `/metrics`: what goes to the cloud and comes from it, by what it is about. Pure.
 
-use super::exposition::{Text, number};
+use kubeapi::exposition::{Text, number};
+
 use crate::edgehub::{Direction, Flow, Octets};
 
 /// Appends the figures.

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::exposition::{Text, number};
+use kubeapi::exposition::{Text, number};
+
 use crate::edged::stats::summary::{FsStats, VolumeStats};
 
 /// One figure of a disk.

@@ -123,6 +123,20 @@ impl Queue {
         }
     }
 
+    /// How many are to be tried at once, wait for their time, and wait for a change.
+    pub(super) fn lengths(&self) -> [usize; 3] {
+        let mut lengths = [0; 3];
+        for entry in self.entries.values() {
+            let place = match entry.state {
+                State::Active => 0,
+                State::Backoff(_) | State::Retry(_) => 1,
+                State::Unschedulable(_) => 2,
+            };
+            lengths[place] += 1;
+        }
+        lengths
+    }
+
     /// The pods that room is being made for.
     pub(super) fn nominated(&self) -> Vec<Arc<Pod>> {
         let is_nominated = |pod: &&Arc<Pod>| {
@@ -176,6 +190,7 @@ mod tests {
         queue.failed("a", now);
         queue.add(pod("a", 0));
         assert_eq!(names(&mut queue, now), [""; 0], "its own status is no change");
+        assert_eq!(queue.lengths(), [0, 0, 1]);
         queue.add(pod("a", 1));
         assert_eq!(names(&mut queue, now), ["a"]);
         queue.flush(now + MAX_UNSCHEDULABLE);

@@ -53,7 +53,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             &cluster.stateful_sets,
             scaled(&cluster.budgets, |one: &StatefulSet| one.spec.as_ref()?.replicas),
         );
-    work(cluster.budgets.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("disruption"), cluster.budgets.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 /// All budgets beside a controller whose number of pods was changed.

@@ -41,7 +41,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         let namespace = change.object.namespace().unwrap_or_default();
         change.gone.then(|| ObjectRef::new(&change.object.name_any()).within(&namespace))
     });
-    work(cluster.services.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("endpointslice"), cluster.services.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Action, Failure> {

@@ -1,6 +1,12 @@
 //! The loop of a controller: a queue of objects to look at, and a reconciliation for each.
 
-use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt::Debug,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{Stream, StreamExt, stream};
 use kube::{
@@ -19,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Change, Informer};
+use crate::metrics::WorkQueue;
 
 /// After a failed call; the API is in this process or near it.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
@@ -97,8 +104,9 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
 }
 
 /// Looks at every object of `main` once, and again whenever it or something of `triggers` changes, until `shutdown`.
+/// What comes of that is counted in `counted`.
 pub(crate) async fn work<K, C, F>(
-    main: Informer<K>,
+    (counted, main): (WorkQueue<ObjectRef<K>>, Informer<K>),
     triggers: Triggers<K>,
     context: C,
     reconcile: impl Fn(Arc<K>, Arc<C>) -> F + Send + 'static,
@@ -118,8 +126,17 @@ pub(crate) async fn work<K, C, F>(
     if shutdown.run_until_cancelled(complete).await.is_none() {
         return;
     }
-    let (store, queue) = own_queue(&main, changes);
-    let queue = stream::select(queue, stream::select_all(triggers.streams)).map(Ok::<_, Failure>);
+    let (store, queue) = own_queue(&main, changes, counted.clone());
+    let (adding, failing) = (counted.clone(), counted.clone());
+    let queue = stream::select(queue, stream::select_all(triggers.streams));
+    // one that is told of and is not there is no work
+    let known = store.clone();
+    let queue = queue.map(move |object| {
+        if known.get(&object).is_some() {
+            adding.added(object.clone());
+        }
+        Ok::<_, Failure>(object)
+    });
     let queue = queue.take_until(shutdown.cancelled_owned());
     // the newest state, this process's own writes included: what a reconciliation wrote, the next one must know
     let newest = main.clone();
@@ -127,11 +144,21 @@ pub(crate) async fn work<K, C, F>(
         let namespace = object.meta().namespace.as_deref().unwrap_or_default();
         let known = newest.get(namespace, object.meta().name.as_deref().unwrap_or_default());
         let known = known.filter(|known| known.meta().uid == object.meta().uid);
-        Box::pin(reconcile(known.unwrap_or(object), context))
+        counted.taken(&ObjectRef::from_obj(&*object));
+        let (reconciling, counted) = (reconcile(known.unwrap_or(object), context), counted.clone());
+        Box::pin(async move {
+            let begun = Instant::now();
+            let done = reconciling.await;
+            counted.worked(begun.elapsed());
+            done
+        })
     };
     applier(
         reconcile,
-        |_, failure: &Failure, _| again(failure),
+        move |_, failure: &Failure, _| {
+            failing.retried();
+            again(failure)
+        },
         Arc::new(context),
         store,
         queue,
@@ -154,6 +181,7 @@ fn again(failure: &Failure) -> Action {
 fn own_queue<K>(
     main: &Informer<K>,
     changes: mpsc::Receiver<Change<K>>,
+    counted: WorkQueue<ObjectRef<K>>,
 ) -> (reflector::Store<K>, impl Stream<Item = ObjectRef<K>> + use<K>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -168,7 +196,11 @@ where
     let first: Vec<_> = first.iter().map(|object| ObjectRef::from_obj(&**object)).collect();
     let later = ReceiverStream::new(changes).filter_map(move |change: Change<K>| {
         let object = (*change.object).clone();
-        let reference = (!change.gone).then(|| ObjectRef::from_obj(&object));
+        let reference = ObjectRef::from_obj(&object);
+        if change.gone {
+            counted.gone(&reference);
+        }
+        let reference = (!change.gone).then_some(reference);
         writer.apply_watcher_event(&if change.gone { Event::Delete(object) } else { Event::Apply(object) });
         async move { reference }
     });

@@ -1,12 +1,13 @@
 //! The controllers of a cluster that standalone mode lacks, each switchable: what in Kubernetes is the controller manager.
 
+#[cfg(test)]
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(test)]
+use super::events::Recorder;
 use super::{
-    disruption, endpoints,
-    events::Recorder,
-    eviction, garbage, namespace_lifecycle, pod_gc, policy, volume_binder,
+    disruption, endpoints, eviction, garbage, namespace_lifecycle, pod_gc, policy, volume_binder,
     workloads::{self, Cluster},
 };
 use crate::tasks::Tasks;
@@ -15,15 +16,21 @@ mod switches;
 
 pub use switches::{Switches, UnknownController};
 
-/// Starts the controllers that are switched on; they run until `stop`.
-pub fn spawn(
+/// Starts the controllers that are switched on, in a cluster of which nothing is known yet.
+#[cfg(test)]
+pub(crate) fn spawn(
     tasks: &Tasks,
     client: &Client,
     events: &Recorder,
     switches: &Switches,
     stop: &CancellationToken,
 ) {
-    let cluster = Cluster::new(client.clone(), events.clone());
+    spawn_for(Cluster::new(client.clone(), events.clone()), tasks, switches, stop);
+}
+
+/// Starts the controllers that are switched on; they run until `stop`.
+pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, stop: &CancellationToken) {
+    let client = cluster.client.clone();
     macro_rules! start {
         ($($name:literal => $controller:path),* $(,)?) => {
             $(if switches.is_on($name) {

@@ -54,7 +54,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     };
     let (client, here) = (known.cluster.client.clone(), known.clone());
     // first, so that it listens before there is anything to hear
-    let reconciling = work(known.accounts.clone(), triggers(&known), known, reconcile, stop.child_token());
+    let queue = (known.cluster.queues.named("serviceaccountaccess"), known.accounts.clone());
+    let reconciling = work(queue, triggers(&known), known, reconcile, stop.child_token());
     tokio::join!(
         reconciling,
         here.accounts.run(client.clone(), stop.child_token()),

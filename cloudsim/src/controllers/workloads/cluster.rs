@@ -34,6 +34,7 @@ use crate::{
         events::Recorder,
         informers::{Failure, Informer},
     },
+    metrics::WorkQueues,
     tasks::Tasks,
 };
 
@@ -46,6 +47,8 @@ pub(super) const AT_ONCE: usize = 16;
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) events: Recorder,
+    /// What is counted of the controllers' queues.
+    pub(crate) queues: WorkQueues,
     pub(crate) pods: Informer<Pod>,
     pub(crate) nodes: Informer<Node>,
     pub(crate) claims: Informer<PersistentVolumeClaim>,
@@ -97,6 +100,7 @@ impl Cluster {
         Self {
             client,
             events,
+            queues: WorkQueues::default(),
             pods: Informer::default(),
             nodes: Informer::default(),
             claims: Informer::default(),
@@ -115,6 +119,11 @@ impl Cluster {
             budgets: Informer::default(),
             failures: Arc::default(),
         }
+    }
+
+    /// With its queues counted there.
+    pub(crate) fn counted_in(self, queues: WorkQueues) -> Self {
+        Self { queues, ..self }
     }
 
     /// Watches until `stop`.

@@ -101,19 +101,20 @@ impl Replicas for ReplicaSet {
 
 /// Runs the controller of replica sets until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    run_for::<ReplicaSet>(cluster, stop).await;
+    run_for::<ReplicaSet>("replicaset", cluster, stop).await;
 }
 
 /// Runs the controller of replication controllers until `stop`.
 pub(crate) async fn run_replication(cluster: Cluster, stop: CancellationToken) {
-    run_for::<ReplicationController>(cluster, stop).await;
+    run_for::<ReplicationController>("replicationmanager", cluster, stop).await;
 }
 
-async fn run_for<R: Replicas>(cluster: Cluster, stop: CancellationToken) {
+async fn run_for<R: Replicas>(queue: &'static str, cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none()
         .and_owned(&cluster.pods)
         .and(&cluster.pods, adopters(R::informer(&cluster), R::selector));
-    work(R::informer(&cluster).clone(), triggers, cluster, reconcile::<R>, stop).await;
+    let queue = (cluster.queues.named(queue), R::informer(&cluster).clone());
+    work(queue, triggers, cluster, reconcile::<R>, stop).await;
 }
 
 async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster>) -> Result<Action, Failure> {

@@ -30,7 +30,8 @@ const MISSED: usize = 100;
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.jobs);
-    work(cluster.cron_jobs.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("cronjob"), cluster.cron_jobs.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, Failure> {

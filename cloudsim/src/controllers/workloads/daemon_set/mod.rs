@@ -38,7 +38,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         &cluster.pods,
         adopters(&cluster.daemon_sets, |set| set.spec.as_ref().map(|spec| spec.selector.clone())),
     );
-    work(cluster.daemon_sets.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("daemonset"), cluster.daemon_sets.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {

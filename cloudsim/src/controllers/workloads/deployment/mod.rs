@@ -40,7 +40,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         }),
     );
     let triggers = triggers.and(&cluster.pods, last_pods(&cluster));
-    work(cluster.deployments.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("deployment"), cluster.deployments.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 /// Recreation waits for the last pod to be gone, which no replica set tells.

@@ -47,7 +47,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     );
     let orphans = orphans::run(cluster.clone(), stop.clone());
     let reconcile = |job, cluster: Arc<Cluster>| async move { sync(job, &cluster, Timestamp::now()).await };
-    tokio::join!(orphans, work(cluster.jobs.clone(), triggers, cluster, reconcile, stop));
+    let queue = (cluster.queues.named("job"), cluster.jobs.clone());
+    tokio::join!(orphans, work(queue, triggers, cluster, reconcile, stop));
 }
 
 /// Whether another controller brings the job about.

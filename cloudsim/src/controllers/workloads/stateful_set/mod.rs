@@ -32,7 +32,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         &cluster.pods,
         adopters(&cluster.stateful_sets, |set| set.spec.as_ref().map(|spec| spec.selector.clone())),
     );
-    work(cluster.stateful_sets.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("statefulset"), cluster.stateful_sets.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {

@@ -76,7 +76,15 @@ impl World {
         let tasks = Tasks::default();
         let events = Recorder::spawn(&tasks, &client, &stop);
         spawn(&tasks, &client, &events, &Switches::default(), &stop);
-        tasks.spawn("scheduler", crate::controllers::binder::run(client, events, stop));
+        tasks.spawn(
+            "scheduler",
+            crate::controllers::binder::run(
+                client,
+                events,
+                crate::metrics::SchedulerMetrics::default(),
+                stop,
+            ),
+        );
         world
     }
 

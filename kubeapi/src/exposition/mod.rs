@@ -1,28 +1,30 @@
 //! Figures as text, in the exposition format of Prometheus, version 0.0.4
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). Pure.
 //!
-//! By hand, since names and times must be those of the kubelet: the well-kept libraries write OpenMetrics, in which a
+//! By hand, since names and times must be those of the API server and the kubelet: the well-kept libraries write OpenMetrics, in which a
 //! counter's family is named without `_total`, and have no times.
 
 use std::fmt::Write;
 
 use jiff::Timestamp;
 
-use crate::edged::metrics::Histogram;
+mod histogram;
+
+pub use self::histogram::Histogram;
 
 /// The media type of the answer.
-pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A label's name and value.
-pub(super) type Label<'a> = (&'static str, &'a str);
+pub type Label<'a> = (&'static str, &'a str);
 
 /// The text as it grows.
 #[derive(Debug, Default)]
-pub(super) struct Text(String);
+pub struct Text(String);
 
 /// All samples of one name, which follow each other. A name without samples is not written.
 #[derive(Debug)]
-pub(super) struct Family<'a> {
+pub struct Family<'a> {
     text: &'a mut String,
     name: &'static str,
     kind: &'static str,
@@ -32,17 +34,17 @@ pub(super) struct Family<'a> {
 
 impl Text {
     /// What only grows.
-    pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+    pub fn counter(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
         self.family(name, "counter", help)
     }
 
     /// What goes up and down.
-    pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+    pub fn gauge(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
         self.family(name, "gauge", help)
     }
 
     /// Durations.
-    pub(super) fn histogram(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+    pub fn histogram(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
         self.family(name, "histogram", help)
     }
 
@@ -50,25 +52,35 @@ impl Text {
         Family { text: &mut self.0, name, kind, help, begun: false }
     }
 
-    /// The whole.
-    pub(super) fn into_string(self) -> String {
+    /// The whole, in which every name stood once.
+    pub fn into_string(self) -> String {
         self.0
     }
 }
 
 impl Family<'_> {
+    /// Says what it is, once.
+    fn begin(&mut self) {
+        if !self.begun {
+            // writing to a String does not fail
+            let _ =
+                writeln!(self.text, "# HELP {} {}\n# TYPE {} {}", self.name, self.help, self.name, self.kind);
+            self.begun = true;
+        }
+    }
+
     /// A sample of now.
-    pub(super) fn sample(&mut self, labels: &[Label<'_>], value: f64) {
+    pub fn sample(&mut self, labels: &[Label<'_>], value: f64) {
         self.write("", labels, None, value, None);
     }
 
     /// A sample of another time.
-    pub(super) fn sample_at(&mut self, labels: &[Label<'_>], value: f64, at: Timestamp) {
+    pub fn sample_at(&mut self, labels: &[Label<'_>], value: f64, at: Timestamp) {
         self.write("", labels, None, value, Some(at));
     }
 
     /// All series of a histogram.
-    pub(super) fn buckets(&mut self, labels: &[Label<'_>], histogram: &Histogram) {
+    pub fn buckets(&mut self, labels: &[Label<'_>], histogram: &Histogram) {
         for (bound, count) in histogram.cumulative() {
             self.write("_bucket", labels, Some(&bound.to_string()), number(count), None);
         }
@@ -85,12 +97,8 @@ impl Family<'_> {
         value: f64,
         at: Option<Timestamp>,
     ) {
+        self.begin();
         let (text, name) = (&mut *self.text, self.name);
-        // writing to a String does not fail
-        if !self.begun {
-            let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {}", self.help, self.kind);
-            self.begun = true;
-        }
         let _ = write!(text, "{name}{suffix}");
         let mut separator = '{';
         for (label, value) in labels.iter().copied().chain(bound.map(|bound| ("le", bound))) {
@@ -123,17 +131,17 @@ fn escape(text: &mut String, value: &str) {
 
 /// A count, as a sample's value: exact up to 2^53, as everywhere in Prometheus.
 #[allow(clippy::cast_precision_loss, reason = "samples are doubles")]
-pub(super) fn number(count: u64) -> f64 {
+pub fn number(count: u64) -> f64 {
     count as f64
 }
 
 /// Nanoseconds as seconds.
-pub(super) fn seconds(nanos: u64) -> f64 {
+pub fn seconds(nanos: u64) -> f64 {
     number(nanos) / 1e9
 }
 
 /// An instant as Unix seconds.
-pub(super) fn unix(at: Timestamp) -> f64 {
+pub fn unix(at: Timestamp) -> f64 {
     std::time::Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default().as_secs_f64()
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How many took at most so long.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     /// In seconds, rising.
     bounds: &'static [f64],
     /// One for each bound: those that are above the bound before it and not above this one.
@@ -17,12 +17,12 @@ pub(crate) struct Histogram {
 
 impl Histogram {
     /// Nothing counted yet; `bounds` in seconds, rising.
-    pub(crate) fn new(bounds: &'static [f64]) -> Self {
+    pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len()].into(), count: 0, sum: 0.0 }
     }
 
     /// One more.
-    pub(crate) fn observe(&mut self, took: Duration) {
+    pub fn observe(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
         let place = self.bounds.partition_point(|bound| *bound < seconds);
         if let Some(count) = self.counts.get_mut(place) {
@@ -33,7 +33,7 @@ impl Histogram {
     }
 
     /// Each bound, and how many took at most that long.
-    pub(crate) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().zip(&self.counts).scan(0, |below, (bound, count)| {
             *below += count;
             Some((*bound, *below))
@@ -41,12 +41,12 @@ impl Histogram {
     }
 
     /// How many there were.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// How long they took together, in seconds.
-    pub(crate) fn sum(&self) -> f64 {
+    pub fn sum(&self) -> f64 {
         self.sum
     }
 }

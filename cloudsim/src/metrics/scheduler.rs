@@ -1,0 +1,64 @@
+//! Figures of the scheduler, under kube-scheduler's names.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use kubeapi::exposition::{Text, number};
+
+/// How an attempt to find a node for a pod ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// It has one.
+    Scheduled,
+    /// There is none.
+    Unschedulable,
+    /// The API did not do what it was asked.
+    Error,
+}
+
+/// The queues and results, as labels.
+const QUEUES: [&str; 3] = ["active", "backoff", "unschedulable"];
+const RESULTS: [(Attempt, &str); 3] =
+    [(Attempt::Scheduled, "scheduled"), (Attempt::Unschedulable, "unschedulable"), (Attempt::Error, "error")];
+
+/// What the scheduler counts. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SchedulerMetrics(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    pending: [AtomicU64; QUEUES.len()],
+    attempts: [AtomicU64; RESULTS.len()],
+}
+
+impl SchedulerMetrics {
+    /// How many pods are to be tried at once, wait for their time, and wait for a change.
+    pub(crate) fn pending(&self, counts: [usize; 3]) {
+        for (slot, count) in self.0.pending.iter().zip(counts) {
+            slot.store(count as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// A pod was tried.
+    pub(crate) fn attempt(&self, result: Attempt) {
+        for ((one, _), count) in RESULTS.iter().zip(&self.0.attempts) {
+            count.fetch_add(u64::from(*one == result), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn write(&self, text: &mut Text) {
+        let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
+        let mut pending =
+            text.gauge("scheduler_pending_pods", "Pods that wait for a node, by what they wait for.");
+        for (queue, count) in QUEUES.into_iter().zip(&self.0.pending) {
+            pending.sample(&[("queue", queue)], read(count));
+        }
+        let mut attempts = text
+            .counter("scheduler_schedule_attempts_total", "Attempts to find a node for a pod, by result.");
+        for ((_, result), count) in RESULTS.iter().zip(&self.0.attempts) {
+            attempts.sample(&[("profile", "default-scheduler"), ("result", result)], read(count));
+        }
+    }
+}

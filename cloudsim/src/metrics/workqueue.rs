@@ -1,0 +1,161 @@
+//! Figures of the controllers' queues, under client-go's names.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kubeapi::exposition::{Histogram, Text, number};
+use parking_lot::Mutex;
+
+/// Bounds in seconds, as client-go's: a look at one object takes microseconds, or waits for somebody.
+const BOUNDS: &[f64] = &[1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0];
+
+/// The queues by their controllers' names. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkQueues(Arc<Mutex<BTreeMap<&'static str, SharedCounted>>>);
+
+type SharedCounted = Arc<Mutex<Counted>>;
+
+#[derive(Debug)]
+struct Counted {
+    depth: usize,
+    adds: u64,
+    retries: u64,
+    waited: Histogram,
+    worked: Histogram,
+}
+
+impl WorkQueues {
+    /// The queue of a controller.
+    pub(crate) fn named<K: Eq + Hash>(&self, name: &'static str) -> WorkQueue<K> {
+        let counted = || {
+            let (waited, worked) = (Histogram::new(BOUNDS), Histogram::new(BOUNDS));
+            Arc::new(Mutex::new(Counted { depth: 0, adds: 0, retries: 0, waited, worked }))
+        };
+        let counted = Arc::clone(self.0.lock().entry(name).or_insert_with(counted));
+        WorkQueue(Arc::new(Queue { waiting: Mutex::default(), counted }))
+    }
+
+    pub(super) fn write(&self, text: &mut Text) {
+        let queues = self.0.lock();
+        let mut depth = text.gauge("workqueue_depth", "Objects that wait to be looked at.");
+        for (name, queue) in queues.iter() {
+            depth.sample(&[("name", name)], number(queue.lock().depth as u64));
+        }
+        let mut adds = text.counter("workqueue_adds_total", "Objects that were to be looked at.");
+        for (name, queue) in queues.iter() {
+            adds.sample(&[("name", name)], number(queue.lock().adds));
+        }
+        let mut retries = text.counter("workqueue_retries_total", "Looks that failed and are taken again.");
+        for (name, queue) in queues.iter() {
+            retries.sample(&[("name", name)], number(queue.lock().retries));
+        }
+        let mut waited =
+            text.histogram("workqueue_queue_duration_seconds", "How long objects waited to be looked at.");
+        for (name, queue) in queues.iter() {
+            waited.buckets(&[("name", name)], &queue.lock().waited);
+        }
+        let mut worked = text.histogram("workqueue_work_duration_seconds", "How long looks at objects took.");
+        for (name, queue) in queues.iter() {
+            worked.buckets(&[("name", name)], &queue.lock().worked);
+        }
+    }
+}
+
+/// What is counted of one queue; `K` names an object. Cheap to clone.
+#[derive(Debug)]
+pub(crate) struct WorkQueue<K>(Arc<Queue<K>>);
+
+#[derive(Debug)]
+struct Queue<K> {
+    /// Who waits, since when: one that is added again meanwhile waits once.
+    waiting: Mutex<HashMap<K, Instant>>,
+    counted: SharedCounted,
+}
+
+impl<K> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Eq + Hash> WorkQueue<K> {
+    /// An object is to be looked at.
+    pub(crate) fn added(&self, object: K) {
+        let mut waiting = self.0.waiting.lock();
+        let is_new = !waiting.contains_key(&object);
+        if is_new {
+            waiting.insert(object, Instant::now());
+        }
+        let mut counted = self.0.counted.lock();
+        counted.adds += u64::from(is_new);
+        counted.depth = waiting.len();
+    }
+
+    /// It is looked at now.
+    pub(crate) fn taken(&self, object: &K) {
+        if let Some(since) = self.gone(object) {
+            self.0.counted.lock().waited.observe(since.elapsed());
+        }
+    }
+
+    /// It waits no longer: since when it did.
+    pub(crate) fn gone(&self, object: &K) -> Option<Instant> {
+        let mut waiting = self.0.waiting.lock();
+        let since = waiting.remove(object);
+        self.0.counted.lock().depth = waiting.len();
+        since
+    }
+
+    /// A look took so long.
+    pub(crate) fn worked(&self, took: Duration) {
+        self.0.counted.lock().worked.observe(took);
+    }
+
+    /// A look failed.
+    pub(crate) fn retried(&self) {
+        self.0.counted.lock().retries += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_added_twice_waits_once() {
+        let queues = WorkQueues::default();
+        let queue = queues.named::<u8>("job");
+        queue.added(1);
+        queue.added(1);
+        queue.added(2);
+        let figures = |of: &WorkQueues| {
+            let mut text = Text::default();
+            of.write(&mut text);
+            text.into_string()
+        };
+        let text = figures(&queues);
+        assert!(text.contains("workqueue_depth{name=\"job\"} 2\n"), "{text}");
+        assert!(text.contains("workqueue_adds_total{name=\"job\"} 2\n"), "{text}");
+        queue.taken(&1);
+        queue.worked(Duration::from_millis(5));
+        queue.retried();
+        queue.added(1);
+        queue.added(3);
+        queue.gone(&3);
+        let text = figures(&queues);
+        for line in [
+            "workqueue_depth{name=\"job\"} 2",
+            "workqueue_adds_total{name=\"job\"} 4",
+            "workqueue_retries_total{name=\"job\"} 1",
+            "workqueue_queue_duration_seconds_count{name=\"job\"} 1",
+            "workqueue_work_duration_seconds_bucket{name=\"job\",le=\"0.001\"} 0",
+            "workqueue_work_duration_seconds_bucket{name=\"job\",le=\"0.01\"} 1",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
+        }
+    }
+}
