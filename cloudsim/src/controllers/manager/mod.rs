@@ -41,6 +41,7 @@ pub fn spawn(
         "cronjob" => workloads::cron_job::run,
         "disruption" => disruption::run,
         "endpointslice" => endpoints::run,
+        "endpointslicemirroring" => endpoints::run_mirroring,
         "taint-eviction" => eviction::run,
         "pod-garbage-collector" => pod_gc::run,
         "persistentvolume-binder" => volume_binder::run,
