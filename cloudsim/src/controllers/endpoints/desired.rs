@@ -21,7 +21,8 @@ use crate::controllers::{
 
 /// The label of a slice with the name of its service.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// The label of a slice with who manages it.
+pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 /// How many endpoints one slice has at most.
@@ -104,7 +105,8 @@ fn families(service: &Service) -> Vec<&'static str> {
     if families.is_empty() { vec!["IPv4"] } else { families }
 }
 
-fn family_of(address: &str) -> &'static str {
+/// The kind of address.
+pub(super) fn family_of(address: &str) -> &'static str {
     if address.contains(':') { "IPv6" } else { "IPv4" }
 }
 

@@ -1,4 +1,5 @@
-//! Endpoint slices and endpoints of services with a selector: the addresses of the pods that they select.
+//! Endpoint slices and endpoints of services with a selector: the addresses of the pods that they select. Of services without, the
+//! slices are those of the Endpoints that somebody wrote ([`mirror`]). Endpoints go with their service ([`leftover`]).
 
 use std::sync::Arc;
 
@@ -14,6 +15,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 mod desired;
+mod leftover;
+mod mirror;
+
+pub(super) use mirror::run as run_mirroring;
 
 use super::{
     informers::{Change, Failure, Triggers, work},
@@ -42,7 +47,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         change.gone.then(|| ObjectRef::new(&change.object.name_any()).within(&namespace))
     });
     let queue = (cluster.queues.named("endpointslice"), cluster.services.clone());
-    work(queue, triggers, cluster, reconcile, stop).await;
+    let leftover = leftover::run(cluster.clone(), stop.clone());
+    tokio::join!(work(queue, triggers, cluster, reconcile, stop), leftover);
 }
 
 async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
@@ -54,18 +60,18 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
     let mut pods = cluster.pods.in_namespace(&service.namespace().unwrap_or_default());
     pods.retain(|pod| desired::selects(&service, pod));
     pods.sort_by_key(|pod| pod.name_any());
-    write_slices(&service, desired::slices(&service, &pods), &cluster).await?;
+    let there = cluster.slices.controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
+    write_slices(there, desired::slices(&service, &pods), &cluster).await?;
     write_endpoints(&desired::endpoints(&service, &pods), &cluster).await?;
     Ok(Action::await_change())
 }
 
-/// Makes the service's slices what they should be, with as few writes as that takes.
+/// Makes a service's slices, of which some are `there`, what they should be, with as few writes as that takes.
 async fn write_slices(
-    service: &Service,
+    mut there: Vec<Arc<EndpointSlice>>,
     desired: Vec<EndpointSlice>,
     cluster: &Cluster,
 ) -> Result<(), Failure> {
-    let mut there = cluster.slices.controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
     there.retain(|slice| slice.metadata.deletion_timestamp.is_none());
     there.sort_by_key(|slice| slice.name_any());
     for new in desired {

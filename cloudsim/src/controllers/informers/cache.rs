@@ -2,7 +2,7 @@
 //! created pods finds them here before the watch tells of them, so it does not create them again. Pure.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -10,6 +10,9 @@ use kube::{Resource, ResourceExt, runtime::watcher::Event};
 
 /// Namespace and name.
 type Key = (String, String);
+
+/// How many objects that have ended are remembered: answers to writes are late by milliseconds.
+const REMEMBERED: usize = 1024;
 
 /// What a watch event changed.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub(super) struct Cache<K> {
     by_namespace: HashMap<String, HashSet<Key>>,
     /// Uids of objects that this process deleted and the watch may still tell of.
     deleted: HashSet<String>,
+    /// Uids of objects of whose end the watch told last: an answer to a write may come after that.
+    ended: VecDeque<String>,
     /// During a list: what it had so far, and what this process wrote meanwhile.
     listed: Option<HashSet<Key>>,
 }
@@ -55,6 +60,7 @@ impl<K> Default for Cache<K> {
             by_controller: HashMap::new(),
             by_namespace: HashMap::new(),
             deleted: HashSet::new(),
+            ended: VecDeque::new(),
             listed: None,
         }
     }
@@ -99,6 +105,10 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             Event::Apply(object) => self.apply(object).into_iter().collect(),
             Event::Delete(object) => {
                 self.deleted.remove(object.uid().as_deref().unwrap_or_default());
+                self.ended.extend(object.uid());
+                if self.ended.len() > REMEMBERED {
+                    self.ended.pop_front();
+                }
                 let same = self.objects.get(&key(&object)).is_some_and(|known| known.uid() == object.uid());
                 let before = if same { self.take(&key(&object)) } else { None };
                 vec![Change { before, object: Arc::new(object), gone: true }]
@@ -108,6 +118,10 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
 
     /// What this process wrote, as the API answered it.
     pub(super) fn wrote(&mut self, object: K) {
+        // it has ended since, and nobody would tell of that again
+        if object.uid().is_some_and(|uid| self.ended.contains(&uid)) {
+            return;
+        }
         if let Some(listed) = &mut self.listed {
             listed.insert(key(&object));
         }

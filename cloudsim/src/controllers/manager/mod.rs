@@ -48,6 +48,7 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
         "cronjob" => workloads::cron_job::run,
         "disruption" => disruption::run,
         "endpointslice" => endpoints::run,
+        "endpointslicemirroring" => endpoints::run_mirroring,
         "taint-eviction" => eviction::run,
         "pod-garbage-collector" => pod_gc::run,
         "persistentvolume-binder" => volume_binder::run,

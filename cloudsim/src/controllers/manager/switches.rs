@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, str::FromStr};
 
 /// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods, `serviceaccountaccess`
 /// CloudCore's policy controller.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "cronjob",
     "csrapproving",
     "csrcleaner",
@@ -13,6 +13,7 @@ const NAMES: [&str; 22] = [
     "deployment",
     "disruption",
     "endpointslice",
+    "endpointslicemirroring",
     "garbage-collector",
     "job",
     "namespace",

@@ -68,3 +68,14 @@ fn a_list_replaces_all_but_what_was_written_meanwhile() {
     assert_eq!(gone, ["a"]);
     assert_eq!(names(&cache.in_namespace("n")), ["b", "c"]);
 }
+
+#[test]
+fn an_answer_that_comes_after_the_end_brings_nothing_back() {
+    let mut cache = Cache::default();
+    cache.observe(Event::Apply(object("a", "1", 5, Some("o"))));
+    cache.observe(Event::Delete(object("a", "1", 6, Some("o"))));
+    cache.wrote(object("a", "1", 5, Some("o")));
+    assert!(cache.controlled_by("o").is_empty());
+    cache.wrote(object("a", "2", 7, Some("o")));
+    assert_eq!(names(&cache.controlled_by("o")), ["a"], "another one of this name");
+}

@@ -15,6 +15,7 @@ use crate::controllers::{
     manager::{Switches, spawn},
 };
 
+mod endpoints;
 mod garbage;
 mod jobs;
 mod kubectl;

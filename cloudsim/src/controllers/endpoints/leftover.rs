@@ -1,0 +1,72 @@
+//! Endpoints go with their service, whoever wrote them.
+//!
+//! Source: Kubernetes' endpoints controller. Endpoints of a name that no service ever had are somebody's own, and stay; those that are
+//! found so at the start are left over from a service that went meanwhile.
+
+use std::{collections::HashSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::{Endpoints, Service};
+use kube::{
+    ResourceExt,
+    runtime::{controller::Action, reflector::ObjectRef},
+};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::controllers::{
+    informers::{Change, Failure, Triggers, work},
+    workloads::Cluster,
+};
+
+/// The annotation of Endpoints that are no service's: older programs elect their leader with it.
+pub(super) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+
+type Key = (String, String);
+
+struct Context {
+    cluster: Cluster,
+    /// Services that are no more, and whose Endpoints may be there.
+    ended: Arc<Mutex<HashSet<Key>>>,
+}
+
+/// Runs until `stop`.
+pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let ended: Arc<Mutex<HashSet<Key>>> = Arc::default();
+    let (noted, endpoints) = (Arc::clone(&ended), cluster.endpoints.clone());
+    let of_service = move |change: &Change<Service>| {
+        let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
+        let left = endpoints.get(&namespace, &name).filter(|_| change.gone)?;
+        noted.lock().insert((namespace, name));
+        Some(ObjectRef::from_obj(&*left))
+    };
+    let triggers = Triggers::none().and(&cluster.services, of_service);
+    let known = async {
+        cluster.services.completed().await;
+        cluster.endpoints.completed().await;
+    };
+    if stop.run_until_cancelled(known).await.is_none() {
+        return;
+    }
+    for left in cluster.endpoints.all() {
+        let (namespace, name) = (left.namespace().unwrap_or_default(), left.name_any());
+        if cluster.services.get(&namespace, &name).is_none() {
+            ended.lock().insert((namespace, name));
+        }
+    }
+    let endpoints = cluster.endpoints.clone();
+    work(endpoints, triggers, Context { cluster, ended }, reconcile, stop).await;
+}
+
+async fn reconcile(endpoints: Arc<Endpoints>, context: Arc<Context>) -> Result<Action, Failure> {
+    let cluster = &context.cluster;
+    let key = (endpoints.namespace().unwrap_or_default(), endpoints.name_any());
+    if !context.ended.lock().contains(&key) {
+        return Ok(Action::await_change());
+    }
+    let has_service = cluster.services.get(&key.0, &key.1).is_some();
+    if !has_service && !endpoints.annotations().contains_key(LEADER) {
+        cluster.delete(&cluster.endpoints, &*endpoints).await?;
+    }
+    context.ended.lock().remove(&key);
+    Ok(Action::await_change())
+}
