@@ -54,6 +54,7 @@ mod devices;
 mod metrics;
 mod sealing;
 
+pub(crate) use self::meta_server::requested_files;
 pub use self::sealing::KeysError;
 pub(crate) use self::sealing::seal;
 

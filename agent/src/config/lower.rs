@@ -20,6 +20,8 @@ pub(super) use self::values::parse_host_port;
 /// Group and version that EdgeCore has had since KubeEdge 1.12.
 const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";
 const KIND: &str = "EdgeCore";
+/// The feature gate that has MetaServer ask who calls.
+pub(crate) const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 
 /// The typed configuration; only meant for use where `report` gained no fault.
 pub(super) fn lower(file: File, report: &mut Report) -> Config {
@@ -35,13 +37,14 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         }
     }
     edged::unused(&modules.edged, &mut values);
+    let asks_who_calls = file.feature_gates.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default();
     Config {
         node: edged::node(&modules.edged, &mut values),
         edged: edged::pods(&modules.edged, &mut values),
         edge_hub: edge_hub::lower(modules.edge_hub, &mut values),
         database: values.path("database.dataSource", file.database.data_source),
         database_keys: database_keys(file.database.key_file, file.database.keyring, &mut values),
-        meta_manager: services::meta_manager(modules.meta_manager, &mut values),
+        meta_manager: services::meta_manager(modules.meta_manager, asks_who_calls, &mut values),
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),

@@ -47,6 +47,16 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
+    /// 401: the same, with what is missing.
+    pub(super) fn unauthorized_since(why: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", why)
+    }
+
+    /// 421: the request was sent to another name than this server's.
+    pub(super) fn misdirected(why: &str) -> Self {
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "Forbidden", why)
+    }
+
     /// 403: who asks may not.
     pub(super) fn forbidden(why: &str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", why)

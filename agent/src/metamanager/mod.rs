@@ -35,7 +35,8 @@ pub use self::{
     devices::{CloudMessages, DeviceObject, DeviceObjects},
     online::Online,
     server::{
-        Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
+        Authentication, CredentialsError, Guard, KeyError, Listening, Loopback, MetaServer, MetaServerConfig,
+        MetaServerError, TlsError, TokenRules, loopback_files,
     },
     takeover::take_over,
     task::Task,

@@ -25,6 +25,13 @@ pub(in crate::config) struct MetaServer {
     pub(in crate::config) service_account_issuers: Vec<String>,
     pub(in crate::config) api_audiences: Option<Vec<String>>,
     pub(in crate::config) service_account_key_files: Option<Vec<String>>,
+    /// Not one of EdgeCore's, as the two that follow.
+    #[serde(default)]
+    pub(in crate::config) anonymous_auth: bool,
+    #[serde(default)]
+    pub(in crate::config) client_group: String,
+    #[serde(default)]
+    pub(in crate::config) allowed_hosts: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::values::{Values, optional, secret};
+use super::values::{Values, optional, parse_host_port, secret};
 use crate::config::{
     file,
     typed::{
@@ -11,18 +11,45 @@ use crate::config::{
     },
 };
 
-pub(super) fn meta_manager(written: file::MetaManager, values: &mut Values<'_>) -> MetaManager {
+pub(super) fn meta_manager(
+    written: file::MetaManager,
+    asks_who_calls: bool,
+    values: &mut Values<'_>,
+) -> MetaManager {
     let at = |key: &str| format!("modules.metaManager.{key}");
     let interval = values.seconds(&at("podStatusSyncInterval"), written.pod_status_sync_interval, 0);
     MetaManager {
         remote_query_timeout: values.seconds(&at("remoteQueryTimeout"), written.remote_query_timeout, 1),
         pod_status_sync_interval: (!interval.is_zero()).then_some(interval),
-        meta_server: written.meta_server.enable.then(|| meta_server(written.meta_server, values)),
+        meta_server: (written.meta_server.enable)
+            .then(|| meta_server(written.meta_server, asks_who_calls, values)),
     }
 }
 
-fn meta_server(written: file::MetaServer, values: &mut Values<'_>) -> MetaServer {
+fn meta_server(written: file::MetaServer, asks_who_calls: bool, values: &mut Values<'_>) -> MetaServer {
     let at = |key: &str| format!("modules.metaManager.metaServer.{key}");
+    if written.anonymous_auth && asks_who_calls {
+        values.fault(
+            &at("anonymousAuth"),
+            "is true beside featureGates.requireAuthorization, which asks who calls; remove one of them",
+        );
+    }
+    for (key, is_given) in [
+        ("clientGroup", !written.client_group.is_empty() && (asks_who_calls || written.anonymous_auth)),
+        ("allowedHosts", !written.allowed_hosts.is_empty() && asks_who_calls),
+    ] {
+        if is_given {
+            values.unused(at(key));
+        }
+    }
+    for host in &written.allowed_hosts {
+        if parse_host_port(&format!("{host}:1")).is_err() {
+            values.fault(
+                &at("allowedHosts"),
+                format!("has {host:?}, but must have names or addresses without a port"),
+            );
+        }
+    }
     MetaServer {
         server: values.socket(&at("server"), &written.server),
         dummy_server: values.socket(&at("dummyServer"), &written.dummy_server),
@@ -36,6 +63,9 @@ fn meta_server(written: file::MetaServer, values: &mut Values<'_>) -> MetaServer
         key_files: (written.service_account_key_files.unwrap_or_default().into_iter())
             .map(|file| values.path(&at("serviceAccountKeyFiles"), file))
             .collect(),
+        anonymous_auth: written.anonymous_auth,
+        client_group: optional(written.client_group),
+        allowed_hosts: written.allowed_hosts,
     }
 }
 

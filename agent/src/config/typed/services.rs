@@ -30,6 +30,12 @@ pub struct MetaServer {
     pub audiences: Vec<String>,
     /// Keys that sign service account tokens.
     pub key_files: Vec<PathBuf>,
+    /// Whether every program of this machine may use it without credentials, as with EdgeCore.
+    pub anonymous_auth: bool,
+    /// The group that may read its kubeconfig, by name or number.
+    pub client_group: Option<String>,
+    /// Names beside the loopback interface's own under which it may be asked.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// The MQTT broker and its clients.
