@@ -263,10 +263,7 @@ impl App {
             store: parts.store,
             hub,
             inbound,
-            timing: Timing {
-                query_timeout: config.meta_manager.remote_query_timeout,
-                pod_status_interval: config.meta_manager.pod_status_sync_interval,
-            },
+            timing: timing(config),
             server,
         });
         let metamanager::Ends { task: meta_task, server: meta_server, device_messages, topic_messages } =
@@ -360,6 +357,13 @@ pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
         burst: hub.burst,
         max_message: wire::json::DEFAULT_LIMIT,
     })
+}
+
+fn timing(config: &Config) -> Timing {
+    Timing {
+        query_timeout: config.meta_manager.remote_query_timeout,
+        pod_status_interval: config.meta_manager.pod_status_sync_interval,
+    }
 }
 
 fn edged_config(

@@ -9,7 +9,7 @@ use kubeapi::store::Store;
 
 use super::{Error, database};
 use crate::{
-    config::{Config, MetaServer, REQUIRE_AUTHORIZATION, TlsFiles},
+    config::{Config, MetaServer, TlsFiles},
     metamanager::{Authentication, Guard, Loopback, MetaServerConfig, TokenRules},
 };
 
@@ -28,11 +28,10 @@ pub(super) fn config(
 ) -> Result<Option<MetaServerConfig>, Error> {
     let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
     let copies = copies.ok_or(Error::NoCopies)?;
-    let is_guarded = config.feature_gates.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default();
-    if !is_guarded && !server.server.ip().is_loopback() {
+    if !config.require_authorization && !server.server.ip().is_loopback() {
         return Err(Error::OpenMetaServer(server.server));
     }
-    let authentication = if is_guarded {
+    let authentication = if config.require_authorization {
         let (tls, requested) = files(&config.edge_hub.tls, server);
         let tokens = TokenRules {
             issuers: server.issuers.clone(),

@@ -26,7 +26,6 @@ use std::{
 use serde_json::Value;
 
 pub(crate) use self::fill::{fill, moved};
-pub(crate) use self::lower::REQUIRE_AUTHORIZATION;
 pub use self::{
     document::{default_config, minimal_config},
     host::Host,

@@ -104,14 +104,3 @@ pub struct EdgeStream {
     /// Identity on the tunnel.
     pub tls: TlsFiles,
 }
-
-/// Calls from the cloud to HTTP servers of this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceBus {
-    /// Where it listens.
-    pub server: SocketAddr,
-    /// Limit of one call.
-    pub timeout: Duration,
-    /// Certificate and private key; `None`: plain HTTP.
-    pub tls: Option<(PathBuf, PathBuf)>,
-}
