@@ -18,6 +18,7 @@ mod report;
 mod server;
 mod takeover;
 mod task;
+mod unhandled;
 mod watched;
 mod whole;
 

@@ -114,7 +114,7 @@ async fn kubectl_works_on_the_node_as_on_any_cluster() {
     assert!(created.contains("created"), "{created}");
     let refused = complains(&kubectl, "get secrets").await;
     assert!(refused.contains("Forbidden") && refused.contains("requireAuthorization"), "{refused}");
-    let refused = complains(&kubectl, "get services").await;
+    let refused = complains(&kubectl, "get deployments").await;
     assert!(refused.contains("Forbidden") && refused.contains("system:node:edge-1"), "{refused}");
     let refused = complains(&kubectl, "get pods --token=0000").await;
     assert!(refused.contains("Unauthorized") || refused.contains("logged in"), "{refused}");
