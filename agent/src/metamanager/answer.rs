@@ -52,9 +52,9 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", why)
     }
 
-    /// 421: the request was sent to another name than this server's.
-    pub(super) fn misdirected(why: &str) -> Self {
-        Self::new(StatusCode::MISDIRECTED_REQUEST, "Forbidden", why)
+    /// Any other code and reason.
+    pub(super) fn of_code(code: StatusCode, reason: &str, why: &str) -> Self {
+        Self::new(code, reason, why)
     }
 
     /// 403: who asks may not.

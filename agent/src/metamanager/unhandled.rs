@@ -34,19 +34,34 @@ impl Unhandled {
             debug!(message = ?body, "an answer that nobody waits for");
             return None;
         }
-        let name = name(&body);
+        let (key, name) = (key(&body).to_owned(), name(&body));
         let answer = answer(node, &name, body).filter(|_| header.parent_msg_id.is_empty());
-        self.warn(&name, answer.is_some());
+        self.warn(&key, &name, answer.is_some());
         answer.map(|answer| answer.answering(&header.msg_id))
     }
 
-    fn warn(&self, name: &str, is_answered: bool) {
-        if let Some(times) = self.0.lock().count(name, now()) {
+    fn warn(&self, key: &str, name: &str, is_answered: bool) {
+        if let Some(times) = self.0.lock().count(key, now()) {
             warn!(
                 message = name,
                 times, is_answered, "a message of the cloud is of a kind that this agent does not handle"
             );
         }
+    }
+}
+
+/// What is logged as one, however many words of its own the other side invents.
+fn key(body: &Downstream) -> &str {
+    match body {
+        Downstream::Unknown { route, .. } => match &route.group {
+            Group::Other(_) => "unknown",
+            group => group.as_str(),
+        },
+        Downstream::Volume { .. } => "CSI volumes",
+        Downstream::Job { .. } => "node jobs",
+        Downstream::ServiceCall { .. } | Downstream::ServiceTarget { .. } => "ServiceBus",
+        Downstream::Subscription { .. } | Downstream::Publish { .. } => "EventBus",
+        _ => "DeviceTwin",
     }
 }
 

@@ -61,9 +61,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         _ => return Route::Unknown,
     };
     if STREAMS.contains(&part) {
-        return Route::Refused(
-            "MetaServer carries no logs and no sessions of containers; ask the cloud's API for them",
-        );
+        return Route::Refused("MetaServer carries no logs and no sessions of containers");
     }
     let watches = || Query::of(uri).flag("watch");
     let verb = match (method.as_str(), name.is_empty()) {

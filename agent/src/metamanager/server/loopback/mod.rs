@@ -8,7 +8,6 @@
 //! Source: kube-apiserver's loopback client configuration; <https://en.wikipedia.org/wiki/DNS_rebinding>.
 
 mod credentials;
-mod hosts;
 
 use std::path::PathBuf;
 
@@ -18,8 +17,8 @@ use ring::digest::{SHA256, digest};
 pub(super) use self::credentials::Credentials;
 use self::credentials::KUBECONFIG;
 pub use self::credentials::{CredentialsError, files};
-use self::hosts::Hosts;
 use super::{super::answer::Refusal, route::Ask};
+use crate::rt::Hosts;
 
 /// How MetaServer is guarded while the accounts of pods are not checked.
 #[derive(Clone, Debug)]
@@ -57,7 +56,11 @@ impl LocalClients {
 
     /// Whether the request may go on to what it asks for.
     pub(super) fn authenticate(&self, parts: &Parts) -> Result<(), Refusal> {
-        self.hosts.check(parts)?;
+        self.hosts.check(&parts.uri, &parts.headers).map_err(|refused| {
+            let cure =
+                "ask for it by a loopback address, or name it in modules.metaManager.metaServer.allowedHosts";
+            Refusal::of_code(refused.code, "Forbidden", &format!("{}; {cure}", refused.why))
+        })?;
         let Some(expected) = &self.token else { return Ok(()) };
         let path = parts.uri.path();
         if PUBLIC.contains(&path.strip_suffix('/').unwrap_or(path)) {
