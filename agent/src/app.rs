@@ -54,6 +54,7 @@ mod devices;
 mod metrics;
 mod sealing;
 
+pub(crate) use self::meta_server::requested_files;
 pub use self::sealing::{KeysError, seal};
 
 /// The file of the store, beside EdgeCore's own database, whose form is another.
@@ -268,10 +269,7 @@ impl App {
             store: parts.store,
             hub,
             inbound,
-            timing: Timing {
-                query_timeout: config.meta_manager.remote_query_timeout,
-                pod_status_interval: config.meta_manager.pod_status_sync_interval,
-            },
+            timing: timing(config),
             server,
         });
         let metamanager::Ends { task: meta_task, server: meta_server, device_messages, topic_messages } =
@@ -379,6 +377,13 @@ struct Given {
     signals: Option<Arc<dyn Signals>>,
     pod_network: Option<Arc<dyn PodNetwork>>,
     secrets_in_memory: bool,
+}
+
+fn timing(config: &Config) -> Timing {
+    Timing {
+        query_timeout: config.meta_manager.remote_query_timeout,
+        pod_status_interval: config.meta_manager.pod_status_sync_interval,
+    }
 }
 
 fn edged_config(

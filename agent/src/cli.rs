@@ -43,8 +43,14 @@ Examples:
   Go back to EdgeCore with what this node has now, after the agent was stopped:
     edge-agent db export --overwrite
 
+  The Kubernetes API on the node, where modules.metaManager.metaServer is enabled:
+    kubectl --kubeconfig /var/lib/kubeedge/metaserver.kubeconfig get pods
+
   Completions for the shell:
-    edge-agent completions bash > /etc/bash_completion.d/edge-agent";
+    edge-agent completions bash > /etc/bash_completion.d/edge-agent
+
+Not in this agent, which says so where it is asked for them: kubectl logs, exec, attach and port-forward (EdgeStream), ServiceBus,
+node jobs (TaskManager), CSI volumes, services by name (EdgeMesh).";
 
 /// KubeEdge's edge node agent: runs the pods that the cloud places on this node, and goes on without the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 use kubeapi::{Body, Identity, Unread, gather};
 use tower::Service;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use wire::enroll::{
     CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, Usage, identity_of,
     is_node_name, verify_bearer,
@@ -177,7 +177,12 @@ impl Service<Request<Incoming>> for Enrolment {
             let (status, bytes) = match this.answer(&parts, body).await {
                 Ok(bytes) => (StatusCode::OK, Bytes::from(bytes)),
                 Err((status, why)) => {
-                    warn!(path = parts.uri.path(), %status, why, "enrolment refused");
+                    // a machine that is about to join asks whether its name is free
+                    if status == StatusCode::NOT_FOUND {
+                        debug!(path = parts.uri.path(), why, "there is no such thing");
+                    } else {
+                        warn!(path = parts.uri.path(), %status, why, "enrolment refused");
+                    }
                     (status, Bytes::from(why))
                 }
             };

@@ -156,6 +156,11 @@ impl Node {
         Ok(Self { process, config, pods: directory.join("node/kubelet/pods"), port: cloud.ports.node })
     }
 
+    /// Where MetaServer writes what its clients on the node need.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.config.with_file_name("node").join("metaserver.kubeconfig")
+    }
+
     /// The agent with this configuration.
     pub fn command(config: &Path) -> anyhow::Result<Command> {
         let mut command = Command::new(binary(AGENT)?);

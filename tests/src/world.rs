@@ -38,7 +38,7 @@ pub struct Setup {
     pub limits: Limits,
     /// Where the node serves health and metrics; only one node at a time can.
     pub server: Option<SocketAddr>,
-    /// Whether nodes have a MetaServer.
+    /// Whether nodes have a MetaServer, open to every program of this machine as EdgeCore's is.
     pub meta_server: bool,
     /// Whether the cloud serves QUIC, too.
     pub quic: bool,
@@ -147,7 +147,14 @@ impl World {
         let options =
             fleet::Options { lease, server, edged, signals, meta_server, event_bus, qps: 0, ..base };
         let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
-        HollowNode::prepare(name, addresses, token, &options).await.expect("a node's directory")
+        let mut node =
+            HollowNode::prepare(name, addresses, token, &options).await.expect("a node's directory");
+        node.configure(|config| {
+            if let Some(server) = &mut config.meta_manager.meta_server {
+                server.anonymous_auth = true;
+            }
+        });
+        node
     }
 
     /// The cloud.

@@ -64,7 +64,7 @@ pub(super) fn start(
     Ok((Some(devices), Some(dmi), bus))
 }
 
-fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Internal>, Option<External>) {
+pub(super) fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Internal>, Option<External>) {
     let internal = (wanted.mode != MqttMode::External).then(|| Internal {
         address: wanted.internal_server,
         tls: wanted.tls.clone().filter(|_| wanted.internal_tls),

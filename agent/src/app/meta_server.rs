@@ -1,17 +1,17 @@
 //! MetaServer as it is configured.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use kubeapi::store::Store;
 
-use super::Error;
+use super::{Error, database};
 use crate::{
     config::{Config, MetaServer, TlsFiles},
-    metamanager::{Guard, MetaServerConfig, TokenRules},
+    metamanager::{Authentication, Guard, Loopback, MetaServerConfig, TokenRules},
 };
-
-/// The feature gate that has MetaServer ask who calls.
-const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 
 /// What stands in EdgeCore's configuration where nobody has said anything.
 const DEFAULT_CERT: &str = "/etc/kubeedge/certs/server.crt";
@@ -28,20 +28,26 @@ pub(super) fn config(
 ) -> Result<Option<MetaServerConfig>, Error> {
     let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
     let copies = copies.ok_or(Error::NoCopies)?;
-    let is_guarded = config.feature_gates.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default();
-    if !is_guarded && !server.server.ip().is_loopback() {
+    if !config.require_authorization && !server.server.ip().is_loopback() {
         return Err(Error::OpenMetaServer(server.server));
     }
-    let guard = is_guarded.then(|| {
+    let authentication = if config.require_authorization {
         let (tls, requested) = files(&config.edge_hub.tls, server);
         let tokens = TokenRules {
             issuers: server.issuers.clone(),
             audiences: server.audiences.clone(),
             key_files: server.key_files.clone(),
         };
-        Guard { pods_address: server.dummy_server, tls, requested, tokens }
-    });
-    Ok(Some(MetaServerConfig { address: server.server, copies, guard }))
+        Authentication::Accounts(Guard { pods_address: server.dummy_server, tls, requested, tokens })
+    } else {
+        Authentication::Loopback(Loopback {
+            anonymous: server.anonymous_auth,
+            directory: database(config).parent().unwrap_or(Path::new("/")).to_owned(),
+            group: server.client_group.clone(),
+            hosts: server.allowed_hosts.clone(),
+        })
+    };
+    Ok(Some(MetaServerConfig { address: server.server, copies, authentication }))
 }
 
 /// The certificate, its key and the CA of clients, and whether the certificate is to be requested: where the configuration names
@@ -52,14 +58,17 @@ fn files(node: &TlsFiles, server: &MetaServer) -> (TlsFiles, bool) {
         return (written.clone(), false);
     }
     let ca = if written.ca == Path::new(DEFAULT_CA) { &node.ca } else { &written.ca };
-    let beside = |name: &str| node.cert.with_file_name(name);
-    (TlsFiles { ca: ca.clone(), cert: beside(CERT), key: beside(KEY) }, true)
+    let [cert, key] = requested_files(&node.cert);
+    (TlsFiles { ca: ca.clone(), cert, key }, true)
+}
+
+/// Where a certificate that was requested is kept, and its key.
+pub(crate) fn requested_files(node_cert: &Path) -> [PathBuf; 2] {
+    [CERT, KEY].map(|name| node_cert.with_file_name(name))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     #[test]
@@ -74,6 +83,9 @@ mod tests {
                 issuers: Vec::new(),
                 audiences: Vec::new(),
                 key_files: Vec::new(),
+                anonymous_auth: false,
+                client_group: None,
+                allowed_hosts: Vec::new(),
             };
             files(node, &server)
         };

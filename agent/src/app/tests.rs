@@ -1,6 +1,6 @@
-//! No setting of pods and of the node is ignored in silence.
+//! No setting is ignored in silence.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use kubeapi::store::MemoryStore;
 use serde_json::{Value, json};
@@ -9,10 +9,16 @@ use tokio::time::sleep;
 use super::*;
 use crate::config;
 
-/// What EdgeD is given, as text, and the warnings; `None` where the configuration is refused.
-fn given(change: Value) -> Option<(String, Vec<String>)> {
+/// What all parts are given, as text, and what is said of the file: warnings, and faults where it is refused.
+fn given(change: Value) -> (Option<String>, Vec<String>) {
     let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
-    let (config, warnings) = config::parse(Path::new("x"), &change.to_string(), None, &host).ok()?;
+    let (config, warnings) = match config::parse(Path::new("x"), &change.to_string(), None, &host) {
+        Ok(parsed) => parsed,
+        Err(config::Error::Faults { faults, .. }) => {
+            return (None, faults.iter().map(ToString::to_string).collect());
+        }
+        Err(other) => panic!("{other}"),
+    };
     let (hub, inbound, _) = edgehub::new(hub_config(&config).unwrap());
     let store = MemoryStore::new();
     let meta = metamanager::Config {
@@ -20,15 +26,31 @@ fn given(change: Value) -> Option<(String, Vec<String>)> {
         store,
         hub,
         inbound,
-        timing: Timing::default(),
+        timing: timing(&config),
         server: None,
     };
+    let told = warnings.iter().map(ToString::to_string).collect();
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
-    let edged = edged_config(&config, &meta, runtime, None, true, edged::Shown::default()).ok()?;
-    // the runtime itself has no text of its own
-    let text = format!("{} {} {edged:?}", config.edged.enable, config.edged.runtime_endpoint);
-    Some((text, warnings.iter().map(ToString::to_string).collect()))
+    let Ok(edged) = edged_config(&config, &meta, runtime, None, true, edged::Shown::default()) else {
+        return (None, told);
+    };
+    let Ok(server) = meta_server::config(&config, Some(MemoryStore::new())) else { return (None, told) };
+    let server = server.map(|server| (server.address, server.authentication));
+    let bus = config.event_bus.as_ref().map(|wanted| devices::brokers(&config, wanted));
+    let text = format!(
+        "{} {} {edged:?} {:?} {server:?} {bus:?} {:?} {:?} {:?} {:?} {:?}",
+        config.edged.enable,
+        // the runtime itself has no text of its own
+        config.edged.runtime_endpoint,
+        hub_config(&config).unwrap(),
+        timing(&config),
+        config.device_twin,
+        config.edge_stream,
+        (databases(&config), &config.database),
+        config.database_keys,
+    );
+    (Some(text), told)
 }
 
 /// The document with this value at the place, and nothing else.
@@ -59,17 +81,23 @@ fn others(value: &Value) -> Vec<Value> {
         "unix:///other.sock",
         "systemd",
         "127.0.0.9",
+        "127.0.0.9:7",
+        "tcp://127.0.0.9:7",
+        "https://127.0.0.9:7",
         "other",
+        concat!("0000000000000000000000000000000000000000000000000000000000000000", ".a.b.c"),
         "20Mi",
         "None",
         "lo",
     ];
     match value {
         Value::Bool(value) => vec![json!(!value)],
-        Value::Number(number) => vec![json!(number.as_i64().unwrap_or(1) + 3), json!(7)],
+        Value::Number(number) => vec![json!(number.as_i64().unwrap_or(1) + 3), json!(7), json!(2), json!(1)],
         Value::String(_) => texts.iter().map(|text| json!(text)).collect(),
         Value::Array(_) => vec![
             json!(["127.0.0.9"]),
+            json!(["/other/place"]),
+            json!([{"action": "all", "filter": "#"}]),
             json!([{"key": "a", "effect": "NoSchedule"}]),
             json!([{"priority": 1, "shutdownGracePeriodSeconds": 1}]),
         ],
@@ -80,37 +108,108 @@ fn others(value: &Value) -> Vec<Value> {
     }
 }
 
+/// `more` laid over `base`.
+fn laid_over(base: &Value, more: &Value) -> Value {
+    match (base, more) {
+        (Value::Object(base), Value::Object(more)) => {
+            let mut all = base.clone();
+            for (key, value) in more {
+                let below = all.get(key).map_or_else(|| value.clone(), |below| laid_over(below, value));
+                all.insert(key.clone(), below);
+            }
+            Value::Object(all)
+        }
+        (_, more) => more.clone(),
+    }
+}
+
+/// Whether the value at the place changes what a part is given beside `base`, or is named.
+fn is_noticed(base: &Value, usual: &str, place: &[String], value: &Value) -> bool {
+    let (text, told) = given(laid_over(base, &at(place, value)));
+    // a mapping is warned of as a whole
+    let is_named = |told: &String| {
+        let above =
+            (1..=place.len()).any(|length| told.starts_with(&format!("{}: ", place[..length].join("."))));
+        above || told.starts_with(&format!("{}.", place.join(".")))
+    };
+    let is_named = text.is_some() && told.iter().any(is_named);
+    is_named || text.is_some_and(|text| text != usual)
+}
+
+/// What a module's settings are tried beside: switched on, in each of its ways.
+fn contexts(path: &str) -> Vec<Value> {
+    let modules = |modules: Value| json!({ "modules": modules });
+    let meta_server = |more: Value| {
+        let on = json!({"modules": {"metaManager": {"metaServer": {"enable": true}}}});
+        laid_over(&on, &more)
+    };
+    let quic = modules(json!({"edgeHub": {"websocket": {"enable": false}, "quic": {"enable": true}}}));
+    let bus = |mode: u8| modules(json!({"eventBus": {"mqttMode": mode}}));
+    let plain = json!({"kind": "EdgeCore"});
+    match path {
+        path if path.ends_with(".enable") => vec![plain],
+        "modules.metaManager.metaServer.anonymousAuth" => vec![meta_server(json!({}))],
+        path if path.starts_with("modules.edgeHub.quic.") => vec![quic],
+        path if path.starts_with("modules.edgeHub.websocket.") => vec![plain],
+        path if path.starts_with("modules.edgeHub.") => vec![plain, quic],
+        path if path.starts_with("modules.metaManager.metaServer.") => vec![
+            meta_server(json!({})),
+            meta_server(json!({"featureGates": {"requireAuthorization": true}})),
+            meta_server(json!({"modules": {"metaManager": {"metaServer": {"anonymousAuth": true}}}})),
+        ],
+        path if path.starts_with("modules.eventBus.eventBusTLS.") => {
+            vec![modules(json!({"eventBus": {"eventBusTLS": {"enable": true}}}))]
+        }
+        path if path.starts_with("modules.eventBus.") => (0..=2).map(bus).collect(),
+        path if path.starts_with("modules.edgeStream.") => {
+            vec![modules(json!({"edgeStream": {"enable": true}}))]
+        }
+        path if path.starts_with("featureGates") => vec![meta_server(json!({}))],
+        _ => vec![plain],
+    }
+}
+
 #[tokio::test]
-async fn every_setting_of_pods_and_node_is_used_or_warned_of() {
+async fn every_setting_is_used_or_warned_of() {
     let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
     let shape = config::shape(&host).unwrap();
     let mut all = Vec::new();
-    leaves(&shape["modules"]["edged"], &mut vec!["modules".into(), "edged".into()], &mut all);
-    assert!(all.len() > 100, "{} settings", all.len());
-    let (usual, none) = given(json!({"kind": "EdgeCore"})).unwrap();
+    leaves(&shape, &mut Vec::new(), &mut all);
+    assert!(all.len() > 180, "{} settings", all.len());
+    let (_, none) = given(json!({"kind": "EdgeCore"}));
     assert!(none.is_empty(), "{none:?}");
-    let noticed = |place: &[String], value: &Value| {
-        let Some((text, warnings)) = given(at(place, value)) else { return false };
-        // a mapping is warned of as a whole
-        let path = |place: &[String]| format!("{}: ", place.join("."));
-        let named = (2..=place.len()).any(|length| {
-            let path = path(&place[..length]);
-            warnings.iter().any(|warning| warning.starts_with(&path))
-        });
-        named || text != usual
-    };
-    let silent: Vec<_> = all
-        .iter()
-        .filter(|(place, value)| !others(value).iter().any(|other| noticed(place, other)))
-        .map(|(place, _)| place.join("."))
+    // what the file is, and modules without which there is no agent: no other value is taken
+    let fixed = ["apiVersion", "kind", "modules.edgeHub.enable", "modules.metaManager.enable"];
+    let fixed: Vec<_> = fixed
+        .into_iter()
+        .chain(["modules.edgeHub.quic.enable", "modules.edgeHub.websocket.enable"])
         .collect();
-    // a soft threshold and its grace period mean something together only
-    let soft = ["evictionSoft", "evictionSoftGracePeriod"];
-    let silent: Vec<_> =
-        silent.into_iter().filter(|path| !soft.iter().any(|key| path.ends_with(key))).collect();
+    let (mut silent, mut usuals) = (Vec::new(), BTreeMap::new());
+    for (place, value) in &all {
+        let path = place.join(".");
+        for base in contexts(&path) {
+            let usual = usuals.entry(base.to_string()).or_insert_with(|| given(base.clone()).0.unwrap());
+            let is_refused = || {
+                let refused = |other: &Value| given(laid_over(&base, &at(place, other))).0.is_none();
+                fixed.contains(&path.as_str()) && others(value).iter().all(refused)
+            };
+            if !is_refused() && !others(value).iter().any(|other| is_noticed(&base, usual, place, other)) {
+                silent.push(format!("{path} beside {base}"));
+            }
+        }
+    }
+    // which EdgeCore wrote the file is no setting; a soft threshold and its grace period mean something together only
+    let known = ["edgecoreVersion", "evictionSoft", "evictionSoftGracePeriod"];
+    let silent: Vec<_> = silent
+        .into_iter()
+        .filter(|line| {
+            !known.iter().any(|key| line.split(' ').next().is_some_and(|path| path.ends_with(key)))
+        })
+        .collect();
     let pair = json!({"evictionSoft": {"memory.available": "1Gi"}, "evictionSoftGracePeriod": {"memory.available": "7s"}});
     let place = ["modules", "edged", "tailoredKubeletConfig"].map(str::to_owned);
-    assert!(noticed(&place, &pair), "a soft threshold is ignored");
+    let (plain, usual) = (json!({"kind": "EdgeCore"}), given(json!({"kind": "EdgeCore"})).0.unwrap());
+    assert!(is_noticed(&plain, &usual, &place, &pair), "a soft threshold is ignored");
     assert!(silent.is_empty(), "ignored in silence:\n{}", silent.join("\n"));
 }
 
@@ -119,8 +218,8 @@ async fn an_interface_gives_the_node_its_address() {
     let with = |name: &str| {
         given(json!({"modules": {"edged": {"customInterfaceName": name, "nodeIP": "10.0.0.9"}}}))
     };
-    assert!(with("lo").unwrap().0.contains("127.0.0.1"));
-    assert!(with("no-such-interface").is_none());
+    assert!(with("lo").0.unwrap().contains("127.0.0.1"));
+    assert!(with("no-such-interface").0.is_none());
 }
 
 #[tokio::test]

@@ -12,9 +12,7 @@ mod services;
 
 pub(super) use self::{
     edged::{Edged, Kubelet, Taint},
-    services::{
-        DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus, Switch,
-    },
+    services::{DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer},
 };
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -52,8 +50,6 @@ pub(super) struct Modules {
     pub(super) event_bus: EventBus,
     pub(super) device_twin: DeviceTwin,
     pub(super) edge_stream: EdgeStream,
-    pub(super) service_bus: ServiceBus,
-    pub(super) task_manager: Switch,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -81,7 +77,6 @@ pub(super) struct EdgeHub {
 pub(super) struct Endpoint {
     pub(super) enable: bool,
     pub(super) handshake_timeout: i64,
-    pub(super) read_deadline: i64,
     pub(super) server: String,
     pub(super) write_deadline: i64,
 }

@@ -1,5 +1,7 @@
 //! From the written form to the typed one. Every value is looked at even after a fault, so that all are reported together.
 
+use std::collections::BTreeMap;
+
 use super::{
     file::File,
     report::Report,
@@ -20,6 +22,10 @@ pub(super) use self::values::parse_host_port;
 /// Group and version that EdgeCore has had since KubeEdge 1.12.
 const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";
 const KIND: &str = "EdgeCore";
+/// The feature gate that has MetaServer ask who calls.
+const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
+/// EdgeCore's other gates, off by default as that one.
+const UNUSED_GATES: [&str; 2] = ["disableCSIVolumePlugin", "moduleRestart"];
 
 /// The typed configuration; only meant for use where `report` gained no fault.
 pub(super) fn lower(file: File, report: &mut Report) -> Config {
@@ -35,19 +41,18 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         }
     }
     edged::unused(&modules.edged, &mut values);
+    let asks_who_calls = feature_gates(&file.feature_gates, &mut values);
     Config {
         node: edged::node(&modules.edged, &mut values),
         edged: edged::pods(&modules.edged, &mut values),
         edge_hub: edge_hub::lower(modules.edge_hub, &mut values),
         database: values.path("database.dataSource", file.database.data_source),
         database_keys: database_keys(file.database.key_file, file.database.keyring, &mut values),
-        meta_manager: services::meta_manager(modules.meta_manager, &mut values),
+        meta_manager: services::meta_manager(modules.meta_manager, asks_who_calls, &mut values),
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),
-        service_bus: services::service_bus(modules.service_bus, &mut values),
-        task_manager: modules.task_manager.enable,
-        feature_gates: file.feature_gates,
+        require_authorization: asks_who_calls,
     }
 }
 
@@ -59,6 +64,20 @@ fn database_keys(file: String, keyring: String, values: &mut Values<'_>) -> Opti
         Some(file) => Some(DatabaseKeys::File(file)),
         None => (!keyring.is_empty()).then_some(DatabaseKeys::Keyring(keyring)),
     }
+}
+
+/// Whether MetaServer asks who calls, the one gate that is used.
+fn feature_gates(written: &BTreeMap<String, bool>, values: &mut Values<'_>) -> bool {
+    for (name, is_on) in written {
+        if UNUSED_GATES.contains(&name.as_str()) {
+            if *is_on {
+                values.unused(format!("featureGates.{name}"));
+            }
+        } else if name != REQUIRE_AUTHORIZATION {
+            values.unknown(format!("featureGates.{name}"), REQUIRE_AUTHORIZATION);
+        }
+    }
+    written.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default()
 }
 
 fn identify(api_version: &str, kind: &str, values: &mut Values<'_>) {

@@ -39,6 +39,13 @@ pub enum Warning {
         /// Its place.
         path: String,
     },
+    /// The key is used, but not beside what another one says.
+    NoEffect {
+        /// Its place.
+        path: String,
+        /// The other one, and what it says.
+        cause: &'static str,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -50,6 +57,7 @@ impl fmt::Display for Warning {
             Self::UnknownKey { path, near: None } => write!(f, "{path}: unknown key, ignored"),
             Self::Case { path, right } => write!(f, "{path}: read as {right}; write it so"),
             Self::NotUsed { path } => write!(f, "{path}: not used by this agent"),
+            Self::NoEffect { path, cause } => write!(f, "{path}: has no effect, since {cause}"),
         }
     }
 }

@@ -93,7 +93,6 @@ fn faults() {
         ("token as a list", "modules: {edgeHub: {token: [secret]}}"),
         ("node name", "modules: {edged: {hostnameOverride: 'Edge 1_'}}"),
         ("taint", "modules: {edged: {tailoredKubeletConfig: {registerWithTaints: [{effect: Always}, 3]}}}"),
-        ("service bus", "modules: {serviceBus: {enable: true, port: 0, server: here, tlsCertFile: /a}}"),
         ("mqtt", "modules: {eventBus: {mqttMode: 3, mqttQOS: 9, mqttServerExternal: '127.0.0.1:1883'}}"),
         (
             "many types",
@@ -161,9 +160,44 @@ modules:
 }
 
 #[test]
+fn what_is_not_in_this_agent_is_warned_of() {
+    for (text, expected) in [
+        ("modules: {serviceBus: {enable: true}}", "modules.serviceBus: not used"),
+        ("modules: {serviceBus: {enable: false, port: 9060}}", ""),
+        ("modules: {taskManager: {enable: true}}", "modules.taskManager: not used"),
+        (
+            "modules: {edgeHub: {websocket: {readDeadline: 30}}}",
+            "modules.edgeHub.websocket.readDeadline: not used",
+        ),
+        ("modules: {metaManager: {contextSendGroup: x}}", "modules.metaManager.contextSendGroup: not used"),
+        ("database: {driverName: mysql}", "database.driverName: not used"),
+        ("featureGates: {moduleRestart: true}", "featureGates.moduleRestart: not used"),
+        ("featureGates: {moduleRestart: false}", ""),
+        ("featureGates: {requireAuthorisation: true}", "did you mean requireAuthorization?"),
+        ("featureGates: {zzz: true}", "featureGates.zzz: unknown key"),
+        (
+            "modules: {eventBus: {mqttRetain: true}}",
+            "modules.eventBus.mqttRetain: has no effect, since mqttMode 2",
+        ),
+        (
+            "modules: {eventBus: {mqttMode: 0, mqttUsername: u}}",
+            "mqttUsername: has no effect, since mqttMode 0",
+        ),
+        (
+            "modules: {metaManager: {metaServer: {enable: true, apiAudiences: [a]}}}",
+            "metaServer.apiAudiences: has no effect, since featureGates.requireAuthorization",
+        ),
+    ] {
+        let told = warnings(text);
+        assert_eq!(told.len(), usize::from(!expected.is_empty()), "{text}: {told:?}");
+        assert!(told.iter().all(|told| told.contains(expected)), "{text}: {told:?}");
+    }
+}
+
+#[test]
 fn values_are_taken_as_go_takes_them() {
     let config = config(
-        "modules:\n  edgeHub: {heartbeat: 017, token: null}\n  eventBus: {mqttUsername: 1234, mqttRetain: yes}\n  edged:\n    nodeLabels: {a: 1, b: true}\n    hostnameOverride: EDGE-7\n    tailoredKubeletConfig: {serializeImagePulls: false, containerRuntimeEndpoint: /run/crio/crio.sock}\n",
+        "modules:\n  edgeHub: {heartbeat: 017, token: null}\n  eventBus: {mqttMode: 1, mqttUsername: 1234, mqttRetain: yes}\n  edged:\n    nodeLabels: {a: 1, b: true}\n    hostnameOverride: EDGE-7\n    tailoredKubeletConfig: {serializeImagePulls: false, containerRuntimeEndpoint: /run/crio/crio.sock}\n",
     );
     assert_eq!(config.edge_hub.heartbeat, Duration::from_secs(15));
     let bus = config.event_bus.unwrap();
@@ -271,9 +305,10 @@ proptest::proptest! {
 
 #[test]
 fn who_may_use_the_internal_broker() {
-    let access =
-        |text: &str| config(&format!("modules: {{eventBus: {{{text}}}}}")).event_bus.unwrap().internal_access;
-    assert_eq!(access("mqttMode: 0"), None);
+    let access = |text: &str| {
+        config(&format!("modules: {{eventBus: {{mqttMode: 0, {text}}}}}")).event_bus.unwrap().internal_access
+    };
+    assert_eq!(access("mqttQOS: 0"), None);
     let rule = |user: Option<&str>, action, filter: &str, allow| mqtt::Rule {
         user: user.map(str::to_owned),
         action,

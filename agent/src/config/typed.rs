@@ -15,7 +15,7 @@ mod services;
 pub use self::groups::{CgroupDriver, ControlGroups};
 pub use self::resources::{Amount, Eviction, Housekeeping, Signal, Threshold};
 pub use self::services::{
-    DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode, ServiceBus,
+    DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode,
 };
 
 /// Where the keys of the database are.
@@ -48,12 +48,8 @@ pub struct Config {
     pub device_twin: Option<DeviceTwin>,
     /// The tunnel for logs and exec.
     pub edge_stream: Option<EdgeStream>,
-    /// Calls from the cloud to HTTP servers of this node.
-    pub service_bus: Option<ServiceBus>,
-    /// Whether jobs of the cloud (upgrade, image pull) are taken.
-    pub task_manager: bool,
-    /// Switches by name, as written.
-    pub feature_gates: BTreeMap<String, bool>,
+    /// Whether MetaServer asks who calls: the feature gate of this name.
+    pub require_authorization: bool,
 }
 
 /// This node as the cluster sees it.

@@ -47,6 +47,16 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
+    /// 401: the same, with what is missing.
+    pub(super) fn unauthorized_since(why: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", why)
+    }
+
+    /// Any other code and reason.
+    pub(super) fn of_code(code: StatusCode, reason: &str, why: &str) -> Self {
+        Self::new(code, reason, why)
+    }
+
     /// 403: who asks may not.
     pub(super) fn forbidden(why: &str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", why)

@@ -119,7 +119,7 @@ impl Others {
         }
     }
 
-    /// Hands a message on where it is about devices or topics, else gives it back. Without a reader it is nobody's.
+    /// Hands a message on where it is about devices or topics and somebody reads these, else gives it back.
     pub(super) async fn tell(&self, message: Downstream) -> Option<Downstream> {
         let reader = match &message {
             Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
@@ -128,7 +128,6 @@ impl Others {
             Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
             _ => return Some(message),
         };
-        let _ = reader.send(message).await;
-        None
+        reader.send(message).await.err().map(|unread| unread.0)
     }
 }

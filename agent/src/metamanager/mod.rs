@@ -19,6 +19,7 @@ mod report;
 mod server;
 mod takeover;
 mod task;
+mod unhandled;
 mod watched;
 mod whole;
 
@@ -36,7 +37,8 @@ pub use self::{
     devices::{CloudMessages, DeviceObject, DeviceObjects},
     online::Online,
     server::{
-        Guard, KeyError, Listening, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
+        Authentication, CredentialsError, Guard, KeyError, Listening, Loopback, MetaServer, MetaServerConfig,
+        MetaServerError, TlsError, TokenRules, loopback_files,
     },
     takeover::take_over,
     task::Task,

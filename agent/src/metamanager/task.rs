@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 use wire::{Answer, Change, Down, Downstream, Header, Message, ResourcePath, Source, lane::needs_ack};
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
     remote::Remote,
     report::Reporter,
     server::{Told, service_object},
+    unhandled::Unhandled,
     watched::{Own, own},
     whole::Judge,
 };
@@ -36,6 +37,8 @@ pub struct Task {
     told: Option<Told>,
     /// Takes what is about devices and topics.
     others: Others,
+    /// Answers what nobody takes.
+    unhandled: Unhandled,
     /// The service by which pods find the API.
     service: Option<Value>,
 }
@@ -54,7 +57,8 @@ impl Task {
         (reporter, judge, outbox, remote): (Reporter, Judge, Outbox<Item>, Remote),
         (told, others, service): (Option<Told>, Others, Option<Value>),
     ) -> Self {
-        Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, service }
+        let unhandled = Unhandled::default();
+        Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, unhandled, service }
     }
 
     /// Runs until `shutdown`.
@@ -64,7 +68,8 @@ impl Task {
 
     /// The same for whoever may drop it in its middle, and call it again: a message that was not acknowledged comes again.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
-        let Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, service } = self;
+        let Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, unhandled, service } =
+            self;
         heart.beat();
         if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
@@ -75,7 +80,7 @@ impl Task {
                 let message = inbound.next().await;
                 drop(rest);
                 let Some(message) = message else { return };
-                receive(desired, (told.as_ref(), others), (hub, heart), message).await;
+                receive(desired, (told.as_ref(), others, unhandled), (hub, heart), message).await;
             }
         };
         tokio::select! {
@@ -97,7 +102,10 @@ impl Part for Task {
 }
 
 /// Who takes what this node does not run.
-type Readers<'a> = (Option<&'a Told>, &'a Others);
+type Readers<'a> = (Option<&'a Told>, &'a Others, &'a Unhandled);
+
+/// Whether a message is dealt with and may be acknowledged, and what it is answered beside that.
+type Taken = (bool, Option<Message>);
 
 async fn receive(
     desired: &Desired,
@@ -106,26 +114,30 @@ async fn receive(
     message: Message,
 ) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
-    if store(desired, readers, heart, message).await
-        && let Some(acknowledgement) = acknowledgement
-    {
+    let (is_taken, answer) = store(desired, readers, heart, message).await;
+    for message in acknowledgement.filter(|_| is_taken).into_iter().chain(answer) {
         // offline by now: the cloud sends the message again, and this one is known then
         let _rest = heart.rest();
-        let _ = hub.send(acknowledgement).await;
+        let _ = hub.send(message).await;
     }
 }
 
-/// Whether the message is dealt with and may be acknowledged.
-async fn store(desired: &Desired, (told, others): Readers<'_>, heart: &Heart, message: Message) -> bool {
+/// Takes a message, or says why not.
+async fn store(
+    desired: &Desired,
+    (told, others, unhandled): Readers<'_>,
+    heart: &Heart,
+    message: Message,
+) -> Taken {
     let down = Down::from(message);
     let put = match down.body {
         Downstream::Object { origin: Source::DynamicController, change, path, object } => {
             if let Some(told) = told
                 && let Err(error) = told.change(change, &object).await
             {
-                return is_stored(Err(error.into()));
+                return (is_stored(Err(error.into())), None);
             }
-            return is_stored(take_own(desired, change, &path, object, &down.header).await);
+            return (is_stored(take_own(desired, change, &path, object, &down.header).await), None);
         }
         Downstream::Object { change, path, object, .. } => Put::new(change, &path, object, &down.header),
         // an answer that came too late for whoever asked
@@ -136,16 +148,16 @@ async fn store(desired: &Desired, (told, others): Readers<'_>, heart: &Heart, me
         other => {
             // whoever takes it has a heart of its own
             let _rest = heart.rest();
-            if let Some(other) = others.tell(other).await {
-                debug!(what = other.kind(), "nothing to store");
-            }
-            return true;
+            let unread = others.tell(other).await;
+            let node = desired.node_name();
+            return (true, unread.and_then(|unread| unhandled.answer(node, &down.header, unread)));
         }
     };
-    is_stored(match put {
+    let stored = match put {
         Ok(put) => desired.apply(put).await,
         Err(refused) => Err(refused),
-    })
+    };
+    (is_stored(stored), None)
 }
 
 /// Stores an object of which somebody on this node has asked to be told, where it is the node's own.

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     app,
     config::{Config, DatabaseKeys},
+    metamanager::loopback_files,
 };
 
 /// What SQLite keeps beside a database, what is written before it is renamed, and what was set aside.
@@ -33,6 +34,8 @@ pub(super) fn of(config: &Config, path: &Path) -> Vec<PathBuf> {
     }
     if let Some(server) = &config.meta_manager.meta_server {
         all.extend([server.tls.cert.clone(), server.tls.key.clone()]);
+        all.extend(app::requested_files(&tls.cert));
+        all.extend(config.database.parent().into_iter().flat_map(loopback_files));
     }
     if let Some(devices) = &config.device_twin {
         all.push(devices.dmi_socket_dir.join(DMI_SOCKET));

@@ -1,10 +1,12 @@
 //! The machinery that every room stands on: waiting between tries, the clock, running tasks that must neither vanish silently nor hang, files
-//! that are whole, certificates that are renewed in time, faults that are not told too often.
+//! that are whole, certificates that are renewed in time, faults that are not told too often, the names under which
+//! local servers are asked.
 
 mod backoff;
 mod clock;
 pub(crate) mod file;
 mod heart;
+mod hosts;
 mod metric;
 pub(crate) mod renewal;
 mod supervise;
@@ -12,6 +14,7 @@ mod supervise;
 pub(crate) use backoff::Backoff;
 pub(crate) use clock::now;
 pub(crate) use heart::{Heart, Vital, Vitals};
+pub(crate) use hosts::{Hosts, NotOurs};
 pub use limits::Repeated;
 pub(crate) use metric::{Collector, Metric, MetricKind, Queue};
 pub(crate) use supervise::{Ended, Error as PartError, Part, Supervisor};

@@ -38,16 +38,13 @@ pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
     .await
 }
 
-/// An ordinary node: all modules, and a few pods with settings, a secret, a token and probes.
+/// An ordinary node: MetaServer, MQTT and devices, and a few pods with settings, a secret, a token and probes.
 pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
     let rig = tokio::task::spawn_blocking(|| {
         let mut rig = RealRig::start()?;
         // the broker inside the agent
         rig.node.set(&[("mqttMode", "0")])?;
-        rig.restart_with_lines(&[(
-            "modules:",
-            "  metaManager: {metaServer: {enable: true}}\n  serviceBus: {enable: true}\n  edgeStream: {enable: true}",
-        )])?;
+        rig.restart_with_lines(&[("modules:", "  metaManager: {metaServer: {enable: true}}")])?;
         anyhow::Ok(rig)
     });
     let rig = rig.await??;

@@ -90,3 +90,29 @@ fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
     }
     Ok(objects)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `kubectl apply -f examples/` takes the files by name: a pod that starts before its Secret is there gets a warning event.
+    #[test]
+    fn by_name_the_examples_come_in_the_order_in_which_they_need_each_other() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples");
+        let mut files: Vec<_> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+            .collect();
+        files.sort();
+        let kinds: Vec<String> = files
+            .iter()
+            .map(|path| {
+                let object: DynamicObject =
+                    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+                object.types.unwrap().kind
+            })
+            .collect();
+        assert_eq!(kinds, ["ConfigMap", "Secret", "Pod", "DeviceModel", "Device"]);
+    }
+}

@@ -172,6 +172,9 @@ async fn serve(
     };
     let Upgraded { node, ticket, instance, begins, socket, compressed } = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
+        Ok(Err(error)) if error.is_of_no_node() => {
+            return debug!(%peer, "a connection without a certificate was refused");
+        }
         Ok(Err(error)) => {
             shared.sessions.metrics().refused(Refusal::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {

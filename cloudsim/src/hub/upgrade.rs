@@ -52,6 +52,15 @@ pub(super) enum UpgradeError {
     WebSocket(#[source] Box<tungstenite::Error>),
 }
 
+impl UpgradeError {
+    /// Whether no certificate was shown at all: whoever did so is no node, but may be about to become one and look who answers here.
+    pub(super) fn is_of_no_node(&self) -> bool {
+        let Self::Tls(error) = self else { return false };
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        matches!(cause, Some(rustls::Error::NoCertificatesPresented))
+    }
+}
+
 /// A node that may have a session.
 pub(super) struct Upgraded {
     pub(super) node: String,

@@ -1,6 +1,6 @@
 //! The least that an operator in a pod does: it follows the ConfigMaps of its namespace, and lists them again and again.
 //!
-//! `informer FILE [URL]` keeps in FILE what it sees. It finds the API at URL, or as any program in a cluster does.
+//! `informer FILE [KUBECONFIG]` keeps in FILE what it sees. It finds the API by KUBECONFIG, or as any program in a cluster does.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, Config, ResourceExt,
     api::ListParams,
+    config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, reflector, watcher},
 };
 use serde_json::{Value, json};
@@ -22,13 +23,11 @@ const EVERY: Duration = Duration::from_millis(100);
 async fn main() -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut arguments = std::env::args().skip(1);
-    let file = arguments.next().context("usage: informer FILE [URL]")?;
+    let file = arguments.next().context("usage: informer FILE [KUBECONFIG]")?;
     let mut config = match arguments.next() {
-        Some(url) => {
-            let mut config = Config::new(url.parse()?);
-            // those of the system are not in an image of nothing but a program
-            config.root_cert = Some(Vec::new());
-            config
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
         }
         None => Config::incluster()?,
     };

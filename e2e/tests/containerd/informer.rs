@@ -1,10 +1,7 @@
 //! A kube-rs informer in a pod, and kubectl on the node, against MetaServer: while the cloud is there, while it is away, and
 //! when it is back.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use anyhow::{Context, ensure};
 use e2e::{Kubectl, Ports, containerd::RealRig, until_within};
@@ -16,18 +13,23 @@ use crate::case::{apply, pod};
 const LIBRARIES: [&str; 3] = ["/lib", "/lib64", "/usr/lib"];
 /// The informer's file, in its container.
 const FILE: &str = "/seen/seen.json";
+/// Where the node's kubeconfig is, in its container.
+const KUBECONFIG: &str = "/kubeconfig";
 /// Many times what a restarted container or a new connection takes.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// The informer in a pod, its file on the node below `directory`. `url`: where the API is for pods in the node's own network;
-/// without, the pod is in one of its own, and in-cluster configuration says it.
-pub(crate) fn informer(directory: &Path, url: Option<&str>) -> anyhow::Result<Value> {
+/// The informer in a pod, its file on the node below `directory`. `kubeconfig`: the node's file that says where the API is for pods in
+/// the node's own network; without, the pod is in one of its own, and in-cluster configuration says it.
+pub(crate) fn informer(directory: &Path, kubeconfig: Option<&Path>) -> anyhow::Result<Value> {
     let program = Path::new(env!("CARGO_BIN_EXE_informer"));
     let home = program.parent().context("the program is in no directory")?;
     let seen = directory.join("seen");
     fs::create_dir_all(&seen)?;
     let mut mounted =
         vec![("informer", home, Path::new("/informer"), true), ("seen", &seen, Path::new("/seen"), false)];
+    if let Some(kubeconfig) = kubeconfig {
+        mounted.push(("kubeconfig", kubeconfig, Path::new(KUBECONFIG), true));
+    }
     for (name, library) in ["library-0", "library-1", "library-2"].into_iter().zip(LIBRARIES.map(Path::new)) {
         if library.exists() {
             mounted.push((name, library, library, true));
@@ -38,10 +40,11 @@ pub(crate) fn informer(directory: &Path, url: Option<&str>) -> anyhow::Result<Va
     let mounts: Vec<Value> = (mounted.iter())
         .map(|(name, _, at, read_only)| json!({"name": name, "mountPath": at, "readOnly": read_only}))
         .collect();
-    let command: Vec<&str> = ["/informer/informer", FILE].into_iter().chain(url).collect();
+    let command: Vec<&str> =
+        ["/informer/informer", FILE].into_iter().chain(kubeconfig.map(|_| KUBECONFIG)).collect();
     Ok(pod(
         "informer",
-        &json!({"hostNetwork": url.is_some(), "volumes": volumes, "containers": [{"command": command, "volumeMounts": mounts}]}),
+        &json!({"hostNetwork": kubeconfig.is_some(), "volumes": volumes, "containers": [{"command": command, "volumeMounts": mounts}]}),
     ))
 }
 
@@ -84,28 +87,19 @@ fn until_seen_after(directory: &Path, wanted: &Value, lists: u64) -> anyhow::Res
     })
 }
 
-/// kubectl as it is used on the node.
-fn kubectl_on_the_node(directory: &Path, url: &str) -> anyhow::Result<Kubectl> {
-    let path: PathBuf = directory.join("edge.kubeconfig");
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "edge",
-        "clusters": [{"name": "edge", "cluster": {"server": url}}],
-        "contexts": [{"name": "edge", "context": {"cluster": "edge", "user": ""}}],
-    });
-    fs::write(&path, config.to_string())?;
-    Ok(Kubectl::new(&path, directory))
-}
-
 #[test]
 fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let directory = rig.directory.path().to_owned();
     let address = format!("127.0.0.1:{}", Ports::free()?.api);
-    let url = format!("http://{address}");
     let server = format!("  metaManager: {{metaServer: {{enable: true, server: '{address}'}}}}");
     rig.restart_with_lines(&[("modules:", &server)])?;
+    let kubeconfig = rig.node.kubeconfig();
+    until_within(PATIENCE, "MetaServer's kubeconfig", || {
+        if kubeconfig.exists() { Ok(()) } else { Err(kubeconfig.display().to_string()) }
+    })?;
     apply(&rig, &granted_to_nodes())?;
-    apply(&rig, &[map("stays", "1"), map("goes", "1"), informer(&directory, Some(&url))?])?;
+    apply(&rig, &[map("stays", "1"), map("goes", "1"), informer(&directory, Some(&kubeconfig))?])?;
     rig.wait_ready("informer")?;
     until_seen(&directory, &json!({"stays": "1", "goes": "1"}))?;
     apply(&rig, &[map("stays", "2"), map("comes", "1")])?;
@@ -114,7 +108,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     cloud.run(&["delete", "configmap", "comes"])?;
     let known = json!({"stays": "2", "goes": "1"});
     until_seen(&directory, &known)?;
-    let kubectl = kubectl_on_the_node(&directory, &url)?;
+    let kubectl = Kubectl::new(&kubeconfig, &directory);
     let value = ["get", "configmap", "stays", "-o", "jsonpath={.data.v}"];
     ensure!(kubectl.run(&value)? == "2");
 

@@ -38,7 +38,7 @@ fn setup() -> Setup {
 async fn guarded(world: &World) -> cloudsim::fleet::HollowNode {
     let mut node = world.prepare("edge-1", &setup()).await;
     node.configure(|config| {
-        config.feature_gates.insert("requireAuthorization".to_owned(), true);
+        config.require_authorization = true;
         let server = config.meta_manager.meta_server.as_mut().expect("it has one");
         server.dummy_server = ([127, 0, 0, 1], 0).into();
     });

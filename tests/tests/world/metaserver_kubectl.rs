@@ -1,23 +1,16 @@
 //! kubectl on the node, against MetaServer: with the cloud and without.
 
-use std::path::{Path, PathBuf};
-
 use e2e::{Kubectl, Output};
 use serde_json::{Value, json};
-use tests::{World, eventually, manifests::pod};
+use tests::{Setup, World, eventually, manifests::pod};
 
-use crate::metaserver::{grant, url, world};
+use crate::metaserver::grant;
 
-/// kubectl whose only cluster is this URL.
-pub(crate) fn kubectl(directory: &Path, url: &str) -> Kubectl {
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "edge",
-        "clusters": [{"name": "edge", "cluster": {"server": url}}],
-        "contexts": [{"name": "edge", "context": {"cluster": "edge", "user": ""}}],
-    });
-    let path: PathBuf = directory.join("edge.kubeconfig");
-    std::fs::write(&path, config.to_string()).unwrap();
-    Kubectl::new(&path, directory)
+/// kubectl with the kubeconfig that the node has written.
+async fn kubectl(world: &World) -> Kubectl {
+    let node = &world.nodes[0];
+    node.meta_server().await.expect("MetaServer listens");
+    Kubectl::new(&node.directory().join("metaserver.kubeconfig"), &world.directory())
 }
 
 /// Runs it beside the world.
@@ -64,7 +57,15 @@ fn thing(name: &str, size: u32) -> Value {
 }
 
 async fn ready() -> World {
-    let world = world().await;
+    let setup = Setup { nodes: 0, meta_server: true, durable: true, ..Setup::default() };
+    let mut world = World::with(setup.clone()).await;
+    let mut node = world.prepare("edge-1", &setup).await;
+    node.configure(|config| {
+        config.meta_manager.meta_server.as_mut().expect("it has one").anonymous_auth = false;
+    });
+    node.start().await.expect("the agent starts");
+    world.nodes.push(node);
+    world.until_ready().await;
     world.apply(&definition()).await;
     let verbs = json!(["*"]);
     let rules = json!([
@@ -79,7 +80,7 @@ async fn ready() -> World {
 async fn kubectl_works_on_the_node_as_on_any_cluster() {
     let world = ready().await;
     world.run(&pod("web", Some("edge-1"))).await;
-    let kubectl = kubectl(&world.directory(), &url(&world).await);
+    let kubectl = kubectl(&world).await;
 
     let pods = says(&kubectl, "get pods -o wide").await;
     assert!(pods.contains("web") && pods.contains("Running") && pods.contains("edge-1"), "{pods}");
@@ -112,7 +113,11 @@ async fn kubectl_works_on_the_node_as_on_any_cluster() {
     let created = says(&kubectl, "run once --image=registry.example/app:1 --restart=Never").await;
     assert!(created.contains("created"), "{created}");
     let refused = complains(&kubectl, "get secrets").await;
+    assert!(refused.contains("Forbidden") && refused.contains("requireAuthorization"), "{refused}");
+    let refused = complains(&kubectl, "get deployments").await;
     assert!(refused.contains("Forbidden") && refused.contains("system:node:edge-1"), "{refused}");
+    let refused = complains(&kubectl, "get pods --token=0000").await;
+    assert!(refused.contains("Unauthorized") || refused.contains("logged in"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +125,7 @@ async fn kubectl_reads_on_the_node_without_the_cloud() {
     let mut world = ready().await;
     world.run(&pod("web", Some("edge-1"))).await;
     world.apply(&thing("t", 3)).await;
-    let kubectl = kubectl(&world.directory(), &url(&world).await);
+    let kubectl = kubectl(&world).await;
     says(&kubectl, "get things,configmaps").await;
 
     world.stop_cloud().await;
@@ -148,7 +153,7 @@ async fn kubectl_watches_across_a_cut() {
     let mut world = ready().await;
     world.apply(&thing("first", 1)).await;
     let directory = world.directory();
-    let kubectl = kubectl(&directory, &url(&world).await);
+    let kubectl = kubectl(&world).await;
     let watching = kubectl.start(&["get", "things", "-w", "--no-headers"], &directory).unwrap();
     let printed = async |name: &str| {
         eventually(&format!("kubectl prints {name}"), async || {

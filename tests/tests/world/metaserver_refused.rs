@@ -32,10 +32,10 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
     let mut theirs = pod("theirs", Some("edge-2"));
     theirs["spec"]["containers"][0]["envFrom"] = json!([{"secretRef": {"name": "theirs"}}]);
     world.apply(&theirs).await;
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let post = |path: &str, body: &str| {
         format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         )
     };
@@ -50,7 +50,7 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
         ("another node", get("/api/v1/nodes/edge-2"), "403"),
         (
             "another node's deletion",
-            "DELETE /api/v1/nodes/edge-2 HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
+            "DELETE /api/v1/nodes/edge-2 HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(),
             "403",
         ),
         (
@@ -63,11 +63,23 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
             post(&format!("{default}/serviceaccounts/default/token"), "{}"),
             "403",
         ),
+        (
+            "a page of another site",
+            format!(
+                "GET {default}/pods HTTP/1.1\r\nhost: localhost\r\norigin: https://attacker.example\r\n\r\n"
+            ),
+            "403",
+        ),
+        (
+            "another site's name",
+            format!("GET {default}/pods HTTP/1.1\r\nhost: attacker.example\r\n\r\n"),
+            "421",
+        ),
         ("no path", get("/"), "404"),
         ("no such group", get("/apis/no.such.group/v1"), "404"),
         ("a hidden border", get(&format!("{default}/pods/..%2f..%2fsecrets")), "404"),
         ("a step up", get("/api/v1/namespaces/../secrets/x"), "404"),
-        ("a collection's end", format!("DELETE {default}/pods HTTP/1.1\r\nhost: x\r\n\r\n"), "405"),
+        ("a collection's end", format!("DELETE {default}/pods HTTP/1.1\r\nhost: localhost\r\n\r\n"), "405"),
         ("a container's logs", get(&format!("{default}/pods/web/log")), "405"),
         ("no JSON", post(&format!("{default}/configmaps"), "{"), "400"),
         ("a list", post(&format!("{default}/configmaps"), "[]"), "400"),

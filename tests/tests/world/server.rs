@@ -14,6 +14,10 @@ use tests::{
     manifests::{config_map, pod},
     uid,
 };
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 /// An address that is this test's alone: loopback has sixteen million.
 fn own_address() -> SocketAddr {
@@ -334,4 +338,27 @@ async fn a_port_that_is_taken_is_told() {
     let told = causes.fold(ended.to_string(), |text, cause| format!("{text}: {cause}"));
     assert!(told.contains(&format!("{address} is in use by another program")), "{told}");
     assert!(told.contains("readOnlyPort"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_page_reads_nothing_under_a_name_of_its_own() {
+    let (_world, address) = serving().await;
+    let first_line = async |headers: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /pods HTTP/1.1\r\nconnection: close\r\n{headers}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+    };
+    for (headers, expected) in [
+        (format!("host: {address}"), "200"),
+        ("host: localhost:10350".to_owned(), "200"),
+        ("host: attacker.example:10350".to_owned(), "421"),
+        ("host: 0.0.0.0:10350".to_owned(), "421"),
+        ("host: localhost\r\norigin: https://attacker.example".to_owned(), "403"),
+    ] {
+        let line = first_line(&headers).await;
+        assert!(line.contains(expected), "{headers:?}: {line}");
+    }
 }

@@ -25,6 +25,13 @@ pub(in crate::config) struct MetaServer {
     pub(in crate::config) service_account_issuers: Vec<String>,
     pub(in crate::config) api_audiences: Option<Vec<String>>,
     pub(in crate::config) service_account_key_files: Option<Vec<String>>,
+    /// Not one of EdgeCore's, as the two that follow.
+    #[serde(default)]
+    pub(in crate::config) anonymous_auth: bool,
+    #[serde(default)]
+    pub(in crate::config) client_group: String,
+    #[serde(default)]
+    pub(in crate::config) allowed_hosts: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -100,23 +107,4 @@ pub(in crate::config) struct EdgeStream {
     pub(in crate::config) cert_file: String,
     #[serde(rename = "tlsTunnelPrivateKeyFile")]
     pub(in crate::config) key_file: String,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::config) struct ServiceBus {
-    pub(in crate::config) enable: bool,
-    pub(in crate::config) server: String,
-    pub(in crate::config) port: i64,
-    pub(in crate::config) timeout: i64,
-    #[serde(default)]
-    pub(in crate::config) tls_cert_file: String,
-    #[serde(default)]
-    pub(in crate::config) tls_private_key_file: String,
-}
-
-/// A module that can only be switched.
-#[derive(Debug, Deserialize, Serialize)]
-pub(in crate::config) struct Switch {
-    pub(in crate::config) enable: bool,
 }

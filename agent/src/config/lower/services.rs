@@ -2,27 +2,66 @@
 
 use std::path::Path;
 
-use super::values::{Values, optional, secret};
+use super::values::{Values, optional, parse_host_port, secret};
 use crate::config::{
     file,
     typed::{
         DeviceTwin, EdgeStream, Endpoint, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode,
-        ServiceBus, TlsFiles,
+        TlsFiles,
     },
 };
 
-pub(super) fn meta_manager(written: file::MetaManager, values: &mut Values<'_>) -> MetaManager {
+/// The node's own certificate and key, which stand for MetaServer's in EdgeCore's defaults and are good for no server.
+const DEFAULT_CERT: &str = "/etc/kubeedge/certs/server.crt";
+const DEFAULT_KEY: &str = "/etc/kubeedge/certs/server.key";
+
+pub(super) fn meta_manager(
+    written: file::MetaManager,
+    asks_who_calls: bool,
+    values: &mut Values<'_>,
+) -> MetaManager {
     let at = |key: &str| format!("modules.metaManager.{key}");
     let interval = values.seconds(&at("podStatusSyncInterval"), written.pod_status_sync_interval, 0);
     MetaManager {
         remote_query_timeout: values.seconds(&at("remoteQueryTimeout"), written.remote_query_timeout, 1),
         pod_status_sync_interval: (!interval.is_zero()).then_some(interval),
-        meta_server: written.meta_server.enable.then(|| meta_server(written.meta_server, values)),
+        meta_server: (written.meta_server.enable)
+            .then(|| meta_server(written.meta_server, asks_who_calls, values)),
     }
 }
 
-fn meta_server(written: file::MetaServer, values: &mut Values<'_>) -> MetaServer {
+fn meta_server(written: file::MetaServer, asks_who_calls: bool, values: &mut Values<'_>) -> MetaServer {
     let at = |key: &str| format!("modules.metaManager.metaServer.{key}");
+    if written.anonymous_auth && asks_who_calls {
+        values.fault(
+            &at("anonymousAuth"),
+            "is true beside featureGates.requireAuthorization, which asks who calls; remove one of them",
+        );
+    }
+    if !written.client_group.is_empty() && (asks_who_calls || written.anonymous_auth) {
+        values.no_effect(
+            at("clientGroup"),
+            "no kubeconfig is written with requireAuthorization or anonymousAuth",
+        );
+    }
+    if !written.allowed_hosts.is_empty() && asks_who_calls {
+        values.no_effect(at("allowedHosts"), "featureGates.requireAuthorization is true");
+    }
+    if asks_who_calls && written.tls_cert_file == DEFAULT_CERT && written.tls_private_key_file != DEFAULT_KEY
+    {
+        values.no_effect(at("tlsPrivateKeyFile"), "tlsCertFile names no certificate and one is requested");
+    }
+    if !asks_who_calls {
+        unused_without_accounts(&written, values);
+    }
+    for host in &written.allowed_hosts {
+        if parse_host_port(&format!("{host}:1")).is_err() {
+            values.fault(
+                &at("allowedHosts"),
+                format!("has {host:?}, but must have names or addresses without a port"),
+            );
+        }
+    }
     MetaServer {
         server: values.socket(&at("server"), &written.server),
         dummy_server: values.socket(&at("dummyServer"), &written.dummy_server),
@@ -36,6 +75,28 @@ fn meta_server(written: file::MetaServer, values: &mut Values<'_>) -> MetaServer
         key_files: (written.service_account_key_files.unwrap_or_default().into_iter())
             .map(|file| values.path(&at("serviceAccountKeyFiles"), file))
             .collect(),
+        anonymous_auth: written.anonymous_auth,
+        client_group: optional(written.client_group),
+        allowed_hosts: written.allowed_hosts,
+    }
+}
+
+/// Settings that only count where MetaServer asks who calls, where they are not the default.
+fn unused_without_accounts(written: &file::MetaServer, values: &mut Values<'_>) {
+    let issuers = ["https://kubernetes.default.svc.cluster.local"];
+    for (key, is_default) in [
+        ("dummyServer", written.dummy_server == "169.254.30.10:10550"),
+        ("tlsCaFile", written.tls_ca_file == "/etc/kubeedge/ca/rootCA.crt"),
+        ("tlsCertFile", written.tls_cert_file == DEFAULT_CERT),
+        ("tlsPrivateKeyFile", written.tls_private_key_file == DEFAULT_KEY),
+        ("serviceAccountIssuers", written.service_account_issuers == issuers),
+        ("apiAudiences", written.api_audiences.as_ref().is_none_or(Vec::is_empty)),
+        ("serviceAccountKeyFiles", written.service_account_key_files.as_ref().is_none_or(Vec::is_empty)),
+    ] {
+        if !is_default {
+            let cause = "featureGates.requireAuthorization is not true";
+            values.no_effect(format!("modules.metaManager.metaServer.{key}"), cause);
+        }
     }
 }
 
@@ -48,6 +109,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
         // one connection does both
         values.unused(at("mqttPubClientID"));
     }
+    unused_by_mode(&written, values);
     let tls = written.tls;
     let (internal_tls, internal) = broker(&at("mqttServerInternal"), &written.mqtt_server_internal, values);
     let (external_tls, external) = broker(&at("mqttServerExternal"), &written.mqtt_server_external, values);
@@ -90,6 +152,30 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
             key: values.path(&at("eventBusTLS.tlsMqttPrivateKeyFile"), tls.key_file),
         }),
     })
+}
+
+/// Settings of the broker that there is none of in this mode, where they are not the default.
+fn unused_by_mode(written: &file::EventBus, values: &mut Values<'_>) {
+    let (internal, external) = (written.mqtt_mode != 2, written.mqtt_mode != 0);
+    for (key, is_used, is_default) in [
+        ("mqttServerInternal", internal, written.mqtt_server_internal == "tcp://127.0.0.1:1884"),
+        ("mqttRetain", internal, !written.mqtt_retain),
+        ("mqttSessionQueueSize", internal, written.mqtt_session_queue_size == 100),
+        ("internalAccess", internal, written.internal_access.is_none()),
+        ("mqttServerExternal", external, written.mqtt_server_external == "tcp://127.0.0.1:1883"),
+        ("mqttSubClientID", external, written.mqtt_sub_client_id.is_empty()),
+        ("mqttUsername", external, written.mqtt_username.is_empty()),
+        ("mqttPassword", external, written.mqtt_password.is_empty()),
+    ] {
+        if !is_used && !is_default {
+            let cause = if internal {
+                "mqttMode 0 is the broker inside alone"
+            } else {
+                "mqttMode 2 is the broker beside alone"
+            };
+            values.no_effect(format!("modules.eventBus.{key}"), cause);
+        }
+    }
 }
 
 fn internal_access(written: file::InternalAccess, values: &mut Values<'_>) -> InternalAccess {
@@ -166,31 +252,5 @@ pub(super) fn edge_stream(written: file::EdgeStream, values: &mut Values<'_>) ->
             cert: values.path(&at("tlsTunnelCertFile"), written.cert_file),
             key: values.path(&at("tlsTunnelPrivateKeyFile"), written.key_file),
         },
-    })
-}
-
-pub(super) fn service_bus(written: file::ServiceBus, values: &mut Values<'_>) -> Option<ServiceBus> {
-    if !written.enable {
-        return None;
-    }
-    let at = |key: &str| format!("modules.serviceBus.{key}");
-    let port: u16 = values.number(&at("port"), written.port, 1, i64::from(u16::MAX));
-    let tls = match (optional(written.tls_cert_file), optional(written.tls_private_key_file)) {
-        (Some(cert), Some(key)) => {
-            Some((values.path(&at("tlsCertFile"), cert), values.path(&at("tlsPrivateKeyFile"), key)))
-        }
-        (None, None) => None,
-        (_, _) => {
-            values.fault(
-                "modules.serviceBus",
-                "tlsCertFile and tlsPrivateKeyFile must be given together or not at all",
-            );
-            None
-        }
-    };
-    Some(ServiceBus {
-        server: (values.address(&at("server"), &written.server), port).into(),
-        timeout: values.seconds(&at("timeout"), written.timeout, 1),
-        tls,
     })
 }

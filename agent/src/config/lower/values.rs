@@ -8,6 +8,7 @@ use std::{
 
 use crate::config::{
     duration,
+    names::nearest,
     report::{Report, Warning},
     typed::{HostPort, Secret},
 };
@@ -32,6 +33,18 @@ impl<'a> Values<'a> {
     /// A setting that changes nothing.
     pub(super) fn unused(&mut self, path: String) {
         self.report.warn(Warning::NotUsed { path });
+    }
+
+    /// A setting that changes nothing beside another one.
+    pub(super) fn no_effect(&mut self, path: String, cause: &'static str) {
+        self.report.warn(Warning::NoEffect { path, cause });
+    }
+
+    /// A key that is none, where only `known` is one.
+    pub(super) fn unknown(&mut self, path: String, known: &str) {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        let near = nearest(name, std::iter::once(&known.to_owned()));
+        self.report.warn(Warning::UnknownKey { path, near });
     }
 
     /// A whole number between `low` and `high`, which fit into `T`.

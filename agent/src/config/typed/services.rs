@@ -30,6 +30,12 @@ pub struct MetaServer {
     pub audiences: Vec<String>,
     /// Keys that sign service account tokens.
     pub key_files: Vec<PathBuf>,
+    /// Whether every program of this machine may use it without credentials, as with EdgeCore.
+    pub anonymous_auth: bool,
+    /// The group that may read its kubeconfig, by name or number.
+    pub client_group: Option<String>,
+    /// Names beside the loopback interface's own under which it may be asked.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// The MQTT broker and its clients.
@@ -97,15 +103,4 @@ pub struct EdgeStream {
     pub endpoint: Endpoint,
     /// Identity on the tunnel.
     pub tls: TlsFiles,
-}
-
-/// Calls from the cloud to HTTP servers of this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceBus {
-    /// Where it listens.
-    pub server: SocketAddr,
-    /// Limit of one call.
-    pub timeout: Duration,
-    /// Certificate and private key; `None`: plain HTTP.
-    pub tls: Option<(PathBuf, PathBuf)>,
 }

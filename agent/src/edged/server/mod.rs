@@ -11,7 +11,7 @@
 //! | `/metrics/cadvisor` | [`cadvisor`] |
 //! | `/metrics/probes` | [`probes`] |
 //!
-//! Nothing can be changed here, and nothing that asks is let near more than [`AT_ONCE`] answers at a time.
+//! Nothing can be changed here, a web page cannot ask under a name of its own ([`Hosts`]), and nothing that asks is let near more than [`AT_ONCE`] answers at a time.
 
 mod cadvisor;
 mod health;
@@ -41,7 +41,7 @@ use super::{
     runtime::Runtime,
     stats::{Machine, Stats},
 };
-use crate::rt::Queue;
+use crate::rt::{Hosts, NotOurs, Queue};
 
 /// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
 const AT_ONCE: usize = 16;
@@ -87,9 +87,19 @@ pub(crate) async fn run(
     pages: Arc<Pages>,
     shutdown: CancellationToken,
 ) -> Result<(), serve::BindError> {
+    // an address of the network has names that nobody here knows
+    let hosts = address.ip().is_loopback().then(Hosts::default);
     let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let pages = pages.clone();
-        async move { Ok::<_, Infallible>(pages.answer(request.method(), request.uri()).await) }
+        let (pages, hosts) = (pages.clone(), hosts.clone());
+        async move {
+            let refused = hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err());
+            Ok::<_, Infallible>(match refused {
+                Some(NotOurs { code, why }) => {
+                    text(code, format!("{why}; ask for it by a loopback address\n"))
+                }
+                None => pages.answer(request.method(), request.uri()).await,
+            })
+        }
     });
     let server = serve::Server::bind(address, None, service).await?;
     tracing::info!(address = %server.local_addr(), "serves health, pods and metrics");

@@ -15,6 +15,7 @@ mod interface;
 mod kinds;
 mod list;
 mod local;
+mod loopback;
 mod query;
 mod read;
 mod room;
@@ -50,12 +51,14 @@ use self::{
     kinds::Kinds,
     list::Lists,
     local::Local,
+    loopback::{Credentials, LocalClients},
     room::Room,
-    service::Front,
+    service::{Authenticator, Front},
     watches::Kept,
 };
 pub use self::{
     access::{KeyError, TokenRules},
+    loopback::{CredentialsError, Loopback, files as loopback_files},
     tls::TlsError,
 };
 use super::desired::Desired;
@@ -72,11 +75,20 @@ pub struct MetaServerConfig {
     pub address: SocketAddr,
     /// Where the copies are kept; they can be lost without harm.
     pub copies: Arc<dyn Store>,
-    /// How it is guarded; `None`: plain HTTP for whoever reaches it, which must be this node's own programs only.
-    pub guard: Option<Guard>,
+    /// How it is guarded.
+    pub authentication: Authentication,
 }
 
 /// How MetaServer is guarded.
+#[derive(Clone, Debug)]
+pub enum Authentication {
+    /// Programs of this machine come in, over the loopback interface.
+    Loopback(Loopback),
+    /// Certificates and the tokens of service accounts say who asks, roles what they may.
+    Accounts(Guard),
+}
+
+/// How MetaServer is guarded where it serves pods.
 #[derive(Clone, Debug)]
 pub struct Guard {
     /// Another address for pods. An interface is made for it where this machine has none that has it.
@@ -101,6 +113,9 @@ pub enum MetaServerError {
     /// It cannot check tokens.
     #[error("MetaServer cannot check tokens")]
     Keys(#[from] KeyError),
+    /// It has no credentials for programs of this machine.
+    #[error("MetaServer has no credentials for clients on this machine")]
+    Credentials(#[from] CredentialsError),
     /// Its copies cannot be read.
     #[error("MetaServer's copies cannot be read; delete metaserver.db, and they are made anew")]
     Store(#[from] StoreError),
@@ -134,7 +149,7 @@ impl Told {
 /// MetaServer, ready to run.
 pub struct MetaServer {
     address: SocketAddr,
-    guard: Option<Guard>,
+    authentication: Authentication,
     node: String,
     hub: EdgeHub,
     own: Desired,
@@ -153,7 +168,7 @@ impl std::fmt::Debug for MetaServer {
 
 /// Builds it over this node's `own` objects.
 pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeHub) -> (MetaServer, Told) {
-    let MetaServerConfig { address, copies, guard } = config;
+    let MetaServerConfig { address, copies, authentication } = config;
     let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay).build();
     let local = Local::new(api.service());
     let copies = Copies::new(copies, own.clone(), node);
@@ -163,7 +178,7 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
     let kept = Kept::default();
     let told = Told { copies: copies.clone(), kinds: kinds.clone() };
     let front = Front {
-        access: None,
+        authenticator: None,
         cloud,
         copies: copies.clone(),
         kinds: kinds.clone(),
@@ -173,13 +188,16 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
         room: Room::default(),
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
-    (MetaServer { address, guard, node, hub, own, copies, kinds, kept, front, listening }, told)
+    (MetaServer { address, authentication, node, hub, own, copies, kinds, kept, front, listening }, told)
 }
 
 impl MetaServerConfig {
     /// The service by which pods find it; `None` where it serves none of them.
     pub(super) fn service(&self) -> Option<Value> {
-        self.guard.as_ref().map(|guard| service_object::object(guard.pods_address))
+        match &self.authentication {
+            Authentication::Accounts(guard) => Some(service_object::object(guard.pods_address)),
+            Authentication::Loopback(_) => None,
+        }
     }
 }
 
@@ -203,17 +221,32 @@ impl MetaServer {
         self.kinds.load().await?;
         // from here on it serves, and waits for whoever comes
         let _rest = heart.rest();
-        let (mut tls, mut keeper, mut for_pods) = (None, None, None);
-        if let Some(guard) = &self.guard {
-            let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
-            self.front.access = Some(Arc::new(Access::new(&self.node, own, cloud, guard.tokens.clone())?));
-            let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else { return Ok(()) };
-            let (served, kept) = ready?;
-            make_interface(guard.pods_address.ip()).await;
-            for_pods = Some(Server::bind(guard.pods_address, Some(served.clone()), self.front.clone()).await);
-            (tls, keeper) = (Some(served), kept);
+        let tls;
+        let (mut keeper, mut for_pods, mut credentials) = (None, None, None);
+        match &self.authentication {
+            Authentication::Accounts(guard) => {
+                let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
+                let access = Access::new(&self.node, own, cloud, guard.tokens.clone())?;
+                self.front.authenticator = Some(Authenticator::Accounts(Arc::new(access)));
+                let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else { return Ok(()) };
+                let (served, kept) = ready?;
+                make_interface(guard.pods_address.ip()).await;
+                for_pods =
+                    Some(Server::bind(guard.pods_address, Some(served.clone()), self.front.clone()).await);
+                (tls, keeper) = (Some(served), kept);
+            }
+            Authentication::Loopback(loopback) => {
+                credentials = local_credentials(loopback, self.address.ip())?;
+                tls = credentials.as_ref().map(Credentials::tls).transpose()?;
+                let token = credentials.as_ref().map(|credentials| credentials.token.as_str());
+                let clients = LocalClients::new(loopback, token);
+                self.front.authenticator = Some(Authenticator::Local(Arc::new(clients)));
+            }
         }
         let server = Server::bind(self.address, tls, self.front.clone()).await?;
+        if let Some(credentials) = &credentials {
+            credentials.publish(server.local_addr())?;
+        }
         tracing::info!(address = %server.local_addr(), "MetaServer serves the Kubernetes API");
         self.listening.send_replace(Some(server.local_addr()));
         let for_pods = for_pods.transpose().unwrap_or_else(|error| {
@@ -268,6 +301,18 @@ impl Part for MetaServer {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
         Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
     }
+}
+
+/// What clients on this machine must come with; `None`: nothing, which is said.
+fn local_credentials(loopback: &Loopback, address: IpAddr) -> Result<Option<Credentials>, CredentialsError> {
+    if loopback.anonymous {
+        tracing::warn!(
+            "modules.metaManager.metaServer.anonymousAuth is true: every user of this machine may read Secrets, delete pods and get \
+             tokens as this node may"
+        );
+        return Ok(None);
+    }
+    Credentials::load(loopback, address).map(Some)
 }
 
 /// Where it is reached, each address once.

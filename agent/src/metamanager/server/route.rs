@@ -61,9 +61,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         _ => return Route::Unknown,
     };
     if STREAMS.contains(&part) {
-        return Route::Refused(
-            "MetaServer carries no logs and no sessions of containers; ask the cloud's API for them",
-        );
+        return Route::Refused("MetaServer carries no logs and no sessions of containers");
     }
     let watches = || Query::of(uri).flag("watch");
     let verb = match (method.as_str(), name.is_empty()) {
@@ -89,13 +87,15 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
     Route::Objects(Ask { target, part: text(part), verb })
 }
 
-/// The path's segments; `None` where one of them hides a border between segments.
+/// The path's segments; `None` where one of them is empty, which others read in other ways, or hides a border between segments.
 fn segments(path: &str) -> Option<Vec<String>> {
-    let segments = path.split('/').filter(|segment| !segment.is_empty());
-    segments
+    let path = path.strip_prefix('/')?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    path.split('/')
         .map(|segment| {
             let text = percent_decode_str(segment).decode_utf8().ok()?.into_owned();
-            let is_plain = !text.contains(['/', '%', '?', '#']) && text != "." && text != "..";
+            let is_plain =
+                !text.is_empty() && !text.contains(['/', '%', '?', '#']) && text != "." && text != "..";
             is_plain.then_some(text)
         })
         .collect()
@@ -147,6 +147,10 @@ mod tests {
             ("GET /api/v1/namespaces/a/pods/b%2Fc", Route::Unknown),
             ("GET /api/v1/namespaces/a/pods/b/c/d/e", Route::Unknown),
             ("GET /api/v1/namespaces/..%2f..%2f/secrets", Route::Unknown),
+            ("GET /apis//v1/secrets", Route::Unknown),
+            ("GET /api//v1/secrets", Route::Unknown),
+            ("GET //api/v1/secrets", Route::Unknown),
+            ("GET /api/v1/", Route::About),
         ];
         for (line, expected) in rows {
             assert_eq!(of(line), expected, "{line}");

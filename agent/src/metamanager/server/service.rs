@@ -19,25 +19,35 @@ use wire::application::Verb;
 
 use super::{
     super::answer::{Refusal, refusal},
-    access::Access,
+    access::{Access, Caller},
     ask::{Away, Cloud, Failure},
     copies::{Copies, resource},
     kinds::Kinds,
     list::Lists,
     local::Local,
+    loopback::LocalClients,
     room::Room,
-    route::{Route, route},
+    route::{Ask, Route, route},
     watches::Kept,
 };
 
 /// The largest body taken; the API server's limit.
 const LIMIT: usize = 3 * 1024 * 1024;
 
+/// Finds out who asks, and what they may.
+#[derive(Clone)]
+pub(super) enum Authenticator {
+    /// Certificates of the cloud's CA and tokens of service accounts.
+    Accounts(Arc<Access>),
+    /// Programs of this machine.
+    Local(Arc<LocalClients>),
+}
+
 /// The service; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Front {
-    /// Who may ask what; `None`: whoever gets here.
-    pub(super) access: Option<Arc<Access>>,
+    /// Who may ask what; `None`: nobody anything.
+    pub(super) authenticator: Option<Authenticator>,
     pub(super) cloud: Cloud,
     pub(super) copies: Copies,
     pub(super) kinds: Kinds,
@@ -69,25 +79,37 @@ where
     }
 }
 
+impl Authenticator {
+    async fn authenticate(&self, parts: &Parts) -> Result<Caller, Refusal> {
+        match self {
+            Self::Accounts(access) => access.caller(parts).await,
+            Self::Local(clients) => clients.authenticate(parts).map(|()| Caller::Owner),
+        }
+    }
+
+    async fn authorize(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
+        match self {
+            Self::Accounts(access) => access.check(caller, ask).await,
+            Self::Local(clients) => clients.authorize(ask),
+        }
+    }
+}
+
 impl Front {
     async fn handle<B>(&self, parts: &Parts, body: B) -> Result<Response<Body>, Refusal>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let caller = match &self.access {
-            Some(access) => Some((access, access.caller(parts).await?)),
-            None => None,
-        };
+        let authenticator = self.authenticator.as_ref().ok_or_else(Refusal::unauthorized)?;
+        let caller = authenticator.authenticate(parts).await?;
         let ask = match route(&parts.method, &parts.uri) {
             Route::Objects(ask) => ask,
             Route::About => return self.about(parts).await,
             Route::Refused(why) => return Err(Refusal::method_not_allowed(why)),
             Route::Unknown => return Err(Refusal::no_path()),
         };
-        if let Some((access, caller)) = caller {
-            access.check(&caller, &ask).await?;
-        }
+        authenticator.authorize(&caller, &ask).await?;
         debug!(verb = ?ask.verb, target = %ask.target, part = ask.part, "MetaServer is asked");
         self.room.asked(resource(&ask.target), Instant::now());
         match ask.verb {

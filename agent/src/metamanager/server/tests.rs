@@ -51,6 +51,11 @@ async fn code(
     client.send(request).await.map_or(0, |answer| answer.status().as_u16())
 }
 
+/// Guarded as by default, with the files in `directory`.
+pub(super) fn loopback(directory: &Path) -> Loopback {
+    Loopback { anonymous: false, directory: directory.to_owned(), group: None, hosts: Vec::new() }
+}
+
 fn node_certificate(ca: &Ca, name: &str) -> (Vec<u8>, Vec<u8>) {
     let csr = Csr::for_node(name).unwrap();
     let day = std::time::Duration::from_secs(86400);
@@ -69,7 +74,7 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let config = MetaServerConfig {
         address: ([127, 0, 0, 1], 0).into(),
         copies: MemoryStore::new(),
-        guard: Some(Guard {
+        authentication: Authentication::Accounts(Guard {
             // nobody may listen there: the other address is served all the same
             pods_address: pods.local_addr().unwrap(),
             tls: files(&ca, directory.path()),
@@ -132,8 +137,12 @@ async fn what_is_missing_is_named() {
     assert!(tls::config(&swapped).is_err());
     assert_eq!(
         json!(
-            MetaServerConfig { address: ([127, 0, 0, 1], 0).into(), copies: MemoryStore::new(), guard: None }
-                .service()
+            MetaServerConfig {
+                address: ([127, 0, 0, 1], 0).into(),
+                copies: MemoryStore::new(),
+                authentication: Authentication::Loopback(loopback(Path::new("/")))
+            }
+            .service()
         ),
         json!(null)
     );

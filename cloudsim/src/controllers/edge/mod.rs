@@ -15,6 +15,7 @@ mod references;
 mod request;
 pub(super) mod status;
 mod storage;
+mod unhandled;
 mod upstream;
 mod watch;
 
@@ -24,8 +25,8 @@ use crds::policy::ServiceAccountAccessSpec;
 use kube::Client;
 use parking_lot::RwLock;
 
-use self::index::Index;
 pub use self::outcome::Reply;
+use self::{index::Index, unhandled::Unhandled};
 use crate::{
     controllers::{parcels::difference, sync::Synced},
     hub::lane::Parcel,
@@ -39,12 +40,14 @@ pub struct Edge {
     index: Arc<RwLock<Index>>,
     mailboxes: Mailboxes,
     root_ca: Arc<str>,
+    unhandled: Unhandled,
 }
 
 impl Edge {
     /// A controller over `client`; `root_ca` (PEM) answers the nodes' query for it.
     pub fn new(client: Client, mailboxes: Mailboxes, root_ca: &str) -> Self {
-        Self { client, index: Arc::default(), mailboxes, root_ca: root_ca.into() }
+        let (index, unhandled) = (Arc::default(), Unhandled::default());
+        Self { client, index, mailboxes, root_ca: root_ca.into(), unhandled }
     }
 
     /// Whether `node` holds or needs the object at `path`.

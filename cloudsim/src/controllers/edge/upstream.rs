@@ -9,7 +9,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
 };
 use serde_json::Value;
-use tracing::{debug, warn};
+use tracing::warn;
 use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourceType, Up, Upstream};
 
 use super::{
@@ -33,10 +33,7 @@ impl Edge {
             }
             _ => match Request::of(&body) {
                 Some(request) => self.request(node, &request).await,
-                None => {
-                    debug!(node, ?body, "a message that this cloud does not handle");
-                    return None;
-                }
+                None => return self.unhandled.answer(node, &header, body).map(Reply::Direct),
             },
         };
         let path = match body {
@@ -72,7 +69,12 @@ impl Edge {
         }
         match self.carry_out(node, request).await {
             Ok(outcome) => outcome,
-            Err(error) => refuse(request, status::of(&error)),
+            Err(error) => {
+                if request.kind == ResourceType::Event {
+                    self.unhandled.event(node, &error.to_string());
+                }
+                refuse(request, status::of(&error))
+            }
         }
     }
 
@@ -131,6 +133,9 @@ impl Edge {
             }
             _ => {
                 let reason = format!("this cloud carries out no such request for {kind}");
+                if *kind == ResourceType::Event {
+                    self.unhandled.event(node, &reason);
+                }
                 Ok(refuse(request, status::failure(405, "MethodNotAllowed", &reason)))
             }
         }

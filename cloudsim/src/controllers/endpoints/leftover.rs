@@ -53,8 +53,8 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
             ended.lock().insert((namespace, name));
         }
     }
-    let endpoints = cluster.endpoints.clone();
-    work(endpoints, triggers, Context { cluster, ended }, reconcile, stop).await;
+    let queue = (cluster.queues.named("endpoints"), cluster.endpoints.clone());
+    work(queue, triggers, Context { cluster, ended }, reconcile, stop).await;
 }
 
 async fn reconcile(endpoints: Arc<Endpoints>, context: Arc<Context>) -> Result<Action, Failure> {

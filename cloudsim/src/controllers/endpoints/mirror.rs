@@ -47,7 +47,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         service.map(|name| ObjectRef::<Service>::new(name).within(&namespace))
     };
     let triggers = Triggers::none().and(&cluster.endpoints, of_endpoints).and(&cluster.slices, of_slices);
-    work(cluster.services.clone(), triggers, cluster, reconcile, stop).await;
+    let queue = (cluster.queues.named("endpointslicemirroring"), cluster.services.clone());
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 fn is_mirrored(slice: &EndpointSlice) -> bool {

@@ -1,0 +1,99 @@
+//! Who may ask what while the accounts of pods are not checked: only programs of this machine, over the loopback interface.
+//!
+//! By default a request needs the token of `metaserver.kubeconfig`, a file that only root reads, and a group where one is configured;
+//! it comes over TLS with a certificate that is made here, since client-go sends no token without. Secrets and tokens are refused.
+//! With `anonymousAuth`, as with EdgeCore, whoever reaches the address may do what the node may. In both cases the names under which
+//! MetaServer is asked are checked: a web page that a browser on this machine shows must not get here under a name of its own.
+//!
+//! Source: kube-apiserver's loopback client configuration; <https://en.wikipedia.org/wiki/DNS_rebinding>.
+
+mod credentials;
+
+use std::path::PathBuf;
+
+use http::{header, request::Parts};
+use ring::digest::{SHA256, digest};
+
+pub(super) use self::credentials::Credentials;
+use self::credentials::KUBECONFIG;
+pub use self::credentials::{CredentialsError, files};
+use super::{super::answer::Refusal, route::Ask};
+use crate::rt::Hosts;
+
+/// How MetaServer is guarded while the accounts of pods are not checked.
+#[derive(Clone, Debug)]
+pub struct Loopback {
+    /// Whether a request needs no token, and comes over plain HTTP: EdgeCore's behaviour.
+    pub anonymous: bool,
+    /// Where the kubeconfig with the token is written, and the certificate.
+    pub directory: PathBuf,
+    /// The group that may read the kubeconfig, by name or number; `None`: root only, or whoever the agent runs as.
+    pub group: Option<String>,
+    /// Names beside the loopback interface's own under which MetaServer may be asked.
+    pub hosts: Vec<String>,
+}
+
+/// What anybody may read: Kubernetes' ClusterRole `system:public-info-viewer`.
+const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
+/// Lets programs of this machine in.
+pub(super) struct LocalClients {
+    hosts: Hosts,
+    /// The digest of the token; `None`: none is needed.
+    token: Option<Vec<u8>>,
+    kubeconfig: PathBuf,
+}
+
+impl LocalClients {
+    /// With the token that requests must bear; `None`: none.
+    pub(super) fn new(config: &Loopback, token: Option<&str>) -> Self {
+        Self {
+            hosts: Hosts::new(config.hosts.clone()),
+            token: token.map(|token| digest(&SHA256, token.as_bytes()).as_ref().to_vec()),
+            kubeconfig: config.directory.join(KUBECONFIG),
+        }
+    }
+
+    /// Whether the request may go on to what it asks for.
+    pub(super) fn authenticate(&self, parts: &Parts) -> Result<(), Refusal> {
+        self.hosts.check(&parts.uri, &parts.headers).map_err(|refused| {
+            let cure =
+                "ask for it by a loopback address, or name it in modules.metaManager.metaServer.allowedHosts";
+            Refusal::of_code(refused.code, "Forbidden", &format!("{}; {cure}", refused.why))
+        })?;
+        let Some(expected) = &self.token else { return Ok(()) };
+        let path = parts.uri.path();
+        if PUBLIC.contains(&path.strip_suffix('/').unwrap_or(path)) {
+            return Ok(());
+        }
+        let given = parts.headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
+        let given = given.and_then(|text| text.split_once(' '));
+        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        // compared by their digests, which say nothing about how far two tokens are alike
+        let is_it = given.is_some_and(|(_, token)| {
+            digest(&SHA256, token.trim().as_bytes()).as_ref() == expected.as_slice()
+        });
+        if is_it {
+            return Ok(());
+        }
+        Err(Refusal::unauthorized_since(&format!(
+            "MetaServer needs the token of {}: kubectl --kubeconfig {0}",
+            self.kubeconfig.display()
+        )))
+    }
+
+    /// Whether local programs may do this with objects.
+    pub(super) fn authorize(&self, ask: &Ask) -> Result<(), Refusal> {
+        let target = &ask.target;
+        let is_secret = target.group.is_empty() && target.plural == "secrets" || ask.part == "token";
+        if self.token.is_some() && is_secret {
+            return Err(Refusal::forbidden(
+                "MetaServer gives Secrets and tokens only to callers whose roles say so; set featureGates.requireAuthorization to true",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

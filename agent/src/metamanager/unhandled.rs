@@ -1,0 +1,154 @@
+//! Messages of the cloud that no part of this agent carries out: whoever sent one is answered in the form in which the protocol has its
+//! failures. Where it has none, or nobody waits, the log names the message, ever more rarely.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tracing::{debug, warn};
+use wire::{Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream};
+
+use super::now_ms;
+use crate::rt::{Repeated, now};
+
+/// Longest part of a message's words that is repeated.
+const MAX_WORD: usize = 200;
+
+/// What has been said of such messages.
+#[derive(Debug, Default)]
+pub(super) struct Unhandled(Mutex<Repeated>);
+
+impl Unhandled {
+    /// The answer to a message that nobody took; `None` where there is none, which is logged.
+    pub(super) fn answer(&self, node: &str, header: &Header, body: Downstream) -> Option<Message> {
+        // what answers a question of this node, and comes when nobody waits for it any more
+        let is_late = matches!(
+            body,
+            Downstream::Answer { .. }
+                | Downstream::RootCa(_)
+                | Downstream::TwinConfirmed(_)
+                | Downstream::Application(_)
+                | Downstream::WatchSync(_)
+        );
+        if is_late {
+            debug!(message = ?body, "an answer that nobody waits for");
+            return None;
+        }
+        let (key, name) = (key(&body).to_owned(), name(&body));
+        let answer = answer(node, &name, body).filter(|_| header.parent_msg_id.is_empty());
+        self.warn(&key, &name, answer.is_some());
+        answer.map(|answer| answer.answering(&header.msg_id))
+    }
+
+    fn warn(&self, key: &str, name: &str, is_answered: bool) {
+        if let Some(times) = self.0.lock().count(key, now()) {
+            warn!(
+                message = name,
+                times, is_answered, "a message of the cloud is of a kind that this agent does not handle"
+            );
+        }
+    }
+}
+
+/// What is logged as one, however many words of its own the other side invents.
+fn key(body: &Downstream) -> &str {
+    match body {
+        Downstream::Unknown { route, .. } => match &route.group {
+            Group::Other(_) => "unknown",
+            group => group.as_str(),
+        },
+        Downstream::Volume { .. } => "CSI volumes",
+        Downstream::Job { .. } => "node jobs",
+        Downstream::ServiceCall { .. } | Downstream::ServiceTarget { .. } => "ServiceBus",
+        Downstream::Subscription { .. } | Downstream::Publish { .. } => "EventBus",
+        _ => "DeviceTwin",
+    }
+}
+
+/// What kind of message it is, in the protocol's words: group, operation and resource, or the source that says it.
+fn name(body: &Downstream) -> String {
+    let short = |text: &str| text.chars().take(MAX_WORD).collect::<String>();
+    match body {
+        Downstream::Unknown { route, .. } => format!(
+            "{} of {} ({} for {})",
+            short(route.operation.as_str()),
+            short(route.resource.as_str()),
+            short(route.source.as_str()),
+            short(route.group.as_str()),
+        ),
+        Downstream::Volume { operation, .. } => format!("{operation} (CSI volumes)"),
+        Downstream::Job { action, path, .. } => {
+            format!("{} of {} (node jobs)", short(action), short(path.as_str()))
+        }
+        Downstream::ServiceCall { method, .. } => format!("{} (ServiceBus)", short(method)),
+        Downstream::ServiceTarget { on, .. } => {
+            format!("{} (ServiceBus)", if *on { Operation::Start } else { Operation::Stop })
+        }
+        Downstream::Subscription { on, .. } => {
+            format!(
+                "{} (EventBus is disabled)",
+                if *on { Operation::Subscribe } else { Operation::Unsubscribe }
+            )
+        }
+        Downstream::Publish { .. } => "publish (EventBus is disabled)".to_owned(),
+        Downstream::Membership(_) | Downstream::MembershipDetail(_) => {
+            "membership (DeviceTwin is disabled)".to_owned()
+        }
+        Downstream::TwinDesired { .. } => "twin/cloud_updated (DeviceTwin is disabled)".to_owned(),
+        Downstream::Object { path, .. } | Downstream::Answer { path, .. } => short(path.as_str()),
+        Downstream::RootCa(_)
+        | Downstream::TwinConfirmed(_)
+        | Downstream::Application(_)
+        | Downstream::WatchSync(_) => "an answer".to_owned(),
+    }
+}
+
+/// The failure in the form of the message's own answer.
+fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
+    let why = format!("this agent does not handle {name}");
+    let told = |body: Upstream| Some(body.into_message(now_ms()));
+    match body {
+        // an answer to an answer would go to and fro
+        Downstream::Unknown { route, .. }
+            if matches!(route.operation, Operation::Error | Operation::Response) =>
+        {
+            None
+        }
+        Downstream::Unknown { route, .. } => Some(error(route.group, route.resource, why)),
+        // the CSI driver reads the operation, and the text as the reason
+        Downstream::Volume { path, .. } => Some(error(Group::Resource, path, why)),
+        Downstream::Job { origin, action, path, .. } => told(job(node, &origin, &action, path, &why)),
+        Downstream::ServiceCall { .. } => told(Upstream::ServiceUpload {
+            target: ResourcePath::default(),
+            content: json!({"header": {}, "status_code": 501, "body": STANDARD.encode(why)}),
+        }),
+        _ => None,
+    }
+}
+
+/// KubeEdge's message for a failure: operation `error`, the reason as content.
+fn error(group: Group, resource: ResourcePath, why: String) -> Message {
+    let (source, operation) = (Source::MetaManager, Operation::Error);
+    let route = Route { source, group, operation, resource, destination: String::new() };
+    Message::new(route, Value::from(why), now_ms())
+}
+
+/// A node's part of a job, failed. The older tasks and those of `operations.kubeedge.io` have forms of their own.
+fn job(node: &str, origin: &Source, action: &str, path: ResourcePath, why: &str) -> Upstream {
+    let time = Timestamp::now().to_string();
+    let parts: Vec<&str> = path.as_str().split('/').collect();
+    let [_, task, "node", _] = parts.as_slice() else {
+        let status =
+            json!({"action": action, "succ": false, "finishTime": time, "reason": why, "extend": ""});
+        return Upstream::ActionStatus { path, status };
+    };
+    debug!(%origin, action, "an older task");
+    let status = json!({
+        "NodeName": node, "State": "", "Event": "Check", "Action": "Failure", "Reason": why, "Time": time, "ExternalMessage": "",
+    });
+    let path = format!("task/{task}/node/{node}").into();
+    Upstream::TaskStatus { operation: action.to_owned().into(), path, status }
+}
+
+#[cfg(test)]
+mod tests;
