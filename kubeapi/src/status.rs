@@ -1,9 +1,12 @@
 //! Refusals: `metav1.Status` with the reasons, codes and texts of the real API server, which clients match on.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+
+mod admission;
+mod rules;
 
 use crate::{
     access::Attributes,
@@ -15,11 +18,14 @@ use crate::{
 /// A detail that stands in the metadata of the answer: where a list goes on.
 const CONTINUE: &str = "continue";
 
+/// A detail that stands in the answer itself: a reason that is nobody's here.
+const REASON: &str = "reason";
+
 /// A request refused.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusError {
     pub(crate) code: StatusCode,
-    reason: Cow<'static, str>,
+    reason: &'static str,
     message: String,
     details: Map<String, Value>,
 }
@@ -54,24 +60,6 @@ impl Cause {
         let values: Vec<_> = values.iter().map(|value| format!("{value:?}")).collect();
         let message = format!("Invalid value: []string{{{}}}: {why}", values.join(", "));
         Self { reason: "FieldValueInvalid", field: field.into(), message }
-    }
-
-    /// The same for a value that is written as Go writes it.
-    pub(crate) fn invalid_written(field: impl Into<String>, written: &str, why: &str) -> Self {
-        let message = format!("Invalid value: {written}: {why}");
-        Self { reason: "FieldValueInvalid", field: field.into(), message }
-    }
-
-    /// Whether nothing can be said of an object that has this wrong: values that are missing, of the wrong type or too large.
-    pub(crate) fn is_blocking(&self) -> bool {
-        matches!(
-            self.reason,
-            "FieldValueRequired"
-                | "FieldValueTypeInvalid"
-                | "FieldValueTooLong"
-                | "FieldValueTooMany"
-                | "FieldValueNotSupported"
-        )
     }
 
     /// `field: Forbidden: why`
@@ -148,7 +136,7 @@ impl fmt::Display for Cause {
 
 impl StatusError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason: Cow::Borrowed(reason), message: message.into(), details: Map::new() }
+        Self { code, reason, message: message.into(), details: Map::new() }
     }
 
     /// The details that name an object: `kind` is the resource, as the real server has it.
@@ -323,11 +311,6 @@ impl StatusError {
         error
     }
 
-    /// 504: it takes too long.
-    pub(crate) fn timeout(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {}", message.into()))
-    }
-
     /// 504: a disruption budget that others wrote each time it was to be counted in.
     pub(crate) fn budget_conflict(budget: &str) -> Self {
         let message = format!("couldn't update PodDisruptionBudget {budget:?} due to conflicts");
@@ -427,36 +410,6 @@ impl StatusError {
         error
     }
 
-    /// What an admission webhook answers: code, reason, text and details.
-    pub(crate) fn of_webhook(
-        code: StatusCode,
-        reason: String,
-        message: String,
-        details: Map<String, Value>,
-    ) -> Self {
-        Self { code, reason: Cow::Owned(reason), message, details }
-    }
-
-    /// What an admission policy refuses: 422, or what its reason stands for.
-    pub(crate) fn of_policy(kind: &Kind, name: &str, reason: &str, why: &str) -> Self {
-        let (code, reason) = match reason {
-            "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
-            "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-            "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
-            _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
-        };
-        let mut error = Self::forbidden(kind, name, why);
-        error.code = code;
-        error.reason = Cow::Borrowed(reason);
-        error.details.insert("causes".into(), json!([{"message": why}]));
-        error
-    }
-
-    /// The text alone.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
     /// 500 as the real server answers what it has no code for.
     pub(crate) fn unexpected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
@@ -485,16 +438,17 @@ impl StatusError {
             Some(token) => json!({"continue": token}),
             None => json!({}),
         };
+        let reason = details.shift_remove(REASON).unwrap_or_else(|| self.reason.into());
         let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
-            "message": self.message, "reason": self.reason,
+            "message": self.message, "reason": reason,
         });
         if let Value::Object(map) = &mut body {
             if !details.is_empty() {
                 map.insert("details".into(), Value::Object(details));
             }
             map.insert("code".into(), self.code.as_u16().into());
-            if self.reason.is_empty() {
+            if reason == "" {
                 map.shift_remove("reason");
             }
         }

@@ -41,18 +41,18 @@ pub(crate) enum Stage {
 /// A question about access, or the answer to one.
 #[derive(Clone)]
 pub(crate) enum Check {
-    Asking(Arc<dyn Authorize>, Stage, Question),
+    Asking(Arc<dyn Authorize>, Stage, Box<Question>),
     Answered(Result<Option<String>, String>),
 }
 
 impl Check {
     pub(crate) fn authorizer(who: Arc<dyn Authorize>) -> Self {
-        Self::Asking(who, Stage::Authorizer, Question::default())
+        Self::Asking(who, Stage::Authorizer, Box::default())
     }
 
     /// About the resource of a request.
     pub(crate) fn resource(who: Arc<dyn Authorize>, question: Question) -> Self {
-        Self::Asking(who, Stage::Resource, question)
+        Self::Asking(who, Stage::Resource, Box::new(question))
     }
 
     pub(super) fn type_name(&self) -> &'static str {
@@ -137,5 +137,5 @@ fn ask<'a>(
         }
         _ => return no_overload(),
     };
-    Ok(Val::Check(Arc::new(Check::Asking(Arc::clone(who), stage, question))))
+    Ok(Val::Check(Arc::new(Check::Asking(Arc::clone(who), stage, Box::new(question)))))
 }

@@ -35,7 +35,7 @@ fn read(line: &'static str) -> Option<(&'static str, Overload)> {
     };
     let (name, rest) = rest.split_once('(')?;
     let (args, result) = rest.rsplit_once(") ")?;
-    let target = target.map(|target| of(target));
+    let target = target.map(of);
     let args = target.iter().cloned().chain(split(args).into_iter().map(of)).collect();
     Some((name, Overload { has_target: target.is_some(), args, result: of(result) }))
 }

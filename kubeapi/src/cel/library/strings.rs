@@ -82,7 +82,7 @@ fn find_all<'a>(text: &str, pattern: &str, limit: i64, context: &mut Context<'_>
     Ok(Val::list(found))
 }
 
-fn out_of_range<'a, T>(index: i64) -> Result<T, EvalError> {
+fn out_of_range<T>(index: i64) -> Result<T, EvalError> {
     EvalError::failed(format!("index out of range: {index}"))
 }
 

@@ -19,7 +19,7 @@ fn forty_patterns_of_five_hundred_steps_take_a_moment() {
     let start = Instant::now();
     let causes = schema.check(&Value::Object(object)).unwrap();
     assert_eq!(causes.len(), 40);
-    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
 }
 
 #[test]
