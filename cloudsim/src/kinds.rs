@@ -12,13 +12,9 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// Group and kind of what is only stored: whoever writes one is warned. Who adds a controller takes its kind out.
-pub(crate) const STORED_ONLY: [(&str, &str); 25] = [
+pub(crate) const STORED_ONLY: [(&str, &str); 21] = [
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
     ("apiregistration.k8s.io", "APIService"),
     ("autoscaling", "HorizontalPodAutoscaler"),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"),

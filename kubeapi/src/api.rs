@@ -8,8 +8,9 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Admission, Kind, Registry, TokenIssuer, access::Policy, client_of, definitions::Definitions,
-    metrics::Metrics, openapi, service::ApiService, store::Store,
+    Admission, HttpsTransport, Kind, Registry, TokenIssuer, WebhookTransport, access::Policy,
+    admission::Loaded, client_of, definitions::Definitions, metrics::Metrics, openapi, service::ApiService,
+    store::Store,
 };
 
 pub use crate::metrics::MetricsSource;
@@ -38,6 +39,8 @@ struct Inner {
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     admission: Option<Arc<dyn Admission>>,
+    admission_configuration: Loaded,
+    webhooks: Arc<dyn WebhookTransport>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     /// Who is held against a quota is stored before the next one is.
@@ -55,6 +58,7 @@ impl Api {
             rules: Rules::Full,
             token_issuer: None,
             admission: None,
+            webhooks: Arc::new(HttpsTransport),
             rbac: false,
             stored_only: Vec::new(),
             metrics: None,
@@ -116,6 +120,14 @@ impl Api {
         self.0.admission.as_ref()
     }
 
+    pub(crate) fn admission_configuration(&self) -> &Loaded {
+        &self.0.admission_configuration
+    }
+
+    pub(crate) fn webhooks(&self) -> &dyn WebhookTransport {
+        &*self.0.webhooks
+    }
+
     pub(crate) fn enforces_rbac(&self) -> bool {
         self.0.rbac
     }
@@ -158,6 +170,7 @@ pub struct Builder {
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     admission: Option<Arc<dyn Admission>>,
+    webhooks: Arc<dyn WebhookTransport>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     metrics: Option<MetricsSource>,
@@ -188,6 +201,12 @@ impl Builder {
         Self { admission: Some(admission), ..self }
     }
 
+    /// How admission webhooks are called; over HTTPS unless something else is said.
+    #[must_use]
+    pub fn webhooks(self, webhooks: Arc<dyn WebhookTransport>) -> Self {
+        Self { webhooks, ..self }
+    }
+
     /// Whether callers other than masters get in as far as stored roles and bindings allow; else they do not get in at all.
     #[must_use]
     pub fn rbac(self, rbac: bool) -> Self {
@@ -209,7 +228,9 @@ impl Builder {
 
     /// The API.
     pub fn build(self) -> Api {
-        let Self { store, registry, rules, token_issuer, admission, rbac, stored_only, metrics } = self;
+        let Self {
+            store, registry, rules, token_issuer, admission, webhooks, rbac, stored_only, metrics
+        } = self;
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
@@ -219,6 +240,8 @@ impl Builder {
             rules,
             token_issuer,
             admission,
+            admission_configuration: Loaded::default(),
+            webhooks,
             rbac,
             stored_only,
             quota_turn: tokio::sync::Mutex::default(),

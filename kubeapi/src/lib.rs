@@ -10,6 +10,7 @@ mod admission;
 mod api;
 mod autoscalers;
 mod body;
+mod cel;
 mod client;
 mod defaults;
 mod definitions;
@@ -46,7 +47,7 @@ mod watch_path;
 mod yaml;
 
 pub use access::rule_allows;
-pub use admission::{Admission, Objection, Review};
+pub use admission::{Admission, HttpsTransport, Objection, Review, WebhookCall, WebhookTransport};
 pub use api::{Api, Builder, MetricsSource, Rules};
 pub use body::{Body, BoxError, Unread, gather, object_of};
 pub use client::client_of;

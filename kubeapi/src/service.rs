@@ -3,19 +3,21 @@
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tower::Service;
 
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    access, body, definitions, discovery, exposition, gzip, openapi,
+    access, admission, body, definitions, discovery, exposition, gzip, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -91,6 +93,24 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) caller: Option<Identity>,
+    /// What the caller should know, whatever comes of the request.
+    pub(crate) warnings: Warnings,
+}
+
+/// Texts that are told with the answer, each once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+/// How many warnings are told.
+const MOST_WARNINGS: usize = 64;
+
+impl Warnings {
+    pub(crate) fn add(&self, warning: String) {
+        let mut all = self.0.lock();
+        if all.len() < MOST_WARNINGS && !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
 }
 
 impl Call {
@@ -103,6 +123,7 @@ impl Call {
             headers: self.headers.clone(),
             body: Bytes::new(),
             caller: self.caller.clone(),
+            warnings: self.warnings.clone(),
         }
     }
 
@@ -157,9 +178,27 @@ async fn call(
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
-    let call = Call { target, query, shape, headers: parts.headers, body, caller };
-    let mut answer = objects(api, &parts.method, &call).await?;
+    let call =
+        Call { target, query, shape, headers: parts.headers, body, caller, warnings: Warnings::default() };
     let kind = &call.target.kind;
+    if parts.method != Method::GET && api.is_full() {
+        verbs::compile(kind).await?;
+    }
+    let answered = objects(api, &parts.method, &call).await;
+    if parts.method != Method::GET {
+        // also after a failure, before which something may have been written
+        admission::refresh(api, &call.target);
+    }
+    let mut answer = match answered {
+        Ok(answer) => answer,
+        Err(error) if call.warnings.0.lock().is_empty() => return Err(error),
+        Err(error) => {
+            let mut answer = refusal(&error);
+            call.warnings.0.lock().iter().for_each(|warning| body::warn(&mut answer, warning));
+            return Ok(answer);
+        }
+    };
+    call.warnings.0.lock().iter().for_each(|warning| body::warn(&mut answer, warning));
     if let Some(warning) = kind.defined.as_ref().and_then(|defined| defined.deprecation_warning.as_deref()) {
         body::warn(&mut answer, warning);
     }

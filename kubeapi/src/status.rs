@@ -5,6 +5,9 @@ use std::fmt;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+mod admission;
+mod rules;
+
 use crate::{
     access::Attributes,
     patch::PatchError,
@@ -14,6 +17,9 @@ use crate::{
 
 /// A detail that stands in the metadata of the answer: where a list goes on.
 const CONTINUE: &str = "continue";
+
+/// A detail that stands in the answer itself: a reason that is nobody's here.
+const REASON: &str = "reason";
 
 /// A request refused.
 #[derive(Clone, Debug)]
@@ -432,16 +438,17 @@ impl StatusError {
             Some(token) => json!({"continue": token}),
             None => json!({}),
         };
+        let reason = details.shift_remove(REASON).unwrap_or_else(|| self.reason.into());
         let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
-            "message": self.message, "reason": self.reason,
+            "message": self.message, "reason": reason,
         });
         if let Value::Object(map) = &mut body {
             if !details.is_empty() {
                 map.insert("details".into(), Value::Object(details));
             }
             map.insert("code".into(), self.code.as_u16().into());
-            if self.reason.is_empty() {
+            if reason == "" {
                 map.shift_remove("reason");
             }
         }

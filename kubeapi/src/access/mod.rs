@@ -113,6 +113,15 @@ async fn decide(api: &Api, caller: &Identity, wanted: &Attributes) -> Result<Opt
     granted(api, caller, wanted).await
 }
 
+/// Why somebody may do this, for those who ask about it; `None` if they may not.
+pub(crate) async fn allowed(
+    api: &Api,
+    caller: &Identity,
+    wanted: &Attributes,
+) -> Result<Option<String>, StatusError> {
+    decide(api, caller, wanted).await
+}
+
 /// Whether the caller is a node, which gets in through CloudHub only.
 fn is_node(caller: &Identity) -> bool {
     caller.groups.iter().any(|group| group == NODES)

@@ -19,6 +19,7 @@ use crate::{
 
 mod cleanup;
 mod conditions;
+mod expressions;
 mod names;
 pub(crate) mod rules;
 pub(crate) mod status;

@@ -72,20 +72,6 @@ pub(crate) fn update(old: &Value, new: &Value) -> Vec<Cause> {
 /// What its author should know that this API does not do.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    let schemas = || {
-        items(definition, "/spec/versions")
-            .iter()
-            .filter_map(|version| version.pointer("/schema/openAPIV3Schema"))
-    };
-    if schemas().any(|schema| structure::any(schema, |node| node.get("x-kubernetes-validations").is_some())) {
-        warnings.push("x-kubernetes-validations: rules are stored, and not enforced by this API".to_owned());
-    }
-    if schemas().any(|schema| structure::any(schema, structure::has_foreign_pattern)) {
-        warnings.push(
-            "pattern: classes of Unicode characters (\\p) are stored, and not enforced by this API"
-                .to_owned(),
-        );
-    }
     if text_or_empty(definition, "/spec/conversion/strategy") == "Webhook" {
         warnings.push(
             "spec.conversion: this API calls no webhook; objects are served in other versions with their apiVersion changed"

@@ -1,15 +1,25 @@
 //! Whether an `openAPIV3Schema` is structural: whether it says of every field what it is. Pure.
 
-use regex_lite::Regex;
 use serde_json::Value;
 
-use crate::{status::Cause, structural::Structural};
+use super::expressions;
+use crate::{
+    status::Cause,
+    structural::{self, Structural},
+};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 /// What only schemas of fields say, not those under `allOf`, `anyOf`, `oneOf` and `not`.
-const ONLY_OF_FIELDS: [&str; 6] =
-    ["type", "description", "title", "default", "nullable", "additionalProperties"];
+const ONLY_OF_FIELDS: [&str; 7] = [
+    "type",
+    "description",
+    "title",
+    "default",
+    "nullable",
+    "additionalProperties",
+    "x-kubernetes-validations",
+];
 
 /// What stands against the schema at `path`.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
@@ -23,33 +33,22 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
             causes.push(Cause::invalid(format!("{path}.type"), &other.into(), "must be object at the root"));
         }
     }
-    let root = Place { needs_type: None };
+    let root = Place { needs_type: None, is_root: true, uncorrelatable: None };
     field(schema, path, root, &mut causes);
     causes
 }
 
-/// Whether `holds` for the schema or any within.
-pub(super) fn any(schema: &Value, holds: fn(&Value) -> bool) -> bool {
-    holds(schema) || inner(schema).into_iter().any(|(_, schema)| any(schema, holds))
-}
-
-/// Whether it has a pattern that only engines with tables of Unicode read.
-pub(super) fn has_foreign_pattern(schema: &Value) -> bool {
-    schema.get("pattern").and_then(Value::as_str).is_some_and(is_foreign)
-}
-
-fn is_foreign(pattern: &str) -> bool {
-    pattern.contains("\\p") || pattern.contains("\\P")
-}
-
 /// Where a field's schema stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'a> {
     /// What is said where its type is missing; the root has said so itself.
     needs_type: Option<&'static str>,
+    is_root: bool,
+    /// The list around it in which no item can be told to be the same as an old one.
+    uncorrelatable: Option<&'a str>,
 }
 
-fn field(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
+fn field(schema: &Value, path: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     let type_ = schema.get("type").and_then(Value::as_str).unwrap_or_default();
     let is_free = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
@@ -83,15 +82,28 @@ fn field(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
     list_type(schema, path, type_, causes);
     pattern(schema, path, causes);
     default(schema, path, causes);
+    causes.extend(expressions::check(schema, path, place.is_root, place.uncorrelatable));
+    let is_uncorrelatable = type_ == "array"
+        && schema.get("x-kubernetes-list-type").and_then(Value::as_str) != Some("map")
+        || schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
+    let uncorrelatable = place.uncorrelatable.or(is_uncorrelatable.then_some(path));
     for (step, inner) in inner(schema) {
         let path = format!("{path}.{step}");
         match step.split(['[', '.']).next().unwrap_or_default() {
             "properties" | "additionalProperties" => {
-                let place = Place { needs_type: Some("must not be empty for specified object fields") };
+                let place = Place {
+                    needs_type: Some("must not be empty for specified object fields"),
+                    is_root: false,
+                    uncorrelatable,
+                };
                 field(inner, &path, place, causes);
             }
             "items" => {
-                let place = Place { needs_type: Some("must not be empty for specified array items") };
+                let place = Place {
+                    needs_type: Some("must not be empty for specified array items"),
+                    is_root: false,
+                    uncorrelatable,
+                };
                 field(inner, &path, place, causes);
             }
             _ => junction(inner, &path, flag("x-kubernetes-int-or-string"), causes),
@@ -163,9 +175,7 @@ fn list_type(schema: &Value, path: &str, type_: &str, causes: &mut Vec<Cause>) {
 
 fn pattern(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else { return };
-    if let Err(error) = Regex::new(pattern)
-        && !is_foreign(pattern)
-    {
+    if let Err(error) = structural::pattern(pattern) {
         let why = format!("must be a valid regular expression, but isn't: {error}");
         causes.push(Cause::invalid(format!("{path}.pattern"), &pattern.into(), &why));
     }
@@ -178,5 +188,12 @@ fn default(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if !compiled.prune(&mut default.clone()).is_empty() {
         causes.push(Cause::invalid(format!("{path}.default"), default, "must not have unknown fields"));
     }
-    causes.extend(compiled.check(default).into_iter().map(|cause| cause.at(&format!("{path}.default"))));
+    match compiled.check_all(default, None) {
+        Ok(found) => {
+            causes.extend(found.causes.into_iter().map(|cause| cause.at(&format!("{path}.default"))))
+        }
+        Err(structural::Late) => {
+            causes.push(Cause::invalid(format!("{path}.default"), default, "takes too long to be checked"));
+        }
+    }
 }

@@ -112,6 +112,11 @@ impl Kind {
         })
     }
 
+    /// Whether the schema has been asked for.
+    pub(crate) fn is_compiled(&self) -> bool {
+        self.schema.get().is_some()
+    }
+
     /// Where `scale` is, for the kinds that have it.
     pub(crate) fn scale(&self) -> Option<ScalePaths> {
         use Builtin as B;

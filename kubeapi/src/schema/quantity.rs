@@ -45,6 +45,21 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
 
+    /// What is left, as little as there can be at least.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos) }
+    }
+
+    /// So many whole ones.
+    pub(crate) fn whole(number: i64) -> Self {
+        Self { nanos: i128::from(number) * NANOS }
+    }
+
+    /// As a whole number, if it is one that fits.
+    pub(crate) fn as_whole(self) -> Option<i64> {
+        if self.nanos % NANOS == 0 { i64::try_from(self.nanos / NANOS).ok() } else { None }
+    }
+
     /// How many times `other` it is.
     #[allow(clippy::cast_precision_loss, reason = "a ratio is told in six digits")]
     pub(crate) fn ratio(self, other: Self) -> f64 {

@@ -1,9 +1,14 @@
 //! Holding an object against its schema. The texts are the real server's, which clients show.
 
+use std::{
+    ops::{Deref, DerefMut},
+    time::{Duration, Instant},
+};
+
 use serde_json::{Map, Value};
 
 use super::{
-    Bound, Node, Rules, Structural, Type, formats, lists,
+    Bound, Node, Outcome, Rules, Structural, Type, formats, lists,
     shape::{field_step, within},
 };
 use crate::status::Cause;
@@ -11,19 +16,79 @@ use crate::status::Cause;
 /// Who gets so many causes need not have them all; an answer has its limits.
 const CAUSES: usize = 500;
 
+/// How long an object may take, which is a matter of the patterns that it is held against.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The check came to no end in time.
+#[derive(Debug)]
+pub(crate) struct Late;
+
+/// What has been found until now.
+struct Causes {
+    found: Vec<Cause>,
+    deadline: Instant,
+    is_late: bool,
+}
+
+impl Causes {
+    fn until(deadline: Instant) -> Self {
+        Self { found: Vec::new(), deadline, is_late: false }
+    }
+
+    /// Whether there is no use in going on.
+    fn is_over(&mut self) -> bool {
+        self.is_late |= Instant::now() >= self.deadline;
+        self.is_late || self.found.len() >= CAUSES
+    }
+}
+
+impl Deref for Causes {
+    type Target = Vec<Cause>;
+
+    fn deref(&self) -> &Vec<Cause> {
+        &self.found
+    }
+}
+
+impl DerefMut for Causes {
+    fn deref_mut(&mut self) -> &mut Vec<Cause> {
+        &mut self.found
+    }
+}
+
 impl Structural {
-    /// All that stands against `object`.
-    pub(crate) fn check(&self, object: &Value) -> Vec<Cause> {
-        let mut causes = Vec::new();
+    /// All that stands against `object` by its schema alone.
+    pub(crate) fn check(&self, object: &Value) -> Result<Vec<Cause>, Late> {
+        let mut causes = Causes::until(Instant::now() + DEADLINE);
         self.root.check(object, &mut String::new(), &mut causes);
+        if causes.is_late {
+            return Err(Late);
+        }
         causes.truncate(CAUSES);
-        causes
+        Ok(causes.found)
+    }
+
+    /// All that stands against `object` by its schema and rules; `old` is what it takes the place of.
+    pub(crate) fn check_all(&self, object: &Value, old: Option<&Value>) -> Result<Outcome, Late> {
+        let mut causes = self.check(object)?;
+        if !self.has_rules() {
+            return Ok(Outcome { causes, warnings: Vec::new() });
+        }
+        if causes.iter().any(Cause::is_blocking) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            causes.push(Cause::invalid("<nil>", &Value::Null, why));
+            return Ok(Outcome { causes, warnings: Vec::new() });
+        }
+        let outcome = self.check_rules(object, old);
+        causes.extend(outcome.causes);
+        causes.truncate(CAUSES);
+        Ok(Outcome { causes, warnings: outcome.warnings })
     }
 }
 
 impl Node {
-    fn check(&self, value: &Value, path: &mut String, causes: &mut Vec<Cause>) {
-        if causes.len() >= CAUSES || (value.is_null() && self.nullable) {
+    fn check(&self, value: &Value, path: &mut String, causes: &mut Causes) {
+        if causes.is_over() || (value.is_null() && self.nullable) {
             return;
         }
         if let Some(expected) = self.type_.and_then(|type_| type_.refuses(value)) {
@@ -46,7 +111,7 @@ impl Node {
         }
     }
 
-    fn check_fields(&self, map: &Map<String, Value>, path: &mut String, causes: &mut Vec<Cause>) {
+    fn check_fields(&self, map: &Map<String, Value>, path: &mut String, causes: &mut Causes) {
         for name in self.rules.required.iter().filter(|name| !map.contains_key(name.as_ref())) {
             causes.push(Cause::required(format!("{path}{}", field_step(path, name)), ""));
         }
@@ -66,12 +131,14 @@ impl Node {
     }
 
     /// `allOf`, `anyOf`, `oneOf` and `not`. What the alternative that came nearest lacks is told as well.
-    fn composed(&self, value: &Value, path: &mut String, causes: &mut Vec<Cause>) {
+    fn composed(&self, value: &Value, path: &mut String, causes: &mut Causes) {
         let Rules { all_of, any_of, one_of, not, .. } = &self.rules;
+        let (deadline, mut is_late) = (causes.deadline, false);
         let mut causes_of = |node: &Self| {
-            let mut causes = Vec::new();
+            let mut causes = Causes::until(deadline);
             node.check(value, path, &mut causes);
-            causes
+            is_late |= causes.is_late;
+            causes.found
         };
         let mut found = Vec::new();
         let any: Vec<_> = any_of.iter().map(&mut causes_of).collect();
@@ -100,6 +167,7 @@ impl Node {
         if not.as_ref().is_some_and(|not| causes_of(not).is_empty()) {
             found.push("must not validate the schema (not)".to_owned());
         }
+        causes.is_late |= is_late;
         // these stand at no field, as in the real server
         causes.extend(found.into_iter().map(|why| {
             let why = format!("{path:?} {why}");
@@ -114,7 +182,7 @@ fn nearest(alternatives: Vec<Vec<Cause>>) -> Vec<Cause> {
 }
 
 impl Rules {
-    fn check(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check(&self, value: &Value, path: &str, causes: &mut Causes) {
         if !self.allowed.is_empty() && !self.allowed.contains(value) {
             let allowed: Vec<_> = self.allowed.iter().map(text_of).collect();
             let allowed: Vec<_> = allowed.iter().map(String::as_str).collect();
@@ -149,7 +217,7 @@ impl Rules {
         }
     }
 
-    fn check_number(&self, number: f64, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check_number(&self, number: f64, value: &Value, path: &str, causes: &mut Causes) {
         let mut refuse = |why: String| {
             causes.push(Cause::invalid(path, value, &format!("{path} in body should be {why}")));
         };
@@ -177,7 +245,7 @@ impl Rules {
         }
     }
 
-    fn check_text(&self, text: &str, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check_text(&self, text: &str, value: &Value, path: &str, causes: &mut Causes) {
         let length = text.chars().count() as u64;
         if let Some(most) = self.max_length.filter(|most| length > *most) {
             let most = usize::try_from(most).unwrap_or(usize::MAX);

@@ -1,14 +1,34 @@
 //! From an `openAPIV3Schema` to its compiled form. What the definition's validation would have refused is passed over.
 
-use regex_lite::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::{Bound, ListType, Node, Rest, Rules, Type};
+use super::{Bound, ListType, Node, Rest, Rules, Type, rules::validations};
+
+/// How large a compiled pattern may be, in bytes: `[a-z]{1,500}` takes 60 KiB.
+const LARGEST_PATTERN: usize = 1 << 20;
+
+/// How many states the search for a pattern may keep, in bytes.
+const LARGEST_DFA: usize = 1 << 20;
+
+/// Reads a pattern, as large as patterns may be.
+pub(crate) fn pattern(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_DFA).build()
+}
+
+/// The schema of a whole object.
+pub(super) fn root(schema: &Value) -> Node {
+    placed(schema, true)
+}
 
 /// Schemas nest no deeper than bodies do, which the parser of JSON limits.
 pub(super) fn node(schema: &Value) -> Node {
+    placed(schema, false)
+}
+
+fn placed(schema: &Value, is_root: bool) -> Node {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    Node {
+    let mut node = Node {
         type_: type_of(schema),
         nullable: flag(schema, "nullable"),
         keeps_unknown: flag(schema, "x-kubernetes-preserve-unknown-fields"),
@@ -18,8 +38,18 @@ pub(super) fn node(schema: &Value) -> Node {
         items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(node(items))),
         default: schema.get("default").filter(|default| !default.is_null()).cloned(),
         list: list_type(schema),
+        is_atomic: text(schema, "x-kubernetes-map-type") == Some("atomic"),
         rules: rules(schema),
-    }
+        validations: validations(schema, is_root),
+        has_rules_within: false,
+    };
+    let inner = node.fields.values().chain(node.items.as_deref()).chain(match &node.rest {
+        Rest::Values(values) => Some(&**values),
+        Rest::Unknown | Rest::Any => None,
+    });
+    node.has_rules_within =
+        !node.validations.is_empty() || inner.into_iter().any(|node| node.has_rules_within);
+    node
 }
 
 fn type_of(schema: &Value) -> Option<Type> {
@@ -72,7 +102,7 @@ fn rules(schema: &Value) -> Rules {
         max_items: size("maxItems"),
         min_properties: size("minProperties"),
         max_properties: size("maxProperties"),
-        pattern: text(schema, "pattern").and_then(|pattern| Regex::new(pattern).ok()),
+        pattern: text(schema, "pattern").and_then(|text| pattern(text).ok()),
         format: text(schema, "format").map(Into::into),
         all_of: nodes("allOf"),
         any_of: nodes("anyOf"),

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use base64::{Engine, engine::general_purpose::STANDARD};
 
 /// Whether `text` is of `format`.
-pub(super) fn fits(format: &str, text: &str) -> bool {
+pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
         "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
@@ -13,6 +13,7 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => is_cidr(text),
+        "duration" => crate::cel::is_duration(text),
         "uuid" => uuid::Uuid::try_parse(text).is_ok(),
         "mac" => is_mac(text),
         "email" => text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty()),

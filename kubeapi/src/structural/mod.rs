@@ -3,21 +3,31 @@
 
 use std::collections::BTreeMap;
 
-use regex_lite::Regex;
+use regex::Regex;
 use serde_json::Value;
 
 mod check;
 mod compile;
+mod correlate;
 mod formats;
 mod lists;
+mod rules;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod types;
+
+pub(crate) use check::Late;
+pub(crate) use compile::pattern;
+pub(crate) use formats::fits;
+pub(crate) use rules::{Outcome, RuleFault, check_rules};
 
 /// A compiled `openAPIV3Schema`.
 #[derive(Debug)]
 pub(crate) struct Structural {
     root: Node,
+    /// Whether a rule stands anywhere in it.
+    has_rules: bool,
 }
 
 /// What one value may be.
@@ -34,7 +44,13 @@ struct Node {
     items: Option<Box<Node>>,
     default: Option<Value>,
     list: ListType,
+    /// Whether the object changes only as a whole.
+    is_atomic: bool,
     rules: Rules,
+    /// `x-kubernetes-validations`.
+    validations: Vec<rules::Validation>,
+    /// Whether it, or a value within, has some.
+    has_rules_within: bool,
 }
 
 /// What an object may hold beside its known fields.
@@ -106,7 +122,7 @@ struct Bound {
 impl Structural {
     /// Of an `openAPIV3Schema` that was found to be one.
     pub(crate) fn new(document: &Value) -> Self {
-        Self { root: compile::node(document) }
+        Self { root: compile::root(document), has_rules: rules::has_rules(document) }
     }
 }
 

@@ -19,8 +19,8 @@ use crate::{
 /// body that came in, whose fields may stand twice.
 ///
 /// # Errors
-/// 400 for another kind or version, for values of the wrong type and, under `Strict`, for unknown fields; 422 for what the
-/// schema of a definition does not allow.
+/// 400 for another kind or version, for values of the wrong type and, under `Strict`, for unknown fields. What the schema of a
+/// definition does not allow is found when the whole object is there.
 pub(crate) fn decode(
     kind: &Kind,
     object: &mut Value,
@@ -77,11 +77,7 @@ fn defined(
     let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
     let told = allowed(kind, repeated.told().into_iter().chain(unknown).collect(), repeated, fields)?;
     schema.fill_defaults(object);
-    let causes = schema.check(object);
-    if causes.is_empty() {
-        return Ok(told);
-    }
-    Err(StatusError::invalid(&kind.group, &kind.kind, text_or_empty(object, "/metadata/name"), causes))
+    Ok(told)
 }
 
 /// What is to say of fields that the kind does not have or that stand twice, if that may be all there is to it.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    definitions,
+    admission, definitions,
     object::text_or_empty,
     registry::{Builtin, Kind},
     status::{Cause, StatusError},
@@ -113,9 +113,12 @@ fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
         | Builtin::StatefulSet => workload::workload(builtin, object),
         Builtin::Job => batch::job(object),
         Builtin::CronJob => batch::cron_job(object),
+        Builtin::ValidatingAdmissionPolicy
+        | Builtin::ValidatingAdmissionPolicyBinding
+        | Builtin::ValidatingWebhookConfiguration
+        | Builtin::MutatingWebhookConfiguration => admission::check_rules(builtin, object),
         Builtin::PodDisruptionBudget => policy::disruption_budget(object),
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => policy::binding(object),
-        Builtin::CustomResourceDefinition => definitions::rules::check(object),
         _ => Vec::new(),
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn label_value(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS label.
-pub(super) fn dns_label(text: &str) -> Vec<String> {
+pub(crate) fn dns_label(text: &str) -> Vec<String> {
     faults(text, LABEL_BYTES, is_dns_label(text), DNS_LABEL)
 }
 

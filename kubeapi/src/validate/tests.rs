@@ -4,7 +4,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{defaults, duplicates::Repeated, registry::Registry};
+use crate::{
+    defaults,
+    duplicates::Repeated,
+    registry::{KindSchema, Registry},
+};
 
 mod workloads;
 
@@ -25,7 +29,15 @@ fn registry() -> Registry {
 fn decoded(plural: &str, mut object: Value, fields: FieldValidation) -> (Result<Vec<String>, String>, Value) {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    let result = decode(kind, &mut object, Repeated::Untold, fields).map_err(|error| {
+    let mut result = decode(kind, &mut object, Repeated::Untold, fields);
+    if let (Ok(_), KindSchema::Defined(schema)) = (&result, kind.schema()) {
+        let causes = schema.check(&object).unwrap();
+        if !causes.is_empty() {
+            let name = text_or_empty(&object, "/metadata/name");
+            result = Err(StatusError::invalid(&kind.group, &kind.kind, name, causes));
+        }
+    }
+    let result = result.map_err(|error| {
         let body = error.body();
         format!("{} {}", body["code"], body["message"].as_str().unwrap())
     });

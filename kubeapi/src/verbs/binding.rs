@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     update::check_expected,
-    write::{Next, modify, now},
+    write::{Change, Next, modify, now},
 };
 use crate::{
     Api, Body, body,
@@ -20,7 +20,7 @@ pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     let binding = body::parse(&call.headers, &call.body)?;
     let (kind, name) = (&call.target.kind, &call.target.name);
     let node = target(&binding, name)?;
-    modify(api, call, |pod| {
+    modify(api, call, Change::Note, |pod| {
         check_expected(call, &binding, pod)?;
         let refuse = |why: &str| Err(StatusError::part_conflict(kind, "binding", name, why));
         if is_deleting(pod) {

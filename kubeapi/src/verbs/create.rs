@@ -6,10 +6,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    account,
+    account, checks,
     get::{self, Outcome, answer, key},
     limits, priority, runtime_class,
-    write::{Admitted, accept, admit, check_namespace, now, store, target, writer},
+    write::{Admitted, admit, check_namespace, now, store, target, writer},
 };
 use crate::{
     Api, Body, access, admission, body, defaults, definitions,
@@ -114,10 +114,16 @@ async fn create_object(
         }
         begin(api, call, &mut object, origin);
         if api.is_full() {
-            accept(&target.kind, &target.name, validate::create(&target.kind, &object))?;
+            object = admission::mutate(api, call, &target, None, object).await?;
+            let causes = validate::create(&target.kind, &object);
+            let (checked, warnings) =
+                checks::check(&target.kind, &target.name, causes, (None, object)).await?;
+            object = checked;
+            warnings.into_iter().for_each(|warning| call.warnings.add(warning));
         }
         access::check_escalation(api, call, None, &object).await?;
         admission::check(api, &target, None, &object).await?;
+        admission::review(api, call, &target, None, &object).await?;
         let _turn = quota::admit(api, &target, &object).await?;
         if call.query.dry_run() {
             services::settle(api, &target, None, Some(&mut object)).await?;
@@ -160,6 +166,7 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
     if kind.is(Builtin::CustomResourceDefinition) {
         definitions::status::begin(object);
     }
+    admission::observe(kind, object);
     if origin == Origin::Update {
         patch::track_update(&target(kind), None, object, &writer(call, &now));
     }

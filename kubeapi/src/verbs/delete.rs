@@ -11,7 +11,7 @@ use super::{
     get::{Outcome, answer, key},
     list::{all, selection},
     options::{of_dry_run, refuse},
-    write::{Next, modify, store},
+    write::{Change, Next, modify, store},
 };
 use crate::{
     Api, Body, body,
@@ -146,7 +146,7 @@ pub(super) async fn delete_one(
     let is_cached_namespace = !api.is_full() && call.target.kind.is(Builtin::Namespace);
     asked.policy = asked.policy.filter(|_| api.is_full());
     let mut gone = false;
-    let object = modify(api, call, |current| {
+    let object = modify(api, call, Change::Delete, |current| {
         check(call, options, current)?;
         let next = if is_cached_namespace {
             Next::Remove

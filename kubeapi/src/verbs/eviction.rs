@@ -9,7 +9,7 @@ use super::{
     get::find,
     options::{of_dry_run, refuse},
     scale::selector_text,
-    write::{Next, modify, now, store},
+    write::{Change, Next, modify, now, store},
 };
 use crate::{
     Api, Body, body,
@@ -61,7 +61,7 @@ async fn note(api: &Api, call: &Call) -> Result<(), StatusError> {
         "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
         "lastProbeTime": null, "lastTransitionTime": now(),
     });
-    modify(api, call, |pod| {
+    modify(api, call, Change::Note, |pod| {
         let mut noted = pod.clone();
         let conditions = child(as_map(&mut noted), "status").entry("conditions").or_insert_with(|| json!([]));
         if let Value::Array(conditions) = conditions {

@@ -2,6 +2,7 @@
 
 mod account;
 mod binding;
+mod checks;
 mod create;
 mod delete;
 mod deletion;
@@ -23,6 +24,7 @@ mod watch;
 mod write;
 
 pub(crate) use binding::bind;
+pub(crate) use checks::{beside, compile};
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_collection};
 pub(crate) use deletion::{Deletion, deleted};
@@ -32,9 +34,9 @@ pub(crate) use list::list;
 pub(crate) use options::check_options;
 pub(crate) use patch::patch;
 pub(crate) use remote::remote;
-pub(crate) use scale::scale;
+pub(crate) use scale::{scale, shown as scale_of};
 pub(crate) use token::token;
 pub(crate) use update::update;
-pub(crate) use version::stored_form;
+pub(crate) use version::{served, stored_form};
 pub(crate) use watch::watch;
 pub(crate) use write::Next;

@@ -7,7 +7,7 @@ use super::{
     create::{Origin, create_if_missing},
     get::answer,
     update::{check_expected, finish},
-    write::{Admitted, admit, modify, now, target, writer},
+    write::{Admitted, Change, admit, modify, now, target, writer},
 };
 use crate::{
     Api, Body,
@@ -39,7 +39,7 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         }
     }
     let mut warnings = Vec::new();
-    let object = modify(api, call, |current| {
+    let object = modify(api, call, Change::Update, |current| {
         if is_apply {
             check_expected(call, &body, current)?;
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     get::find,
     update::{check_expected, finish},
-    write::modify,
+    write::{Change, modify},
 };
 use crate::{
     Api, Body,
@@ -57,7 +57,7 @@ async fn changed(
     paths: &ScalePaths,
     change: impl Fn(&Value) -> Result<Value, StatusError>,
 ) -> Result<Value, StatusError> {
-    modify(api, call, |current| {
+    modify(api, call, Change::Update, |current| {
         let scale = change(&shown(paths, current))?;
         check_expected(call, &scale, current)?;
         let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
@@ -95,7 +95,7 @@ fn check(call: &Call, replicas: &Value) -> Result<(), StatusError> {
 }
 
 /// The scale of `object`.
-fn shown(paths: &ScalePaths, object: &Value) -> Value {
+pub(crate) fn shown(paths: &ScalePaths, object: &Value) -> Value {
     let mut scale =
         json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {}});
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {

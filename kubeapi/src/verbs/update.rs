@@ -5,21 +5,18 @@ use serde_json::Value;
 
 use super::{
     create::{Origin, create_if_missing},
-    deletion::is_awaited,
     get::answer,
     merge::merged,
-    write::{Admitted, Next, accept, admit, modify, now, target, writer},
+    write::{Admitted, Change, Next, admit, modify, now, target, writer},
 };
 use crate::{
-    Api, Body, body, defaults, definitions,
-    object::{is_deleting, text_or_empty},
-    part::Part,
+    Api, Body, admission, body, defaults, definitions,
+    object::text_or_empty,
     patch,
-    registry::{Builtin, Kind},
+    registry::Builtin,
     service::Call,
     services,
     status::{Cause, StatusError},
-    validate,
 };
 
 /// Replaces the request's object, or its status.
@@ -33,7 +30,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
         }
     }
     let needs_version = api.is_full() && !kind.allows_unconditional_update();
-    let updated = modify(api, call, |current| {
+    let updated = modify(api, call, Change::Update, |current| {
         if needs_version && text_or_empty(&object, "/metadata/resourceVersion").is_empty() {
             // the real server names the collection in place of the kind
             let causes = vec![Cause::unversioned()];
@@ -67,7 +64,7 @@ pub(super) fn check_expected(call: &Call, object: &Value, current: &Value) -> Re
     Ok(())
 }
 
-/// `new` in place of `current`, as it is stored: merged, defaulted, validated. `track`: the writer's fields are noted as those
+/// `new` in place of `current`, as it is stored: merged, defaulted. `track`: the writer's fields are noted as those
 /// of an update (an apply has noted its own).
 pub(super) fn finish(
     api: &Api,
@@ -86,21 +83,10 @@ pub(super) fn finish(
         if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
             definitions::status::follow(&mut new);
         }
-        let causes = match call.target.part {
-            Some(Part::EphemeralContainers) => validate::ephemeral_containers(current, &new),
-            _ => validate::update(kind, current, &new),
-        };
-        accept(kind, &call.target.name, causes)?;
+        admission::observe(kind, &mut new);
         if track {
             patch::track_update(&target(kind), Some(current), &mut new, &writer(call, &now()));
         }
     }
-    Ok(if is_over(kind, &new) { Next::Remove } else { Next::Replace(new) })
-}
-
-/// An object under deletion goes with its last finalizer; a pod waits for its grace period to be 0 as well.
-fn is_over(kind: &Kind, object: &Value) -> bool {
-    let grace =
-        object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
-    is_deleting(object) && !is_awaited(kind, object) && grace == 0
+    Ok(Next::Replace(new))
 }

@@ -23,7 +23,7 @@ fn differs(kind: &Kind) -> bool {
 }
 
 /// `object` as one of `kind`.
-pub(super) fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> {
+pub(crate) fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> {
     if !differs(kind) {
         return Ok(object);
     }

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
+    checks,
+    deletion::is_awaited,
     get::{Outcome, find, key},
     merge::status_has_metadata,
     version::{served, stored},
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     Api, access, admission, body, definitions,
     duplicates::Repeated,
-    object::{metadata, text_or_empty},
+    object::{is_deleting, metadata, text_or_empty},
     part::Part,
     patch::{self, ApplyOptions},
     path::Target,
@@ -188,11 +190,23 @@ pub(crate) enum Next {
     Remove,
 }
 
+/// What a change is to those who may refuse it or change it further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// What the request brings.
+    Update,
+    /// The request's object goes.
+    Delete,
+    /// What the server notes for the sake of another request.
+    Note,
+}
+
 /// Changes the target's object by `change`, which is called again with the newer state when somebody else wrote meanwhile.
 /// Answers the object afterwards (its last state, if it went).
 pub(super) async fn modify(
     api: &Api,
     call: &Call,
+    kind_of_change: Change,
     mut change: impl FnMut(&Value) -> Result<Next, StatusError>,
 ) -> Result<Outcome, StatusError> {
     let target = &call.target;
@@ -201,9 +215,18 @@ pub(super) async fn modify(
     loop {
         let current = find(api, target).await?;
         let value = current.value()?;
-        let next = change(&value)?;
+        let next = match (change(&value)?, kind_of_change) {
+            (Next::Replace(new), Change::Update) => {
+                let new = if api.is_full() { updated(api, call, &value, new).await? } else { new };
+                if is_over(&target.kind, &new) { Next::Remove } else { Next::Replace(new) }
+            }
+            (next, Change::Delete) => {
+                admission::review_deletion(api, call, target, &value).await?;
+                next
+            }
+            (next, _) => next,
+        };
         if let Next::Replace(new) = &next {
-            access::check_escalation(api, call, Some(&value), new).await?;
             admission::check(api, target, Some(&value), new).await?;
         }
         let next = match next {
@@ -224,6 +247,28 @@ pub(super) async fn modify(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The object that takes the place of `old`, after all who may change or refuse it.
+async fn updated(api: &Api, call: &Call, old: &Value, new: Value) -> Result<Value, StatusError> {
+    let Target { kind, name, .. } = &call.target;
+    let new = admission::mutate(api, call, &call.target, Some(old), new).await?;
+    let causes = match call.target.part {
+        Some(Part::EphemeralContainers) => validate::ephemeral_containers(old, &new),
+        _ => validate::update(kind, old, &new),
+    };
+    let (new, warnings) = checks::check(kind, name, causes, (Some(old), new)).await?;
+    warnings.into_iter().for_each(|warning| call.warnings.add(warning));
+    access::check_escalation(api, call, Some(old), &new).await?;
+    admission::review(api, call, &call.target, Some(old), &new).await?;
+    Ok(new)
+}
+
+/// An object under deletion goes with its last finalizer; a pod waits for its grace period to be 0 as well.
+fn is_over(kind: &Kind, object: &Value) -> bool {
+    let grace =
+        object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+    is_deleting(object) && !is_awaited(kind, object) && grace == 0
 }
 
 /// The kind, as patches and managed fields know it.

@@ -134,9 +134,16 @@ async fn defined_kinds_scale() {
             ),
             (
                 &format!("MERGE {CARS}/a/scale"),
-                json!({"spec": {"replicas": 1}}),
+                json!({"spec": {"replicas": 3}}),
                 200,
+                json!({"spec": {"replicas": 3}}),
+            ),
+            // a scale is held against the schema of what it is of
+            (
+                &format!("MERGE {CARS}/a/scale"),
                 json!({"spec": {"replicas": 1}}),
+                422,
+                json!({"reason": "Invalid"}),
             ),
         ])
         .await;
@@ -178,16 +185,22 @@ async fn bad_definitions_are_refused() {
 }
 
 #[tokio::test]
-async fn rules_that_are_not_enforced_come_with_a_warning() {
+async fn rules_are_enforced() {
     let world = World::new().await;
     let mut definition = cars();
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
         json!([{"rule": "self.wheels > 3"}]);
     let answer = world.send(&format!("POST {CRDS}"), definition).await;
     assert_eq!(answer.code, 201, "{}", answer.body);
-    let warning = answer.headers["warning"].to_str().unwrap();
-    assert!(warning.contains("x-kubernetes-validations") && warning.contains("not enforced"), "{warning}");
-    world.create(CARS, car("a", 3)).await;
+    assert!(!answer.headers.contains_key("warning"));
+    let why =
+        "Car.example.org \"a\" is invalid: spec: Invalid value: \"object\": failed rule: self.wheels > 3";
+    world
+        .expect(&format!("POST {CARS}"), car("a", 3), 422, json!({"message": why, "reason": "Invalid"}))
+        .await;
+    world.create(CARS, car("a", 4)).await;
+    let change = json!({"spec": {"wheels": 3}});
+    world.expect(&format!("MERGE {CARS}/a"), change, 422, json!({"message": why})).await;
 }
 
 #[tokio::test]

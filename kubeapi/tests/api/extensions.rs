@@ -12,7 +12,10 @@ fn kinds() -> Vec<(&'static str, &'static str, Value)> {
         (
             "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
             "ValidatingAdmissionPolicy",
-            json!({"spec": {"validations": [{"expression": "true"}]}}),
+            json!({"spec": {
+                "matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": ["example.org"], "apiVersions": ["*"], "resources": ["*"]}]},
+                "validations": [{"expression": "true"}],
+            }}),
         ),
         (
             "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",

@@ -188,9 +188,49 @@ fn what_is_established_has_fixed_names() {
 fn what_is_not_enforced_is_said() {
     let mut definition = good();
     let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    spec["x-kubernetes-validations"] = json!([{"rule": "self.size > 0"}]);
     spec["properties"]["name"] = json!({"type": "string", "pattern": "^\\p{L}$"});
     definition["spec"]["conversion"]["strategy"] = json!("Webhook");
     assert_eq!(check(&definition), []);
-    assert_eq!(warnings(&definition).len(), 3);
+    assert_eq!(warnings(&definition).len(), 1);
+}
+
+#[test]
+fn rules_that_cannot_be_evaluated_are_refused() {
+    const RULES: &str =
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]";
+    let cases = [
+        (
+            json!({"rule": "self.nothing > 0"}),
+            format!(
+                "{RULES}.rule: Invalid value: apiextensions.ValidationRule{{Rule:\"self.nothing > 0\", Message:\"\", MessageExpression:\"\", Reason:(*apiextensions.FieldValueErrorReason)(nil), FieldPath:\"\", OptionalOldSelf:(*bool)(nil)}}: compilation failed: ERROR: <input>:1:5: undefined field 'nothing'\n | self.nothing > 0\n | ....^"
+            ),
+        ),
+        (json!({"rule": ""}), format!("{RULES}.rule: Required value: rule is not specified")),
+        (
+            json!({"rule": "true", "message": " "}),
+            format!("{RULES}.message: Invalid value: \" \": message must be non-empty if specified"),
+        ),
+        (
+            json!({"rule": "true", "message": "a\nb"}),
+            format!("{RULES}.message: Invalid value: \"a\\nb\": message must not contain line breaks"),
+        ),
+        (
+            json!({"rule": "true &&\ntrue"}),
+            format!(
+                "{RULES}.message: Required value: message must be specified if rule contains line breaks"
+            ),
+        ),
+        (
+            json!({"rule": "true", "reason": "Because"}),
+            format!(
+                "{RULES}.reason: Unsupported value: \"Because\": supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \"FieldValueInvalid\", \"FieldValueRequired\""
+            ),
+        ),
+    ];
+    for (rule, expected) in cases {
+        let mut definition = good();
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
+            json!([rule]);
+        assert_eq!(check(&definition).iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+    }
 }

@@ -1,5 +1,5 @@
 //! Kinds by which a cluster is extended: admission policies and webhooks, devices, flow control, further API servers. They are
-//! served so that a scheduler, a controller manager and charts find them, and are only stored here.
+//! served so that a scheduler, a controller manager and charts find them, and most are only stored here.
 
 use k8s_openapi::{
     api::{

@@ -1,0 +1,243 @@
+//! Who else is asked about a write: rules that need other objects than the one that is written, given to the API by whoever
+//! builds it; policies; webhooks.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::{
+    Api, defaults,
+    duplicates::Repeated,
+    object::{as_map, assign, child, default_to, metadata},
+    path::Target,
+    registry::{Builtin, Kind},
+    service::Call,
+    status::{Cause, StatusError},
+    store::{Key, Resource, Store, StoreError},
+    validate::{self, FieldValidation},
+    verbs::stored_form,
+};
+
+mod attributes;
+mod conditions;
+mod configuration;
+mod matching;
+mod policy;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod variables;
+mod webhook;
+
+use attributes::{Attributes, Operation, name_of};
+pub(crate) use configuration::Loaded;
+pub(crate) use rules::check as check_rules;
+pub use webhook::{HttpsTransport, WebhookCall, WebhookTransport};
+
+/// A write that is about to take place.
+#[derive(Debug)]
+pub struct Review<'a> {
+    /// The API group.
+    pub group: &'a str,
+    /// The kind, whose objects are reviewed in the version in which they are stored.
+    pub kind: &'a str,
+    /// Empty for kinds without.
+    pub namespace: &'a str,
+    /// What stands; `None` for something new.
+    pub old: Option<&'a Value>,
+    /// What is to stand.
+    pub new: &'a Value,
+    /// The other objects.
+    pub store: &'a dyn Store,
+}
+
+/// A field that is wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objection {
+    /// Where it stands: `spec.properties[0].name`.
+    pub field: String,
+    /// What stands there.
+    pub value: Value,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Says what stands against a write.
+#[async_trait]
+pub trait Admission: Send + Sync + fmt::Debug + 'static {
+    /// Nothing, or each field that is wrong.
+    async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError>;
+}
+
+/// 422 where something stands against it. Statuses and other parts are not asked about.
+pub(crate) async fn check(
+    api: &Api,
+    target: &Target,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<(), StatusError> {
+    let Some(admission) = api.admission().filter(|_| api.is_full() && target.part.is_none()) else {
+        return Ok(());
+    };
+    let kind = &target.kind;
+    // whoever reviews knows one version, that in which objects are stored
+    let (old, new) = (old.map(|old| stored_form(kind, old)), stored_form(kind, new));
+    let review = Review {
+        group: &kind.group,
+        kind: &kind.kind,
+        namespace: &target.namespace,
+        old: old.as_deref(),
+        new: &new,
+        store: &**api.store(),
+    };
+    let objections = admission.review(review).await?;
+    let causes: Vec<_> =
+        objections.into_iter().map(|it| Cause::invalid(it.field, &it.value, &it.why)).collect();
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(StatusError::invalid(&kind.group, &kind.kind, &target.name, causes))
+}
+
+/// Metadata that webhooks cannot change.
+const SERVERS: [&str; 7] = [
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+];
+
+/// Whether nobody is asked about objects of this kind: what policies and webhooks are made of could not be mended otherwise.
+fn is_exempt(kind: &Kind) -> bool {
+    kind.group == "admissionregistration.k8s.io"
+}
+
+/// The namespace of the request, as far as there is one.
+async fn namespace(api: &Api, target: &Target) -> Result<Arc<Value>, StatusError> {
+    if !target.kind.namespaced || target.namespace.is_empty() {
+        return Ok(Arc::default());
+    }
+    let key = Key::new(Resource::new("", "namespaces"), "", target.namespace.as_str());
+    let found = Store::get(&**api.store(), &key).await?;
+    Ok(Arc::new(found.map(|found| found.value()).transpose()?.unwrap_or_default()))
+}
+
+/// What mutating webhooks make of `new`, in place of `old`.
+pub(crate) async fn mutate(
+    api: &Api,
+    call: &Call,
+    target: &Target,
+    old: Option<&Value>,
+    new: Value,
+) -> Result<Value, StatusError> {
+    if !api.is_full() || is_exempt(&target.kind) {
+        return Ok(new);
+    }
+    let configuration = configuration::current(api).await?;
+    // a scale is not the object that it is of
+    if configuration.mutating.is_empty() || target.part.is_some_and(|part| part.kind(&target.kind).is_some())
+    {
+        return Ok(new);
+    }
+    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+    let attributes = attributes(call, target, operation, (old, Some(&new)));
+    let namespace = namespace(api, target).await?;
+    let mut changed = webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+    if changed == new {
+        return Ok(new);
+    }
+    as_map(&mut changed).insert("apiVersion".into(), target.kind.api_version().into());
+    as_map(&mut changed).insert("kind".into(), target.kind.kind.as_str().into());
+    for name in SERVERS {
+        let value = new.pointer("/metadata").and_then(|metadata| metadata.get(name)).cloned();
+        assign(metadata(&mut changed), name, value);
+    }
+    validate::decode(&target.kind, &mut changed, Repeated::Untold, FieldValidation::Ignore)?;
+    defaults::fill(&target.kind, &mut changed);
+    Ok(changed)
+}
+
+/// Asks policies and validating webhooks about `new`, in place of `old`.
+pub(crate) async fn review(
+    api: &Api,
+    call: &Call,
+    target: &Target,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<(), StatusError> {
+    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+    judge(api, call, target, operation, (old, Some(new))).await
+}
+
+/// Asks policies and webhooks whether `old` may go.
+pub(crate) async fn review_deletion(
+    api: &Api,
+    call: &Call,
+    target: &Target,
+    old: &Value,
+) -> Result<(), StatusError> {
+    if !api.is_full() || is_exempt(&target.kind) {
+        return Ok(());
+    }
+    let configuration = configuration::current(api).await?;
+    if !configuration.mutating.is_empty() {
+        let attributes = attributes(call, target, Operation::Delete, (Some(old), None));
+        let namespace = namespace(api, target).await?;
+        webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+    }
+    judge(api, call, target, Operation::Delete, (Some(old), None)).await
+}
+
+async fn judge(
+    api: &Api,
+    call: &Call,
+    target: &Target,
+    operation: Operation,
+    (old, new): (Option<&Value>, Option<&Value>),
+) -> Result<(), StatusError> {
+    if !api.is_full() || is_exempt(&target.kind) {
+        return Ok(());
+    }
+    let configuration = configuration::current(api).await?;
+    if configuration.policies.is_empty() && configuration.validating.is_empty() {
+        return Ok(());
+    }
+    let attributes = attributes(call, target, operation, (old, new));
+    let namespace = namespace(api, target).await?;
+    policy::review(api, call, &configuration.policies, (&attributes, &namespace)).await?;
+    webhook::validate(api, call, &configuration.validating, (&attributes, &namespace)).await
+}
+
+fn attributes(
+    call: &Call,
+    target: &Target,
+    operation: Operation,
+    (old, new): (Option<&Value>, Option<&Value>),
+) -> Attributes {
+    let mut attributes = Attributes::of(call, target, operation, (old, new));
+    if let Some(new) = new {
+        attributes.name = name_of(target, new);
+    }
+    attributes
+}
+
+/// What follows a write of policies and webhooks: they hold from now on.
+pub(crate) fn refresh(api: &Api, target: &Target) {
+    if is_exempt(&target.kind) {
+        api.admission_configuration().forget();
+    }
+}
+
+/// Says in the status of a policy that it has been read as it is written: what cannot be is refused.
+pub(crate) fn observe(kind: &Kind, policy: &mut Value) {
+    if kind.is(Builtin::ValidatingAdmissionPolicy) {
+        let generation = policy.pointer("/metadata/generation").cloned();
+        let status = child(as_map(policy), "status");
+        assign(status, "observedGeneration", generation);
+        default_to(status, "typeChecking", serde_json::json!({}));
+    }
+}

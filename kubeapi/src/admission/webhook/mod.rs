@@ -1,0 +1,224 @@
+//! Validating and mutating webhooks: others who are asked about a write, and may change it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    attributes::Attributes,
+    conditions::{self, Condition},
+    matching::matches,
+    variables::Input,
+};
+use crate::{
+    Api,
+    object::{text, text_or_empty},
+    service::Call,
+    status::StatusError,
+    verbs::beside,
+};
+
+mod endpoint;
+mod review;
+mod transport;
+
+use review::Answer;
+pub use transport::{HttpsTransport, WebhookCall, WebhookTransport};
+
+/// How long a webhook may take that does not say so, in seconds.
+const TIMEOUT: u64 = 10;
+
+/// A webhook of a configuration.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    pub(super) name: String,
+    pub(super) spec: Value,
+    pub(super) conditions: Arc<Vec<Condition>>,
+    /// Why it cannot be asked.
+    pub(super) fault: Option<String>,
+}
+
+/// Why a webhook lets nothing through.
+enum Refused {
+    /// It says so, or is not to be asked like this.
+    By(StatusError),
+    /// It could not be asked.
+    Failed(String),
+}
+
+/// The request as this webhook wants to see it; `None` where it is not to be asked.
+async fn concerned(
+    api: &Api,
+    webhook: &Webhook,
+    (asked, namespace): (&Attributes, &Arc<Value>),
+) -> Result<Option<Attributes>, StatusError> {
+    let registry = api.registry();
+    let place = (&registry, Some(&**namespace).filter(|namespace| namespace.is_object()));
+    let version = match matches(&webhook.spec, "rules", asked, place) {
+        Ok(Some(version)) if webhook.spec.get("rules").is_some() => version,
+        Ok(_) => return Ok(None),
+        Err(why) => return Err(StatusError::internal(why)),
+    };
+    let seen = asked.in_version(&version);
+    if webhook.conditions.is_empty() && webhook.fault.is_none() {
+        return Ok(Some(seen));
+    }
+    let held = match &webhook.fault {
+        Some(why) => Err(why.clone()),
+        None => {
+            let input = Input::new(api, &seen, &asked.kind, namespace);
+            let conditions = Arc::clone(&webhook.conditions);
+            beside(move || conditions::hold(&conditions, &input)).await?
+        }
+    };
+    match held {
+        Ok(true) => Ok(Some(seen)),
+        Ok(false) => Ok(None),
+        Err(_) if webhook.fails_open() => Ok(None),
+        Err(why) => Err(StatusError::forbidden(&asked.kind, &asked.name, &why)),
+    }
+}
+
+impl Webhook {
+    fn fails_open(&self) -> bool {
+        text(&self.spec, "/failurePolicy") == Some("Ignore")
+    }
+
+    fn is_asked_again(&self) -> bool {
+        text(&self.spec, "/reinvocationPolicy") == Some("IfNeeded")
+    }
+
+    async fn ask(
+        &self,
+        api: &Api,
+        call: &Call,
+        (seen, asked): (&Attributes, &Attributes),
+        mutates: bool,
+    ) -> Result<Answer, Refused> {
+        if asked.dry_run && !matches!(text_or_empty(&self.spec, "/sideEffects"), "None" | "NoneOnDryRun") {
+            let why = format!("admission webhook {:?} does not support dry run", self.name);
+            return Err(Refused::By(StatusError::bad_request(why)));
+        }
+        let seconds = self.spec.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(TIMEOUT).clamp(1, 30);
+        let nothing = Value::Null;
+        let client = self.spec.get("clientConfig").unwrap_or(&nothing);
+        let endpoint = endpoint::find(api, client, seconds)
+            .await
+            .map_err(|why| Refused::Failed(format!("failed to call webhook: {why}")))?;
+        let uid = Uuid::new_v4().to_string();
+        let body = review::question(seen, &asked.kind, &uid);
+        let endpoint::Endpoint { url, addresses, ca_bundle } = endpoint;
+        let timeout = Duration::from_secs(seconds);
+        let answer = api
+            .webhooks()
+            .call(WebhookCall { url, addresses, ca_bundle, body, timeout })
+            .await
+            .map_err(|why| Refused::Failed(format!("failed to call webhook: {why}")))?;
+        let answer = review::read(&answer, &uid, mutates)
+            .map_err(|why| Refused::Failed(format!("received invalid webhook response: {why}")))?;
+        answer.warnings.iter().for_each(|warning| call.warnings.add(warning.clone()));
+        if answer.allowed { Ok(answer) } else { Err(Refused::By(answer.refusal(&self.name))) }
+    }
+
+    /// What comes of a refusal: nothing, where the webhook could not be asked and that does not matter.
+    fn refused(&self, refused: Refused) -> Result<(), StatusError> {
+        match refused {
+            Refused::By(error) => Err(error),
+            Refused::Failed(why) if self.fails_open() => {
+                tracing::warn!(
+                    webhook = self.name,
+                    why,
+                    "a webhook cannot be called, which its policy ignores"
+                );
+                Ok(())
+            }
+            Refused::Failed(why) => {
+                Err(StatusError::internal(format!("failed calling webhook {:?}: {why}", self.name)))
+            }
+        }
+    }
+}
+
+/// Asks the validating webhooks, all at once; the first refusal is answered.
+pub(super) async fn validate(
+    api: &Api,
+    call: &Call,
+    webhooks: &[Webhook],
+    (asked, namespace): (&Attributes, &Arc<Value>),
+) -> Result<(), StatusError> {
+    let mut concerned_ones = Vec::new();
+    for webhook in webhooks {
+        if let Some(seen) = concerned(api, webhook, (asked, namespace)).await? {
+            concerned_ones.push((webhook, seen));
+        }
+    }
+    let answers = concerned_ones.iter().map(|(webhook, seen)| async move {
+        match webhook.ask(api, call, (seen, asked), false).await {
+            Ok(_) => Ok(()),
+            Err(refused) => webhook.refused(refused),
+        }
+    });
+    join_all(answers).await.into_iter().collect()
+}
+
+/// Asks the mutating webhooks one after the other, each about what the one before made of it. Those that want to are asked once
+/// more about what others changed after them.
+pub(super) async fn mutate(
+    api: &Api,
+    call: &Call,
+    webhooks: &[Webhook],
+    (mut asked, namespace): (Attributes, &Arc<Value>),
+) -> Result<Value, StatusError> {
+    let mut seen_last: Vec<(usize, Arc<Value>)> = Vec::new();
+    for (index, webhook) in webhooks.iter().enumerate() {
+        if let Some(object) = changed(api, call, webhook, (&asked, namespace)).await? {
+            asked.object = object;
+            seen_last.push((index, Arc::clone(&asked.object)));
+        }
+    }
+    for (index, last) in seen_last {
+        let Some(webhook) = webhooks.get(index) else { continue };
+        if webhook.is_asked_again()
+            && last != asked.object
+            && let Some(object) = changed(api, call, webhook, (&asked, namespace)).await?
+        {
+            asked.object = object;
+        }
+    }
+    Ok((*asked.object).clone())
+}
+
+/// What the webhook makes of the object; `None` where it was not asked.
+async fn changed(
+    api: &Api,
+    call: &Call,
+    webhook: &Webhook,
+    (asked, namespace): (&Attributes, &Arc<Value>),
+) -> Result<Option<Arc<Value>>, StatusError> {
+    let Some(seen) = concerned(api, webhook, (asked, namespace)).await? else { return Ok(None) };
+    let answer = match webhook.ask(api, call, (&seen, asked), true).await {
+        Ok(answer) => answer,
+        Err(refused) => {
+            webhook.refused(refused)?;
+            return Ok(None);
+        }
+    };
+    let Some(patch) = answer.patch else { return Ok(Some(Arc::clone(&asked.object))) };
+    let wrong =
+        |why: String| StatusError::internal(format!("failed calling webhook {:?}: {why}", webhook.name));
+    if asked.object.is_null() {
+        let why = format!(
+            "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+            webhook.name
+        );
+        return Err(StatusError::internal(why));
+    }
+    let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| wrong(error.to_string()))?;
+    let mut object = (*seen.object).clone();
+    json_patch::patch(&mut object, &patch).map_err(|error| wrong(error.to_string()))?;
+    let patched = Attributes { object: Arc::new(object), ..seen };
+    let own = super::attributes::Version { kind: Arc::clone(&asked.kind) };
+    Ok(Some(patched.in_version(&own).object))
+}

@@ -1,0 +1,103 @@
+//! What an evaluation may cost, in the units of Kubernetes: about one for each step, more for what reads much.
+
+use std::time::{Duration, Instant};
+
+/// What one expression may cost.
+pub(crate) const PER_CALL: u64 = 1_000_000;
+
+/// What all expressions for one object may cost.
+pub(crate) const PER_OBJECT: u64 = 10_000_000;
+
+/// How long all expressions for one object may take, whatever they cost.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How many steps lie between two looks at the clock.
+const CLOCK: u32 = 1024;
+
+/// Why an evaluation has no value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EvalError {
+    /// It cost too much; no `||` saves it.
+    Cost,
+    /// It took too long; no `||` saves it.
+    Late,
+    /// Anything else, in the words of cel-go.
+    Failed(String),
+}
+
+impl EvalError {
+    pub(crate) fn failed<T>(why: impl Into<String>) -> Result<T, Self> {
+        Err(Self::Failed(why.into()))
+    }
+
+    /// Whether nothing more may be evaluated.
+    pub(crate) fn is_final(&self) -> bool {
+        !matches!(self, Self::Failed(_))
+    }
+}
+
+impl std::fmt::Display for EvalError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cost => "operation cancelled: actual cost limit exceeded",
+            Self::Late => "operation interrupted",
+            Self::Failed(why) => why,
+        })
+    }
+}
+
+/// What is left to spend.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    /// For the object.
+    total: u64,
+    /// For the expression at hand.
+    call: u64,
+    deadline: Instant,
+    until_clock: u32,
+}
+
+impl Budget {
+    /// For all expressions of one object.
+    pub(crate) fn new(total: u64) -> Self {
+        Self { total, call: PER_CALL, deadline: Instant::now() + DEADLINE, until_clock: CLOCK }
+    }
+
+    /// Begins another expression.
+    pub(crate) fn begin(&mut self) {
+        self.call = PER_CALL;
+    }
+
+    /// Whether nothing is left for the object.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.total == 0
+    }
+
+    pub(crate) fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.until_clock = self.until_clock.saturating_sub(1);
+        if self.until_clock == 0 {
+            self.until_clock = CLOCK;
+            if Instant::now() >= self.deadline {
+                self.total = 0;
+                return Err(EvalError::Late);
+            }
+        }
+        if cost > self.total {
+            self.total = 0;
+            return Err(EvalError::Cost);
+        }
+        self.total -= cost;
+        match self.call.checked_sub(cost) {
+            Some(left) => {
+                self.call = left;
+                Ok(())
+            }
+            None => Err(EvalError::Cost),
+        }
+    }
+
+    /// For reading or writing so many bytes.
+    pub(crate) fn spend_bytes(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.spend(1 + bytes as u64 / 10)
+    }
+}

@@ -1,0 +1,364 @@
+//! Checks an expression where it is written: every name is there, and every function takes what it is given.
+
+use cel::{
+    IdedExpr,
+    common::ast::{
+        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, SourceInfo, operators,
+    },
+};
+
+use super::{decl::Decl, functions::overloads, regexes};
+
+/// How deep a tree may be.
+const DEEPEST: usize = 256;
+
+/// How many faults are told.
+const FAULTS: usize = 10;
+
+/// The operator of `a.?b`.
+pub(super) const OPTIONAL_SELECT: &str = operators::OPT_SELECT;
+
+/// The type of the expression, and the names of variables that it uses; or its faults, as cel-go writes them.
+pub(super) fn check(
+    expr: &IdedExpr,
+    source: &SourceInfo,
+    variables: &[(&str, Decl)],
+) -> Result<(Decl, Vec<String>), String> {
+    let mut checker =
+        Checker { source, variables, scopes: Vec::new(), used: Vec::new(), faults: Vec::new(), depth: 0 };
+    let decl = checker.expr(expr);
+    if checker.faults.is_empty() { Ok((decl, checker.used)) } else { Err(checker.faults.join("\n")) }
+}
+
+/// Whether `expr` spells a name with dots in it: `sets` in `sets.contains(a, b)`.
+pub(super) fn qualified(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Ident(name) => Some(name.clone()),
+        Expr::Select(select) if !select.test => {
+            Some(format!("{}.{}", qualified(&select.operand.expr)?, select.field))
+        }
+        _ => None,
+    }
+}
+
+/// The name of the type that an identifier stands for.
+pub(super) fn type_named(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "bool" => "bool",
+        "int" => "int",
+        "uint" => "uint",
+        "double" => "double",
+        "string" => "string",
+        "bytes" => "bytes",
+        "list" => "list",
+        "map" => "map",
+        "null_type" => "null_type",
+        "type" => "type",
+        "optional_type" => "optional_type",
+        "google.protobuf.Timestamp" => "google.protobuf.Timestamp",
+        "google.protobuf.Duration" => "google.protobuf.Duration",
+        "net.IP" => "net.IP",
+        "net.CIDR" => "net.CIDR",
+        _ => return None,
+    })
+}
+
+struct Checker<'a> {
+    source: &'a SourceInfo,
+    variables: &'a [(&'a str, Decl)],
+    /// The variables of comprehensions, the innermost last.
+    scopes: Vec<(String, Decl)>,
+    used: Vec<String>,
+    faults: Vec<String>,
+    depth: usize,
+}
+
+impl Checker<'_> {
+    fn fault(&mut self, at: u64, what: &str) -> Decl {
+        if self.faults.len() < FAULTS {
+            self.faults.push(located(self.source, at, what));
+        }
+        Decl::Dyn
+    }
+
+    fn expr(&mut self, expr: &IdedExpr) -> Decl {
+        if self.depth >= DEEPEST {
+            return self.fault(expr.id, "the expression nests too deeply");
+        }
+        self.depth += 1;
+        let decl = match &expr.expr {
+            Expr::Unspecified => self.fault(expr.id, "an expression is missing"),
+            Expr::Ident(name) => self.ident(expr.id, name),
+            Expr::Literal(literal) => literal_decl(literal),
+            Expr::Select(_) => self.select(expr),
+            Expr::List(list) => self.list(list),
+            Expr::Map(map) => self.map(map),
+            Expr::Struct(literal) => {
+                let what = format!("undeclared reference to '{}' (in container '')", literal.type_name);
+                self.fault(expr.id, &what)
+            }
+            Expr::Call(call) => self.call(expr.id, call),
+            Expr::Comprehension(comprehension) => self.comprehension(expr.id, comprehension),
+        };
+        self.depth -= 1;
+        decl
+    }
+
+    fn find(&self, name: &str) -> Option<Decl> {
+        let scoped = self.scopes.iter().rev().find(|(own, _)| own == name).map(|(_, decl)| decl);
+        let given = || self.variables.iter().find(|(own, _)| *own == name).map(|(_, decl)| decl);
+        scoped.or_else(given).cloned()
+    }
+
+    fn ident(&mut self, at: u64, name: &str) -> Decl {
+        // a leading dot names what no comprehension can hide
+        let name = name.strip_prefix('.').unwrap_or(name);
+        if let Some(decl) = self.find(name) {
+            self.uses(name);
+            return decl;
+        }
+        if type_named(name).is_some() {
+            return Decl::Type;
+        }
+        self.fault(at, &format!("undeclared reference to '{name}' (in container '')"))
+    }
+
+    fn uses(&mut self, name: &str) {
+        if !self.used.iter().any(|used| used == name) {
+            self.used.push(name.to_owned());
+        }
+    }
+
+    fn select(&mut self, expr: &IdedExpr) -> Decl {
+        let Expr::Select(select) = &expr.expr else { return Decl::Dyn };
+        if !select.test
+            && let Some(name) = qualified(&expr.expr)
+        {
+            if let Some((_, decl)) = self.variables.iter().find(|(own, _)| *own == name) {
+                let decl = decl.clone();
+                self.uses(&name);
+                return decl;
+            }
+            if type_named(&name).is_some() {
+                return Decl::Type;
+            }
+        }
+        let operand = self.expr(&select.operand);
+        let selected = self.field(expr.id, &operand, &select.field);
+        if select.test { Decl::Bool } else { selected }
+    }
+
+    fn field(&mut self, at: u64, operand: &Decl, field: &str) -> Decl {
+        match operand {
+            Decl::Dyn | Decl::Free | Decl::Null => Decl::Dyn,
+            Decl::Object(object) => match object.fields.get(field) {
+                Some(field) => field.decl.clone(),
+                None => self.fault(at, &format!("undefined field '{field}'")),
+            },
+            Decl::Map(key, value) if key.is_dyn() || **key == Decl::String => (**value).clone(),
+            Decl::Optional(inner) => Decl::optional(self.field(at, inner, field)),
+            other => self.fault(at, &format!("type '{other}' does not support field selection")),
+        }
+    }
+
+    fn list(&mut self, list: &ListExpr) -> Decl {
+        let mut of = Decl::Free;
+        for (index, element) in list.elements.iter().enumerate() {
+            let mut decl = self.expr(element);
+            if list.optional_indices.contains(&index) {
+                decl = self.unwrapped(element.id, decl);
+            }
+            of = self.same(element.id, &of, &decl);
+        }
+        Decl::list(of)
+    }
+
+    fn unwrapped(&mut self, at: u64, decl: Decl) -> Decl {
+        match decl {
+            Decl::Optional(inner) => (*inner).clone(),
+            decl if decl.is_dyn() => decl,
+            other => self.fault(at, &format!("expected type 'optional_type(dyn)' but found '{other}'")),
+        }
+    }
+
+    fn same(&mut self, at: u64, expected: &Decl, found: &Decl) -> Decl {
+        match expected.join(found) {
+            Some(joined) => joined,
+            None => self.fault(at, &format!("expected type '{expected}' but found '{found}'")),
+        }
+    }
+
+    fn map(&mut self, map: &cel::common::ast::MapExpr) -> Decl {
+        let (mut key, mut value) = (Decl::Free, Decl::Free);
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+            let found = self.expr(&entry.key);
+            key = self.same(entry.key.id, &key, &found);
+            let mut found = self.expr(&entry.value);
+            if entry.optional {
+                found = self.unwrapped(entry.value.id, found);
+            }
+            value = self.same(entry.value.id, &value, &found);
+        }
+        Decl::map(key, value)
+    }
+
+    fn call(&mut self, at: u64, call: &CallExpr) -> Decl {
+        match call.func_name.as_str() {
+            operators::CONDITIONAL => return self.conditional(at, call),
+            operators::LOGICAL_AND | operators::LOGICAL_OR => {
+                let decls: Vec<_> = call.args.iter().map(|arg| self.expr(arg)).collect();
+                if decls.iter().any(|decl| !decl.is_dyn() && *decl != Decl::Bool) {
+                    return self.no_overload(at, &call.func_name, &decls, false);
+                }
+                return Decl::Bool;
+            }
+            OPTIONAL_SELECT => return self.optional_select(at, call),
+            _ => {}
+        }
+        // `sets.contains(a, b)` is a function with a dot in its name
+        let global = call.target.as_ref().and_then(|target| {
+            let root = qualified(&target.expr)?;
+            let name = format!("{root}.{}", call.func_name);
+            let is_function = overloads(&name).iter().any(|overload| !overload.has_target);
+            let is_variable = self.find(root.split('.').next().unwrap_or_default()).is_some();
+            (is_function && !is_variable).then_some(name)
+        });
+        let has_target = call.target.is_some() && global.is_none();
+        let name = global.unwrap_or_else(|| call.func_name.clone());
+        let target = call.target.as_ref().filter(|_| has_target).map(|target| self.expr(target));
+        let args = call.args.iter().map(|arg| match &arg.expr {
+            // what is put into a text may be of any types
+            Expr::List(list) if name == "format" => {
+                list.elements.iter().for_each(|element| drop(self.expr(element)));
+                Decl::list(Decl::Dyn)
+            }
+            _ => self.expr(arg),
+        });
+        let args: Vec<_> = target.into_iter().chain(args).collect();
+        let ways = overloads(&name);
+        if ways.is_empty() {
+            let fault = format!("undeclared reference to '{name}' (in container '')");
+            return self.fault(at, &fault);
+        }
+        self.literal_pattern(&name, call);
+        if matches!(name.as_str(), operators::INDEX | operators::OPT_INDEX)
+            && args.first().is_some_and(Decl::is_dyn)
+        {
+            return Decl::Dyn;
+        }
+        let mut result: Option<Decl> = None;
+        for way in ways.iter().filter(|way| way.has_target == has_target && way.args.len() == args.len()) {
+            let mut params = [None, None];
+            if way.args.iter().zip(&args).all(|(takes, arg)| takes.takes(arg, &mut params)) {
+                let found = way.result.filled(&params);
+                result = Some(match result {
+                    Some(result) => result.join(&found).unwrap_or(Decl::Dyn),
+                    None => found,
+                });
+            }
+        }
+        result.unwrap_or_else(|| self.no_overload(at, &name, &args, has_target))
+    }
+
+    fn no_overload(&mut self, at: u64, name: &str, args: &[Decl], has_target: bool) -> Decl {
+        let written: Vec<_> = args.iter().map(Decl::to_string).collect();
+        let applied = match written.split_first() {
+            Some((target, rest)) if has_target => format!("{target}.({})", rest.join(", ")),
+            _ => format!("({})", written.join(", ")),
+        };
+        self.fault(at, &format!("found no matching overload for '{name}' applied to '{applied}'"))
+    }
+
+    /// A pattern that stands in the expression is read now.
+    fn literal_pattern(&mut self, name: &str, call: &CallExpr) {
+        if !matches!(name, "matches" | "find" | "findAll") {
+            return;
+        }
+        let position = usize::from(name == "matches" && call.target.is_none());
+        if let Some(arg) = call.args.get(position)
+            && let Expr::Literal(LiteralValue::String(pattern)) = &arg.expr
+            && let Err(why) = regexes::compile(pattern.inner())
+        {
+            self.fault(arg.id, &format!("invalid {name} argument: {why}"));
+        }
+    }
+
+    fn conditional(&mut self, at: u64, call: &CallExpr) -> Decl {
+        let decls: Vec<_> = call.args.iter().map(|arg| self.expr(arg)).collect();
+        let [condition, yes, no] = decls.as_slice() else {
+            return self.no_overload(at, &call.func_name, &decls, false);
+        };
+        match yes.join(no) {
+            Some(joined) if condition.is_dyn() || *condition == Decl::Bool => joined,
+            _ => self.no_overload(at, &call.func_name, &decls, false),
+        }
+    }
+
+    fn optional_select(&mut self, at: u64, call: &CallExpr) -> Decl {
+        let [operand, field] = call.args.as_slice() else { return Decl::Dyn };
+        let operand = self.expr(operand);
+        let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
+            return self.fault(at, "unsupported optional field selection");
+        };
+        match self.field(at, &operand, field.inner()) {
+            selected @ Decl::Optional(_) => selected,
+            selected => Decl::optional(selected),
+        }
+    }
+
+    fn comprehension(&mut self, at: u64, comprehension: &ComprehensionExpr) -> Decl {
+        let ComprehensionExpr { iter_range, iter_var, iter_var2, accu_var, accu_init, .. } = comprehension;
+        let range = self.expr(iter_range);
+        let (first, second) = match (&range, iter_var2.is_some()) {
+            (Decl::List(of), false) => ((**of).clone(), Decl::Dyn),
+            (Decl::List(of), true) => (Decl::Int, (**of).clone()),
+            (Decl::Map(key, value), _) => ((**key).clone(), (**value).clone()),
+            (range, _) if range.is_dyn() => (Decl::Dyn, Decl::Dyn),
+            (other, _) => {
+                let fault = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                (self.fault(iter_range.id, &fault), Decl::Dyn)
+            }
+        };
+        let start = self.expr(accu_init);
+        let depth = self.scopes.len();
+        self.scopes.push((accu_var.clone(), start.clone()));
+        let accumulator = self.scopes.len() - 1;
+        self.scopes.push((iter_var.clone(), first));
+        self.scopes.extend(iter_var2.iter().map(|name| (name.clone(), second.clone())));
+        self.expr(&comprehension.loop_cond);
+        let step = self.expr(&comprehension.loop_step);
+        let joined = self.same(at, &start, &step);
+        if let Some((_, decl)) = self.scopes.get_mut(accumulator) {
+            *decl = joined;
+        }
+        self.scopes.truncate(accumulator + 1);
+        let result = self.expr(&comprehension.result);
+        self.scopes.truncate(depth);
+        result
+    }
+}
+
+fn literal_decl(literal: &LiteralValue) -> Decl {
+    match literal {
+        LiteralValue::Boolean(_) => Decl::Bool,
+        LiteralValue::Bytes(_) => Decl::Bytes,
+        LiteralValue::Double(_) => Decl::Double,
+        LiteralValue::Int(_) => Decl::Int,
+        LiteralValue::Null => Decl::Null,
+        LiteralValue::String(_) => Decl::String,
+        LiteralValue::UInt(_) => Decl::Uint,
+    }
+}
+
+/// A fault with its place, as cel-go shows it.
+fn located(source: &SourceInfo, at: u64, what: &str) -> String {
+    let start = source.offset_for(at).map_or(0, |(start, _)| start as usize);
+    let before: String = source.source.chars().take(start).collect();
+    let line = before.matches('\n').count();
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    let text = source.source.lines().nth(line).unwrap_or_default();
+    format!("ERROR: <input>:{}:{}: {what}\n | {text}\n | {}^", line + 1, column + 1, ".".repeat(column))
+}

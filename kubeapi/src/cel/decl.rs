@@ -1,0 +1,195 @@
+//! What is known of a value before it is there: the types by which an expression is checked.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// A type. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decl {
+    /// Anything; known when the expression is evaluated.
+    Dyn,
+    /// What an empty list or map holds: it becomes what it is put together with.
+    Free,
+    Null,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    String,
+    Bytes,
+    Timestamp,
+    Duration,
+    /// What `type(x)` answers.
+    Type,
+    List(Arc<Decl>),
+    /// Of keys to values.
+    Map(Arc<Decl>, Arc<Decl>),
+    /// An object with known fields.
+    Object(Arc<ObjectDecl>),
+    Optional(Arc<Decl>),
+    /// A type of Kubernetes' libraries, such as `quantity`.
+    Opaque(&'static str),
+    /// The n-th parameter of a generic function.
+    Param(usize),
+}
+
+/// The fields of an object, by the names that expressions use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ObjectDecl {
+    pub(crate) fields: BTreeMap<Box<str>, FieldDecl>,
+}
+
+/// A field: its own name, and its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldDecl {
+    pub(crate) name: Box<str>,
+    pub(crate) decl: Decl,
+}
+
+impl Decl {
+    pub(crate) fn list(of: Self) -> Self {
+        Self::List(Arc::new(of))
+    }
+
+    pub(crate) fn map(key: Self, value: Self) -> Self {
+        Self::Map(Arc::new(key), Arc::new(value))
+    }
+
+    pub(crate) fn optional(of: Self) -> Self {
+        Self::Optional(Arc::new(of))
+    }
+
+    /// An object with these fields; one whose name cannot be written in an expression is left out.
+    pub(crate) fn object<N: Into<Box<str>>>(fields: impl IntoIterator<Item = (N, Self)>) -> Self {
+        let fields = fields.into_iter().filter_map(|(name, decl)| {
+            let name = name.into();
+            Some((escape(&name)?.into_boxed_str(), FieldDecl { name, decl }))
+        });
+        Self::Object(Arc::new(ObjectDecl { fields: fields.collect() }))
+    }
+
+    /// The same for an object of Kubernetes itself, whose fields are named as they are.
+    pub(crate) fn native<N: Into<Box<str>>>(fields: impl IntoIterator<Item = (N, Self)>) -> Self {
+        let fields = fields.into_iter().map(|(name, decl)| {
+            let name = name.into();
+            (name.clone(), FieldDecl { name, decl })
+        });
+        Self::Object(Arc::new(ObjectDecl { fields: fields.collect() }))
+    }
+
+    /// Whether it is told only by the value.
+    pub(crate) fn is_dyn(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Free)
+    }
+
+    /// The type that both are of, if there is one.
+    pub(crate) fn join(&self, other: &Self) -> Option<Self> {
+        Some(match (self, other) {
+            (Self::Free | Self::Null, known) | (known, Self::Free | Self::Null) => known.clone(),
+            (Self::Dyn, _) | (_, Self::Dyn) => Self::Dyn,
+            (Self::List(one), Self::List(two)) => Self::list(one.join(two)?),
+            (Self::Map(key, value), Self::Map(other_key, other_value)) => {
+                Self::map(key.join(other_key)?, value.join(other_value)?)
+            }
+            (Self::Optional(one), Self::Optional(two)) => Self::optional(one.join(two)?),
+            (one, two) if one == two => one.clone(),
+            _ => return None,
+        })
+    }
+
+    /// Whether a value of type `found` fits here; `params` are the parameters as far as they are known.
+    pub(crate) fn takes(&self, found: &Self, params: &mut [Option<Self>; 2]) -> bool {
+        match (self, found) {
+            (Self::Param(index), found) => {
+                let Some(param) = params.get_mut(*index) else { return false };
+                let joined = match param {
+                    Some(known) => known.join(found),
+                    None => Some(found.clone()),
+                };
+                let fits = joined.is_some();
+                *param = joined.or(param.take());
+                fits
+            }
+            (Self::Dyn, _) | (_, Self::Dyn | Self::Free) => true,
+            (Self::List(own), Self::List(found)) | (Self::Optional(own), Self::Optional(found)) => {
+                own.takes(found, params)
+            }
+            (Self::Map(key, value), Self::Map(found_key, found_value)) => {
+                key.takes(found_key, params) && value.takes(found_value, params)
+            }
+            (own, found) => own == found,
+        }
+    }
+
+    /// With the parameters put in.
+    pub(crate) fn filled(&self, params: &[Option<Self>; 2]) -> Self {
+        match self {
+            Self::Param(index) => params.get(*index).cloned().flatten().unwrap_or(Self::Dyn),
+            Self::List(of) => Self::list(of.filled(params)),
+            Self::Optional(of) => Self::optional(of.filled(params)),
+            Self::Map(key, value) => Self::map(key.filled(params), value.filled(params)),
+            other => other.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Decl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn | Self::Free | Self::Param(_) => f.write_str("dyn"),
+            Self::Null => f.write_str("null"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Uint => f.write_str("uint"),
+            Self::Double => f.write_str("double"),
+            Self::String => f.write_str("string"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Duration => f.write_str("duration"),
+            Self::Type => f.write_str("type"),
+            Self::List(of) => write!(f, "list({of})"),
+            Self::Map(key, value) => write!(f, "map({key}, {value})"),
+            Self::Object(_) => f.write_str("object"),
+            Self::Optional(of) => write!(f, "optional_type({of})"),
+            Self::Opaque(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The words of the language, which no name may be.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// The name of a field as expressions write it: `a-b` is `a__dash__b`; `None` for names that they cannot write.
+pub(crate) fn escape(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let is_known = |char: char| char.is_ascii_alphanumeric() || "_.-/".contains(char);
+    if !starts_well || !name.chars().all(is_known) {
+        return None;
+    }
+    let escaped = name.replace("__", "__underscores__").replace('.', "__dot__");
+    Some(escaped.replace('-', "__dash__").replace('/', "__slash__"))
+}

@@ -1,0 +1,386 @@
+//! Evaluates a checked tree, every step of it paid for.
+
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+
+use cel::{
+    IdedExpr,
+    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr, operators},
+};
+
+use super::{
+    Program,
+    budget::{Budget, EvalError},
+    check::{OPTIONAL_SELECT, qualified, type_named},
+    library::{self, Context},
+    parse::{INSERT, INSERT_ALL},
+    regexes::Patterns,
+    value::{Key, List, Map, Text, Val},
+};
+
+/// What comes of an expression.
+pub(crate) type Evaluated<'a> = Result<Val<'a>, EvalError>;
+
+/// The values of the variables.
+#[derive(Debug, Default)]
+pub(crate) struct Activation<'a> {
+    variables: Vec<(&'a str, Val<'a>)>,
+    /// What `variables.x` stands for, evaluated when first asked for.
+    composed: Vec<(&'a str, &'a Program)>,
+    known: RefCell<BTreeMap<&'a str, Evaluated<'a>>>,
+}
+
+impl<'a> Activation<'a> {
+    pub(crate) fn set(&mut self, name: &'a str, value: Val<'a>) {
+        self.variables.push((name, value));
+    }
+
+    /// What `variables.<name>` stands for.
+    pub(crate) fn compose(&mut self, name: &'a str, program: &'a Program) {
+        self.composed.push((name, program));
+    }
+
+    fn get(&self, name: &str) -> Option<&Val<'a>> {
+        self.variables.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+}
+
+/// The value of `program`.
+pub(super) fn evaluate<'a>(
+    program: &'a Program,
+    activation: &Activation<'a>,
+    budget: &mut Budget,
+) -> Evaluated<'a> {
+    let mut evaluator = Evaluator { activation, budget, patterns: Patterns::default(), scopes: Vec::new() };
+    evaluator.expr(&program.expr)
+}
+
+struct Evaluator<'a, 'b> {
+    activation: &'b Activation<'a>,
+    budget: &'b mut Budget,
+    patterns: Patterns,
+    /// The variables of comprehensions, the innermost last. That which accumulates may hold an error for a while.
+    scopes: Vec<(&'a str, Evaluated<'a>)>,
+}
+
+impl<'a> Evaluator<'a, '_> {
+    fn expr(&mut self, expr: &'a IdedExpr) -> Evaluated<'a> {
+        self.budget.spend(1)?;
+        match &expr.expr {
+            Expr::Ident(name) => self.ident(name),
+            Expr::Literal(literal) => Ok(literal_value(literal)),
+            Expr::Select(select) => self.select(expr, select),
+            Expr::List(list) => {
+                let mut items = Vec::with_capacity(list.elements.len());
+                for (index, element) in list.elements.iter().enumerate() {
+                    let value = self.expr(element)?;
+                    match value {
+                        Val::Optional(inner) if list.optional_indices.contains(&index) => {
+                            items.extend(inner.map(|inner| (*inner).clone()));
+                        }
+                        value => items.push(value),
+                    }
+                }
+                Ok(Val::list(items))
+            }
+            Expr::Map(map) => self.map(&map.entries),
+            Expr::Call(call) => self.call(call),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Struct(_) | Expr::Unspecified => EvalError::failed("unsupported expression"),
+        }
+    }
+
+    fn scoped(&self, name: &str) -> Option<&Evaluated<'a>> {
+        self.scopes.iter().rev().find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
+    fn ident(&self, name: &str) -> Evaluated<'a> {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        if let Some(value) = self.scoped(name) {
+            return value.clone();
+        }
+        if let Some(value) = self.activation.get(name) {
+            return Ok(value.clone());
+        }
+        match type_named(name) {
+            Some(name) => Ok(Val::Type(name)),
+            None => EvalError::failed(format!("no such attribute(s): {name}")),
+        }
+    }
+
+    fn select(&mut self, expr: &'a IdedExpr, select: &'a SelectExpr) -> Evaluated<'a> {
+        if let Expr::Ident(root) = &select.operand.expr
+            && self.scoped(root).is_none()
+        {
+            if root == "variables"
+                && let Some(value) = self.composed(&select.field)
+            {
+                return if select.test { Ok(Val::Bool(true)) } else { value };
+            }
+            if root == "authorizer"
+                && let Some(value) =
+                    qualified(&expr.expr).and_then(|name| self.activation.get(&name).cloned())
+            {
+                return Ok(value);
+            }
+        }
+        if matches!(select.field.as_str(), "Timestamp" | "Duration" | "IP" | "CIDR")
+            && let Some(name) = qualified(&expr.expr).as_deref().and_then(type_named)
+        {
+            return Ok(Val::Type(name));
+        }
+        let operand = self.expr(&select.operand)?;
+        if select.test {
+            return Ok(Val::Bool(match &operand {
+                Val::Map(map) => map.field(&select.field).is_some(),
+                Val::Optional(Some(inner)) => {
+                    matches!(&**inner, Val::Map(map) if map.field(&select.field).is_some())
+                }
+                Val::Optional(None) => false,
+                _ => return EvalError::failed("no such overload"),
+            }));
+        }
+        match &operand {
+            Val::Map(map) => map
+                .field(&select.field)
+                .map_or_else(|| EvalError::failed(format!("no such key: {}", select.field)), Ok),
+            Val::Optional(_) => Ok(optional_field(&operand, &select.field)),
+            _ => EvalError::failed("no such overload"),
+        }
+    }
+
+    /// What `variables.<name>` stands for; `None` where there is no such.
+    fn composed(&mut self, name: &str) -> Option<Evaluated<'a>> {
+        let (name, program) = *self.activation.composed.iter().find(|(own, _)| *own == name)?;
+        if let Some(known) = self.activation.known.borrow().get(name) {
+            return Some(known.clone());
+        }
+        let value = evaluate(program, self.activation, self.budget).map_err(|error| match error {
+            EvalError::Failed(why) => {
+                EvalError::Failed(format!("composited variable {name:?} fails to evaluate: {why}"))
+            }
+            error => error,
+        });
+        self.activation.known.borrow_mut().insert(name, value.clone());
+        Some(value)
+    }
+
+    fn map(&mut self, entries: &'a [cel::common::ast::IdedEntryExpr]) -> Evaluated<'a> {
+        let mut map = BTreeMap::new();
+        for entry in entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+            let (key, mut value) = (self.expr(&entry.key)?, self.expr(&entry.value)?);
+            if entry.optional
+                && let Val::Optional(inner) = value
+            {
+                let Some(inner) = inner else { continue };
+                value = (*inner).clone();
+            }
+            let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
+            if map.insert(key, value).is_some() {
+                return EvalError::failed("Failed with repeated key");
+            }
+        }
+        Ok(Val::Map(Map::Made(Arc::new(map))))
+    }
+
+    fn call(&mut self, call: &'a CallExpr) -> Evaluated<'a> {
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::CONDITIONAL, [condition, yes, no]) => {
+                return match self.expr(condition)? {
+                    Val::Bool(true) => self.expr(yes),
+                    Val::Bool(false) => self.expr(no),
+                    _ => EvalError::failed("no such overload"),
+                };
+            }
+            (operators::LOGICAL_AND, args) => return self.logical(args, false),
+            (operators::LOGICAL_OR, args) => return self.logical(args, true),
+            (operators::NOT_STRICTLY_FALSE, [arg]) => {
+                return match self.expr(arg) {
+                    Err(error) if error.is_final() => Err(error),
+                    value => Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false))))),
+                };
+            }
+            (OPTIONAL_SELECT, [operand, field]) => {
+                let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
+                    return EvalError::failed("no such overload");
+                };
+                let operand = self.expr(operand)?;
+                return Ok(optional_field(&operand, field.inner()));
+            }
+            _ => {}
+        }
+        let namespace = match call.target.as_ref().map(|target| &target.expr) {
+            Some(Expr::Ident(root)) if library::NAMESPACES.contains(&root.as_str()) => {
+                (self.scoped(root).is_none() && self.activation.get(root).is_none()).then_some(root)
+            }
+            _ => None,
+        };
+        let mut args = Vec::with_capacity(call.args.len() + 1);
+        if let Some(target) = call.target.as_ref().filter(|_| namespace.is_none()) {
+            args.push(self.expr(target)?);
+        }
+        for arg in &call.args {
+            args.push(self.expr(arg)?);
+        }
+        let mut context = Context { budget: self.budget, patterns: &mut self.patterns };
+        match namespace {
+            Some(namespace) => library::call(&format!("{namespace}.{}", call.func_name), &args, &mut context),
+            None => library::call(&call.func_name, &args, &mut context),
+        }
+    }
+
+    /// `&&` and `||`: one value decides (`decisive`), whatever the others are.
+    fn logical(&mut self, args: &'a [IdedExpr], decisive: bool) -> Evaluated<'a> {
+        let mut failed = None;
+        for arg in args {
+            match self.expr(arg) {
+                Ok(Val::Bool(value)) if value == decisive => return Ok(Val::Bool(decisive)),
+                Ok(Val::Bool(_)) => {}
+                Ok(_) => failed = failed.or(Some(EvalError::Failed("no such overload".to_owned()))),
+                Err(error) if error.is_final() => return Err(error),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(Val::Bool(!decisive)), Err)
+    }
+
+    fn comprehension(&mut self, comprehension: &'a ComprehensionExpr) -> Evaluated<'a> {
+        let range = self.expr(&comprehension.iter_range)?;
+        let two = comprehension.iter_var2.is_some();
+        let entries: Box<dyn Iterator<Item = (Val<'a>, Val<'a>)>> = match &range {
+            Val::List(list) if two => {
+                Box::new((0..list.len()).filter_map(|index| Some((Val::size(index), list.get(index)?))))
+            }
+            Val::List(list) => Box::new(list.iter().map(|item| (item, Val::Null))),
+            Val::Map(map) => {
+                self.budget.spend(map.len() as u64)?;
+                Box::new(map.entries().into_iter())
+            }
+            _ => return EvalError::failed("no such overload"),
+        };
+        let start = self.expr(&comprehension.accu_init)?;
+        let slot = self.scopes.len();
+        self.scopes.push((&comprehension.accu_var, Ok(start)));
+        let result = self.fold(comprehension, slot, entries);
+        let result = result.and_then(|()| self.expr(&comprehension.result));
+        self.scopes.truncate(slot);
+        result
+    }
+
+    fn fold(
+        &mut self,
+        comprehension: &'a ComprehensionExpr,
+        slot: usize,
+        entries: impl Iterator<Item = (Val<'a>, Val<'a>)>,
+    ) -> Result<(), EvalError> {
+        for (first, second) in entries {
+            self.budget.spend(1)?;
+            self.scopes.push((&comprehension.iter_var, Ok(first)));
+            if let Some(name) = &comprehension.iter_var2 {
+                self.scopes.push((name, Ok(second)));
+            }
+            if let Val::Bool(false) = self.expr(&comprehension.loop_cond)? {
+                self.scopes.truncate(slot + 1);
+                return Ok(());
+            }
+            let step = self.step(&comprehension.loop_step, slot);
+            self.scopes.truncate(slot + 1);
+            let is_logical = matches!(&comprehension.loop_step.expr, Expr::Call(call)
+                if matches!(call.func_name.as_str(), operators::LOGICAL_AND | operators::LOGICAL_OR));
+            match step {
+                // one that decides may still come
+                Err(error) if error.is_final() || !is_logical => return Err(error),
+                step => self.accumulate(slot, step),
+            }
+        }
+        Ok(())
+    }
+
+    fn accumulate(&mut self, slot: usize, value: Evaluated<'a>) {
+        if let Some((_, accumulated)) = self.scopes.get_mut(slot) {
+            *accumulated = value;
+        }
+    }
+
+    /// What has accumulated, taken out of its place so that it can be added to without being copied.
+    fn take(&mut self, slot: usize) -> Evaluated<'a> {
+        self.scopes.get_mut(slot).map_or(Ok(Val::Null), |(_, value)| std::mem::replace(value, Ok(Val::Null)))
+    }
+
+    /// The value of a step. The steps that macros write are known, and add to what is there.
+    fn step(&mut self, expr: &'a IdedExpr, slot: usize) -> Evaluated<'a> {
+        let accumulator = self.scopes.get(slot).map_or("", |(name, _)| *name);
+        let is_accumulator =
+            |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name.as_str() == accumulator);
+        let call = match &expr.expr {
+            Expr::Call(call) if call.target.is_none() => call,
+            Expr::Ident(name) if name.as_str() == accumulator => return self.take(slot),
+            _ => return self.expr(expr),
+        };
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::CONDITIONAL, [condition, yes, no]) => match self.expr(condition)? {
+                Val::Bool(true) => self.step(yes, slot),
+                Val::Bool(false) => self.step(no, slot),
+                _ => EvalError::failed("no such overload"),
+            },
+            (operators::ADD, [accumulated, IdedExpr { expr: Expr::List(list), .. }])
+                if is_accumulator(accumulated) && list.optional_indices.is_empty() =>
+            {
+                let mut added = Vec::with_capacity(list.elements.len());
+                for element in &list.elements {
+                    added.push(self.expr(element)?);
+                }
+                let Val::List(List::Made(mut items)) = self.take(slot)? else {
+                    return EvalError::failed("no such overload");
+                };
+                Arc::make_mut(&mut items).extend(added);
+                Ok(Val::List(List::Made(items)))
+            }
+            (INSERT, [accumulated, key, value]) if is_accumulator(accumulated) => {
+                let (key, value) = (self.expr(key)?, self.expr(value)?);
+                self.inserted(slot, vec![(key, value)])
+            }
+            (INSERT_ALL, [accumulated, entries]) if is_accumulator(accumulated) => {
+                let Val::Map(map) = self.expr(entries)? else { return EvalError::failed("no such overload") };
+                self.budget.spend(map.len() as u64)?;
+                self.inserted(slot, map.entries())
+            }
+            _ => self.expr(expr),
+        }
+    }
+
+    fn inserted(&mut self, slot: usize, entries: Vec<(Val<'a>, Val<'a>)>) -> Evaluated<'a> {
+        let Val::Map(Map::Made(mut map)) = self.take(slot)? else {
+            return EvalError::failed("no such overload");
+        };
+        for (key, value) in entries {
+            let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
+            if Arc::make_mut(&mut map).insert(key, value).is_some() {
+                return EvalError::failed("insert failed: key already exists");
+            }
+        }
+        Ok(Val::Map(Map::Made(map)))
+    }
+}
+
+/// The field, if it is there.
+fn optional_field<'a>(operand: &Val<'a>, field: &str) -> Val<'a> {
+    let found = match operand {
+        Val::Map(map) => map.field(field),
+        Val::Optional(Some(inner)) => return optional_field(inner, field),
+        _ => None,
+    };
+    Val::Optional(found.map(Arc::new))
+}
+
+fn literal_value(literal: &LiteralValue) -> Val<'_> {
+    match literal {
+        LiteralValue::Boolean(value) => Val::Bool(*value.inner()),
+        LiteralValue::Bytes(value) => Val::Bytes(value.inner().into()),
+        LiteralValue::Double(value) => Val::Double(*value.inner()),
+        LiteralValue::Int(value) => Val::Int(*value.inner()),
+        LiteralValue::Null => Val::Null,
+        LiteralValue::String(value) => Val::String(Text::Read(value.inner())),
+        LiteralValue::UInt(value) => Val::Uint(*value.inner()),
+    }
+}

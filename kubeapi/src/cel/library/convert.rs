@@ -1,0 +1,138 @@
+//! Conversions between types.
+
+use super::{Context, duration, no_overload, time};
+use crate::cel::{
+    budget::EvalError,
+    eval::Evaluated,
+    value::{Map, Val},
+};
+
+/// The functions that are named like types.
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+    let [arg] = args else { return None };
+    Some(match name {
+        "type" => Ok(Val::Type(match arg {
+            Val::Map(Map::Object(..)) => "map",
+            arg => arg.type_name(),
+        })),
+        "dyn" => Ok(arg.clone()),
+        "bool" => match arg {
+            Val::Bool(_) => Ok(arg.clone()),
+            Val::String(text) => match &**text {
+                "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
+                "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
+                _ => EvalError::failed("type conversion error from 'string' to 'bool'"),
+            },
+            _ => no_overload(),
+        },
+        "int" => int(arg),
+        "uint" => uint(arg),
+        "double" => double(arg),
+        "string" => match text(arg) {
+            Some(text) => context.budget.spend_bytes(text.len()).map(|()| Val::text(text)),
+            None => no_overload(),
+        },
+        "bytes" => match arg {
+            Val::Bytes(_) => Ok(arg.clone()),
+            Val::String(text) => {
+                context.budget.spend_bytes(text.len()).map(|()| Val::Bytes(text.as_bytes().into()))
+            }
+            _ => no_overload(),
+        },
+        "timestamp" => match arg {
+            Val::Timestamp(_) => Ok(arg.clone()),
+            Val::String(text) => text.parse().map_or_else(
+                |_| EvalError::failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"),
+                |time| Ok(Val::Timestamp(time)),
+            ),
+            Val::Int(seconds) => jiff::Timestamp::from_second(*seconds)
+                .map_or_else(|_| EvalError::failed("timestamp overflow"), |time| Ok(Val::Timestamp(time))),
+            _ => no_overload(),
+        },
+        "duration" => match arg {
+            Val::Duration(_) => Ok(arg.clone()),
+            Val::String(text) => duration::parse(text).map_or_else(
+                || EvalError::failed("type conversion error from 'string' to 'google.protobuf.Duration'"),
+                |span| Ok(Val::Duration(span)),
+            ),
+            _ => no_overload(),
+        },
+        _ => return None,
+    })
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the range is held against before")]
+fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
+    const EDGE: f64 = 9_223_372_036_854_775_808.0;
+    let overflow = || EvalError::failed("integer overflow");
+    match arg {
+        Val::Int(_) => Ok(arg.clone()),
+        Val::Uint(number) => {
+            i64::try_from(*number).map_or_else(|_| overflow(), |number| Ok(Val::Int(number)))
+        }
+        Val::Double(number) if *number > -EDGE && *number < EDGE => Ok(Val::Int(*number as i64)),
+        Val::Double(_) => overflow(),
+        Val::String(text) => text.parse().map_or_else(
+            |_| EvalError::failed("type conversion error from 'string' to 'int'"),
+            |number| Ok(Val::Int(number)),
+        ),
+        Val::Timestamp(time) => Ok(Val::Int(time.as_second())),
+        _ => no_overload(),
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is held against before"
+)]
+fn uint<'a>(arg: &Val<'a>) -> Evaluated<'a> {
+    const EDGE: f64 = 18_446_744_073_709_551_616.0;
+    let overflow = || EvalError::failed("unsigned integer overflow");
+    match arg {
+        Val::Uint(_) => Ok(arg.clone()),
+        Val::Int(number) => {
+            u64::try_from(*number).map_or_else(|_| overflow(), |number| Ok(Val::Uint(number)))
+        }
+        Val::Double(number) if *number >= 0.0 && *number < EDGE => Ok(Val::Uint(*number as u64)),
+        Val::Double(_) => overflow(),
+        Val::String(text) => text.parse().map_or_else(
+            |_| EvalError::failed("type conversion error from 'string' to 'uint'"),
+            |number| Ok(Val::Uint(number)),
+        ),
+        _ => no_overload(),
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "as CEL converts")]
+fn double<'a>(arg: &Val<'a>) -> Evaluated<'a> {
+    match arg {
+        Val::Double(_) => Ok(arg.clone()),
+        Val::Int(number) => Ok(Val::Double(*number as f64)),
+        Val::Uint(number) => Ok(Val::Double(*number as f64)),
+        Val::String(text) => text.parse().map_or_else(
+            |_| EvalError::failed("type conversion error from 'string' to 'double'"),
+            |number| Ok(Val::Double(number)),
+        ),
+        _ => no_overload(),
+    }
+}
+
+/// A value as text; `None` for what has none.
+pub(super) fn text(value: &Val<'_>) -> Option<String> {
+    Some(match value {
+        Val::String(text) => text.to_string(),
+        Val::Bool(value) => value.to_string(),
+        Val::Int(number) => number.to_string(),
+        Val::Uint(number) => number.to_string(),
+        Val::Double(number) => number.to_string(),
+        Val::Bytes(bytes) => std::str::from_utf8(bytes).ok()?.to_owned(),
+        Val::Timestamp(moment) => time::text(*moment),
+        Val::Duration(span) => duration::text(*span),
+        Val::Url(url) => url.to_string(),
+        Val::Ip(address) => address.to_string(),
+        Val::Cidr(address, bits) => format!("{address}/{bits}"),
+        Val::Quantity(quantity) => quantity.to_string(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,154 @@
+//! Addresses: of networks, of hosts, and URLs.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use url::Url;
+
+use super::Context;
+use crate::cel::{
+    budget::EvalError,
+    eval::Evaluated,
+    value::{Key, Map, Text, Val},
+};
+
+/// The functions of addresses.
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
+    match args {
+        [Val::String(text)] => of_text(name, text),
+        [Val::Url(url)] => of_url(name, url),
+        [Val::Ip(address)] => of_address(name, *address),
+        [Val::Cidr(address, bits), rest @ ..] => of_network(name, (*address, *bits), rest),
+        _ => None,
+    }
+}
+
+fn of_text<'a>(name: &str, text: &str) -> Option<Evaluated<'a>> {
+    Some(match name {
+        "isIP" => Ok(Val::Bool(address(text).is_ok())),
+        "ip" => address(text).map(Val::Ip).map_err(EvalError::Failed),
+        "ip.isCanonical" => {
+            address(text).map(|address| Val::Bool(address.to_string() == text)).map_err(EvalError::Failed)
+        }
+        "isCIDR" => Ok(Val::Bool(network(text).is_ok())),
+        "cidr" => network(text).map(|(address, bits)| Val::Cidr(address, bits)).map_err(EvalError::Failed),
+        "isURL" => Ok(Val::Bool(location(text).is_ok())),
+        "url" => location(text).map(|url| Val::Url(Arc::new(url))).map_err(EvalError::Failed),
+        _ => return None,
+    })
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = text.parse().map_err(|_| format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"))?;
+    match address {
+        IpAddr::V6(mapped) if mapped.to_ipv4_mapped().is_some() => {
+            Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"))
+        }
+        address => Ok(address),
+    }
+}
+
+fn network(text: &str) -> Result<(IpAddr, u8), String> {
+    let wrong =
+        || format!("network address parse error during conversion from string: netip.ParsePrefix({text:?})");
+    let (own, bits) = text.split_once('/').ok_or_else(wrong)?;
+    let own = address(own)?;
+    let is_number = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
+    let bits: u8 = bits.parse().ok().filter(|_| is_number).ok_or_else(wrong)?;
+    if bits > if own.is_ipv4() { 32 } else { 128 } { Err(wrong()) } else { Ok((own, bits)) }
+}
+
+/// An absolute URL, or a path on an unnamed host.
+fn location(text: &str) -> Result<Url, String> {
+    let parsed = if text.starts_with('/') {
+        Url::parse("unnamed:/").and_then(|base| base.join(text))
+    } else {
+        Url::parse(text)
+    };
+    parsed.map_err(|_| {
+        format!("URL parse error during conversion from string: parse {text:?}: invalid URI for request")
+    })
+}
+
+fn of_url<'a>(name: &str, url: &Url) -> Option<Evaluated<'a>> {
+    let port = url.port().map(|port| port.to_string()).unwrap_or_default();
+    let host = url.host_str().unwrap_or_default();
+    Some(Ok(match name {
+        "getScheme" if url.scheme() == "unnamed" => Val::text(""),
+        "getScheme" => Val::text(url.scheme()),
+        "getHost" if port.is_empty() => Val::text(host),
+        "getHost" => Val::text(format!("{host}:{port}")),
+        "getHostname" => Val::text(host.trim_start_matches('[').trim_end_matches(']')),
+        "getPort" => Val::text(port),
+        "getEscapedPath" => Val::text(url.path()),
+        "getQuery" => {
+            let mut query = BTreeMap::<Key<'a>, Vec<Val<'a>>>::new();
+            for (key, value) in url.query_pairs() {
+                let key = Key::String(Text::Made(key.into_owned().into()));
+                query.entry(key).or_default().push(Val::text(value.into_owned()));
+            }
+            let query = query.into_iter().map(|(key, values)| (key, Val::list(values))).collect();
+            Val::Map(Map::Made(Arc::new(query)))
+        }
+        _ => return None,
+    }))
+}
+
+fn of_address<'a>(name: &str, address: IpAddr) -> Option<Evaluated<'a>> {
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
+    };
+    let is_link_local_multicast = match address {
+        IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
+    };
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    Some(Ok(match name {
+        "family" => Val::Int(if address.is_ipv4() { 4 } else { 6 }),
+        "isUnspecified" => Val::Bool(address.is_unspecified()),
+        "isLoopback" => Val::Bool(address.is_loopback()),
+        "isLinkLocalMulticast" => Val::Bool(is_link_local_multicast),
+        "isLinkLocalUnicast" => Val::Bool(is_link_local),
+        "isGlobalUnicast" => Val::Bool(
+            !is_broadcast
+                && !address.is_unspecified()
+                && !address.is_loopback()
+                && !address.is_multicast()
+                && !is_link_local,
+        ),
+        _ => return None,
+    }))
+}
+
+fn of_network<'a>(name: &str, (own, bits): (IpAddr, u8), rest: &[Val<'a>]) -> Option<Evaluated<'a>> {
+    let contains = |address: IpAddr, least: u8| {
+        address.is_ipv4() == own.is_ipv4() && least >= bits && masked(address, bits) == masked(own, bits)
+    };
+    Some(match (name, rest) {
+        ("containsIP", [Val::Ip(other)]) => Ok(Val::Bool(contains(*other, u8::MAX))),
+        ("containsIP", [Val::String(text)]) => {
+            address(text).map(|other| Val::Bool(contains(other, u8::MAX))).map_err(EvalError::Failed)
+        }
+        ("containsCIDR", [Val::Cidr(other, least)]) => Ok(Val::Bool(contains(*other, *least))),
+        ("containsCIDR", [Val::String(text)]) => {
+            network(text).map(|(other, least)| Val::Bool(contains(other, least))).map_err(EvalError::Failed)
+        }
+        ("ip", []) => Ok(Val::Ip(own)),
+        ("masked", []) => Ok(Val::Cidr(masked(own, bits), bits)),
+        ("prefixLength", []) => Ok(Val::Int(bits.into())),
+        _ => return None,
+    })
+}
+
+fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
+            IpAddr::V4((u32::from(address) & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+            IpAddr::V6((u128::from(address) & mask).into())
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Arithmetic, comparisons, and looking things up.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Context, no_overload};
+use crate::cel::{
+    budget::EvalError,
+    eval::Evaluated,
+    value::{Key, List, Map, Val},
+};
+
+/// The operators.
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+    Some(match (name, args) {
+        ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
+        ("-_", [Val::Int(value)]) => whole(value.checked_neg()),
+        ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
+        ("_==_" | "_!=_", [one, two]) => {
+            if let Err(error) = context.budget.spend(one.weight().min(two.weight())) {
+                return Some(Err(error));
+            }
+            Ok(Val::Bool(one.equals(two) == (name == "_==_")))
+        }
+        ("_<_" | "_<=_" | "_>_" | "_>=_", [one, two]) => {
+            if let Err(error) = context.budget.spend(one.weight().min(two.weight())) {
+                return Some(Err(error));
+            }
+            let Some(order) = one.compare(two) else { return Some(no_overload()) };
+            Ok(Val::Bool(match name {
+                "_<_" => order == Ordering::Less,
+                "_<=_" => order != Ordering::Greater,
+                "_>_" => order == Ordering::Greater,
+                _ => order != Ordering::Less,
+            }))
+        }
+        ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, two]) => arithmetic(name, one, two, context),
+        ("@in", [wanted, container]) => contains(wanted, container, context),
+        ("_[_]", [container, index]) => indexed(container, index),
+        ("_[?_]", [container, index]) => Ok(optional_index(container, index)),
+        ("@insert", [Val::Map(map), key, value]) => {
+            inserted(map, vec![(key.clone(), value.clone())], context)
+        }
+        ("@insert_all", [Val::Map(map), Val::Map(added)]) => inserted(map, added.entries(), context),
+        _ => return None,
+    })
+}
+
+fn whole<'a>(value: Option<i64>) -> Evaluated<'a> {
+    value.map_or_else(|| EvalError::failed("integer overflow"), |value| Ok(Val::Int(value)))
+}
+
+fn natural<'a>(value: Option<u64>) -> Evaluated<'a> {
+    value.map_or_else(|| EvalError::failed("unsigned integer overflow"), |value| Ok(Val::Uint(value)))
+}
+
+fn arithmetic<'a>(name: &str, one: &Val<'a>, two: &Val<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
+    match (name, one, two) {
+        ("_/_", Val::Int(_), Val::Int(0)) | ("_/_", Val::Uint(_), Val::Uint(0)) => {
+            EvalError::failed("division by zero")
+        }
+        ("_%_", Val::Int(_), Val::Int(0)) | ("_%_", Val::Uint(_), Val::Uint(0)) => {
+            EvalError::failed("modulus by zero")
+        }
+        (name, Val::Int(one), Val::Int(two)) => whole(match name {
+            "_+_" => one.checked_add(*two),
+            "_-_" => one.checked_sub(*two),
+            "_*_" => one.checked_mul(*two),
+            "_/_" => one.checked_div(*two),
+            _ => one.checked_rem(*two),
+        }),
+        (name, Val::Uint(one), Val::Uint(two)) => natural(match name {
+            "_+_" => one.checked_add(*two),
+            "_-_" => one.checked_sub(*two),
+            "_*_" => one.checked_mul(*two),
+            "_/_" => one.checked_div(*two),
+            _ => one.checked_rem(*two),
+        }),
+        ("_+_", Val::Double(one), Val::Double(two)) => Ok(Val::Double(one + two)),
+        ("_-_", Val::Double(one), Val::Double(two)) => Ok(Val::Double(one - two)),
+        ("_*_", Val::Double(one), Val::Double(two)) => Ok(Val::Double(one * two)),
+        ("_/_", Val::Double(one), Val::Double(two)) => Ok(Val::Double(one / two)),
+        ("_+_", Val::String(one), Val::String(two)) => {
+            context.budget.spend_bytes(one.len() + two.len())?;
+            Ok(Val::text(format!("{}{}", &**one, &**two)))
+        }
+        ("_+_", Val::Bytes(one), Val::Bytes(two)) => {
+            context.budget.spend_bytes(one.len() + two.len())?;
+            Ok(Val::Bytes(one.iter().chain(two.iter()).copied().collect()))
+        }
+        ("_+_", Val::List(one), Val::List(two)) => {
+            context.budget.spend((one.len() + two.len()) as u64)?;
+            Ok(Val::list(one.iter().chain(two.iter()).collect()))
+        }
+        ("_+_", Val::Timestamp(time), Val::Duration(span))
+        | ("_+_", Val::Duration(span), Val::Timestamp(time)) => timestamp(time.checked_add(*span)),
+        ("_-_", Val::Timestamp(time), Val::Duration(span)) => timestamp(time.checked_sub(*span)),
+        ("_-_", Val::Timestamp(one), Val::Timestamp(two)) => Ok(Val::Duration(one.duration_since(*two))),
+        ("_+_", Val::Duration(one), Val::Duration(two)) => span(one.checked_add(*two)),
+        ("_-_", Val::Duration(one), Val::Duration(two)) => span(one.checked_sub(*two)),
+        _ => no_overload(),
+    }
+}
+
+fn timestamp<'a>(time: Result<Timestamp, jiff::Error>) -> Evaluated<'a> {
+    time.map_or_else(|_| EvalError::failed("timestamp overflow"), |time| Ok(Val::Timestamp(time)))
+}
+
+fn span<'a>(span: Option<SignedDuration>) -> Evaluated<'a> {
+    span.map_or_else(|| EvalError::failed("duration overflow"), |span| Ok(Val::Duration(span)))
+}
+
+fn contains<'a>(wanted: &Val<'a>, container: &Val<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
+    match container {
+        Val::List(list) => {
+            let weight = wanted.weight();
+            for item in list.iter() {
+                context.budget.spend(weight)?;
+                if item.equals(wanted) {
+                    return Ok(Val::Bool(true));
+                }
+            }
+            Ok(Val::Bool(false))
+        }
+        Val::Map(map) => Ok(Val::Bool(map.get(wanted).is_some())),
+        _ => no_overload(),
+    }
+}
+
+/// The position that a number is, if it can be one.
+fn position(index: &Val<'_>) -> Option<usize> {
+    match Key::of(index)? {
+        Key::Number(number) => usize::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+fn indexed<'a>(container: &Val<'a>, index: &Val<'a>) -> Evaluated<'a> {
+    match container {
+        Val::List(list) => match position(index).and_then(|position| list.get(position)) {
+            Some(item) => Ok(item),
+            None => EvalError::failed(format!("index out of bounds: {}", shown(index))),
+        },
+        Val::Map(map) => match map.get(index) {
+            Some(value) => Ok(value),
+            None => EvalError::failed(format!("no such key: {}", shown(index))),
+        },
+        Val::Optional(_) => Ok(optional_index(container, index)),
+        _ => no_overload(),
+    }
+}
+
+fn shown(key: &Val<'_>) -> String {
+    match key {
+        Val::String(text) => text.to_string(),
+        Val::Int(number) => number.to_string(),
+        Val::Uint(number) => number.to_string(),
+        Val::Bool(value) => value.to_string(),
+        other => other.type_name().to_owned(),
+    }
+}
+
+fn optional_index<'a>(container: &Val<'a>, index: &Val<'a>) -> Val<'a> {
+    let found = match container {
+        Val::List(list) => position(index).and_then(|position| list.get(position)),
+        Val::Map(map) => map.get(index),
+        Val::Optional(Some(inner)) => return optional_index(inner, index),
+        _ => None,
+    };
+    Val::Optional(found.map(Arc::new))
+}
+
+fn inserted<'a>(map: &Map<'a>, added: Vec<(Val<'a>, Val<'a>)>, context: &mut Context<'_>) -> Evaluated<'a> {
+    context.budget.spend((map.len() + added.len()) as u64)?;
+    let mut result = std::collections::BTreeMap::new();
+    for (key, value) in map.entries().into_iter().chain(added) {
+        let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
+        if result.insert(key, value).is_some() {
+            return EvalError::failed("insert failed: key already exists");
+        }
+    }
+    Ok(Val::Map(Map::Made(Arc::new(result))))
+}
+
+/// The items, paid for.
+pub(super) fn items<'a>(list: &List<'a>, context: &mut Context<'_>) -> Result<Vec<Val<'a>>, EvalError> {
+    let items: Vec<_> = list.iter().collect();
+    context.budget.spend(items.iter().map(Val::weight).sum())?;
+    Ok(items)
+}

@@ -1,0 +1,169 @@
+//! Texts, counted in characters.
+
+use super::{Context, format, no_overload};
+use crate::cel::{
+    budget::EvalError,
+    eval::Evaluated,
+    value::{List, Text, Val},
+};
+
+/// The functions of texts.
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+    let (text, rest) = match (name, args) {
+        ("size", [Val::Bytes(bytes)]) => return Some(Ok(Val::size(bytes.len()))),
+        ("join", [Val::List(list)]) => return Some(join(list, "", context)),
+        ("join", [Val::List(list), Val::String(separator)]) => return Some(join(list, separator, context)),
+        (_, [Val::String(text), rest @ ..]) => (text, rest),
+        _ => return None,
+    };
+    let texts: usize = rest.iter().map(|arg| if let Val::String(text) = arg { text.len() } else { 0 }).sum();
+    let paid = |context: &mut Context<'_>| context.budget.spend_bytes(text.len() + texts);
+    let answer = match (name, rest) {
+        ("size", []) => Ok(Val::size(text.chars().count())),
+        ("contains", [Val::String(part)]) => Ok(Val::Bool(text.contains(&**part))),
+        ("startsWith", [Val::String(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
+        ("endsWith", [Val::String(part)]) => Ok(Val::Bool(text.ends_with(&**part))),
+        ("matches", [Val::String(pattern)]) => context
+            .patterns
+            .get(pattern, text.len(), context.budget)
+            .map(|pattern| Val::Bool(pattern.is_match(text))),
+        ("find", [Val::String(pattern)]) => context
+            .patterns
+            .get(pattern, text.len(), context.budget)
+            .map(|pattern| Val::text(pattern.find(text).map_or("", |found| found.as_str()))),
+        ("findAll", [Val::String(pattern)]) => find_all(text, pattern, -1, context),
+        ("findAll", [Val::String(pattern), Val::Int(limit)]) => find_all(text, pattern, *limit, context),
+        ("charAt", [Val::Int(at)]) => char_at(text, *at),
+        ("indexOf", [Val::String(part)]) => Ok(index_of(text, part, 0)),
+        ("indexOf", [Val::String(part), Val::Int(from)]) => {
+            bounded(text, *from, name).map(|from| index_of(text, part, from))
+        }
+        ("lastIndexOf", [Val::String(part)]) => Ok(last_index_of(text, part, usize::MAX)),
+        ("lastIndexOf", [Val::String(part), Val::Int(to)]) => {
+            bounded(text, *to, name).map(|to| last_index_of(text, part, to))
+        }
+        ("lowerAscii", []) => Ok(Val::text(text.to_ascii_lowercase())),
+        ("upperAscii", []) => Ok(Val::text(text.to_ascii_uppercase())),
+        ("trim", []) => Ok(Val::text(text.trim())),
+        ("reverse", []) => Ok(Val::text(text.chars().rev().collect::<String>())),
+        ("replace", [Val::String(old), Val::String(new)]) => replace(text, old, new, -1, context),
+        ("replace", [Val::String(old), Val::String(new), Val::Int(limit)]) => {
+            replace(text, old, new, *limit, context)
+        }
+        ("split", [Val::String(separator)]) => split(text, separator, -1, context),
+        ("split", [Val::String(separator), Val::Int(limit)]) => split(text, separator, *limit, context),
+        ("substring", [Val::Int(from)]) => substring(text, *from, None),
+        ("substring", [Val::Int(from), Val::Int(to)]) => substring(text, *from, Some(*to)),
+        ("format", [Val::List(list)]) => format::format(text, list, context),
+        ("strings.quote", []) => Ok(Val::text(format!("{:?}", &**text))),
+        _ => return None,
+    };
+    Some(paid(context).and(answer))
+}
+
+fn join<'a>(list: &List<'a>, separator: &str, context: &mut Context<'_>) -> Evaluated<'a> {
+    let mut joined = String::new();
+    for (index, item) in list.iter().enumerate() {
+        let Val::String(text) = item else { return no_overload() };
+        context.budget.spend_bytes(text.len() + separator.len())?;
+        if index > 0 {
+            joined.push_str(separator);
+        }
+        joined.push_str(&text);
+    }
+    Ok(Val::text(joined))
+}
+
+fn find_all<'a>(text: &str, pattern: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
+    let pattern = context.patterns.get(pattern, text.len(), context.budget)?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let found: Vec<_> = pattern.find_iter(text).take(limit).map(|found| Val::text(found.as_str())).collect();
+    context.budget.spend(found.len() as u64)?;
+    Ok(Val::list(found))
+}
+
+fn out_of_range<T>(index: i64) -> Result<T, EvalError> {
+    EvalError::failed(format!("index out of range: {index}"))
+}
+
+fn char_at<'a>(text: &str, at: i64) -> Evaluated<'a> {
+    let Ok(position) = usize::try_from(at) else { return out_of_range(at) };
+    match text.chars().nth(position) {
+        Some(char) => Ok(Val::text(char.to_string())),
+        None if position == text.chars().count() => Ok(Val::text("")),
+        None => out_of_range(at),
+    }
+}
+
+/// An index of a character, or one after the last.
+fn bounded(text: &str, index: i64, _: &str) -> Result<usize, EvalError> {
+    match usize::try_from(index) {
+        Ok(index) if index <= text.chars().count() => Ok(index),
+        _ => out_of_range(index),
+    }
+}
+
+/// The place in bytes of the n-th character.
+fn byte_of(text: &str, index: usize) -> usize {
+    text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
+}
+
+fn characters(text: &str, bytes: usize) -> usize {
+    text.get(..bytes).map_or(0, |before| before.chars().count())
+}
+
+fn index_of<'a>(text: &str, part: &str, from: usize) -> Val<'a> {
+    let start = byte_of(text, from);
+    let found = text.get(start..).and_then(|rest| rest.find(part));
+    found.map_or(Val::Int(-1), |found| Val::size(characters(text, start + found)))
+}
+
+/// The last that begins at `to` or before.
+fn last_index_of<'a>(text: &str, part: &str, to: usize) -> Val<'a> {
+    let end = if to == usize::MAX { text.len() } else { (byte_of(text, to) + part.len()).min(text.len()) };
+    let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
+    let found = text.get(..end).and_then(|before| before.rfind(part));
+    found.map_or(Val::Int(-1), |found| Val::size(characters(text, found)))
+}
+
+fn replace<'a>(text: &str, old: &str, new: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let found = text.matches(old).take(limit).count();
+    context.budget.spend_bytes(text.len().saturating_add(found.saturating_mul(new.len())))?;
+    Ok(Val::text(text.replacen(old, new, limit)))
+}
+
+fn split<'a>(text: &str, separator: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
+    let parts: Vec<_> = match (usize::try_from(limit).unwrap_or(usize::MAX), separator) {
+        (0, _) => Vec::new(),
+        (limit, "") => {
+            let mut parts: Vec<_> = text.chars().map(String::from).collect();
+            if parts.len() > limit {
+                let rest = parts.split_off(limit - 1).concat();
+                parts.push(rest);
+            }
+            parts
+        }
+        (limit, separator) => text.splitn(limit, separator).map(str::to_owned).collect(),
+    };
+    context.budget.spend(parts.len() as u64)?;
+    Ok(Val::list(parts.into_iter().map(Val::text).collect()))
+}
+
+fn substring<'a>(text: &Text<'a>, from: i64, to: Option<i64>) -> Evaluated<'a> {
+    let length = text.chars().count();
+    let (Ok(start), Ok(end)) = (usize::try_from(from), to.map_or(Ok(length), usize::try_from)) else {
+        return out_of_range(if from < 0 { from } else { to.unwrap_or_default() });
+    };
+    if start > length {
+        return out_of_range(from);
+    }
+    if end > length {
+        return out_of_range(to.unwrap_or_default());
+    }
+    if start > end {
+        return EvalError::failed(format!("invalid substring range. start: {start}, end: {end}"));
+    }
+    let part: String = text.chars().skip(start).take(end - start).collect();
+    Ok(Val::text(part))
+}

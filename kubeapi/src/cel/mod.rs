@@ -1,0 +1,75 @@
+//! Kubernetes' expression language (CEL): expressions are read and checked once, and evaluated with a limit of what they cost.
+//!
+//! The parser is that of the crate `cel`. Evaluation is here: that crate's has no limit of cost, and its times are of another
+//! calendar than ours. What this evaluation cannot do is refused where an expression is written.
+
+use cel::IdedExpr;
+
+mod authorizer;
+mod budget;
+mod check;
+mod decl;
+mod eval;
+mod functions;
+mod library;
+mod parse;
+mod regexes;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub(crate) use authorizer::{Authorize, Check, Question};
+pub(crate) use budget::{Budget, EvalError, PER_OBJECT};
+pub(crate) use decl::{Decl, escape};
+pub(crate) use eval::Activation;
+pub(crate) use value::Val;
+
+/// Whether `text` is a span of time as Go writes it.
+pub(crate) fn is_duration(text: &str) -> bool {
+    library::duration::parse(text).is_some()
+}
+
+/// A checked expression.
+#[derive(Debug)]
+pub(crate) struct Program {
+    expr: IdedExpr,
+    /// The type of its value.
+    decl: Decl,
+    /// The names of the variables in it.
+    variables: Vec<String>,
+}
+
+impl Program {
+    /// Reads and checks `source` with these variables.
+    ///
+    /// # Errors
+    /// What is wrong with it, in the words of cel-go.
+    pub(crate) fn compile(source: &str, variables: &[(&str, Decl)]) -> Result<Self, String> {
+        let (expr, places) = parse::parse(source)?;
+        let (decl, variables) = check::check(&expr, &places, variables)?;
+        Ok(Self { expr, decl, variables })
+    }
+
+    /// The type of its value.
+    pub(crate) fn decl(&self) -> &Decl {
+        &self.decl
+    }
+
+    /// Whether the variable occurs in it.
+    pub(crate) fn uses(&self, variable: &str) -> bool {
+        self.variables.iter().any(|used| used == variable)
+    }
+
+    /// Its value.
+    ///
+    /// # Errors
+    /// What went wrong, in the words of cel-go; that it cost too much.
+    pub(crate) fn evaluate<'a>(
+        &'a self,
+        activation: &Activation<'a>,
+        budget: &mut Budget,
+    ) -> Result<Val<'a>, EvalError> {
+        budget.begin();
+        eval::evaluate(self, activation, budget)
+    }
+}

@@ -1,0 +1,360 @@
+//! Values: those of an object are read where they stand, others are made.
+
+use std::{cmp::Ordering, collections::BTreeMap, net::IpAddr, ops::Deref, sync::Arc};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value as Json;
+
+use super::{
+    authorizer::Check,
+    decl::{Decl, ObjectDecl},
+    library::duration,
+};
+use crate::schema::Quantity;
+
+/// A value. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) enum Val<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Text<'a>),
+    Bytes(Arc<[u8]>),
+    Timestamp(Timestamp),
+    Duration(SignedDuration),
+    /// The name of a type.
+    Type(&'static str),
+    List(List<'a>),
+    Map(Map<'a>),
+    Optional(Option<Arc<Val<'a>>>),
+    Quantity(Quantity),
+    Url(Arc<url::Url>),
+    Ip(IpAddr),
+    /// An address, and how many of its bits count.
+    Cidr(IpAddr, u8),
+    /// A named format of texts.
+    Format(&'static str),
+    /// A question about access, as far as it is asked.
+    Check(Arc<Check>),
+}
+
+/// Text, of an object or made.
+#[derive(Clone, Debug)]
+pub(crate) enum Text<'a> {
+    Read(&'a str),
+    Made(Arc<str>),
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Read(text) => text,
+            Self::Made(text) => text,
+        }
+    }
+}
+
+/// A list, of an object or made.
+#[derive(Clone, Debug)]
+pub(crate) enum List<'a> {
+    Read(&'a [Json], &'a Decl),
+    Made(Arc<Vec<Val<'a>>>),
+}
+
+impl<'a> List<'a> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Read(items, _) => items.len(),
+            Self::Made(items) => items.len(),
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<Val<'a>> {
+        match self {
+            Self::Read(items, decl) => items.get(index).map(|item| Val::read(item, decl)),
+            Self::Made(items) => items.get(index).cloned(),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Val<'a>> + '_ {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}
+
+/// A map or an object with known fields.
+#[derive(Clone, Debug)]
+pub(crate) enum Map<'a> {
+    Read(&'a serde_json::Map<String, Json>, &'a Decl),
+    Object(&'a serde_json::Map<String, Json>, &'a ObjectDecl),
+    Made(Arc<BTreeMap<Key<'a>, Val<'a>>>),
+}
+
+impl<'a> Map<'a> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Read(map, _) | Self::Object(map, _) => map.len(),
+            Self::Made(map) => map.len(),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Val<'a>) -> Option<Val<'a>> {
+        match (self, key) {
+            (Self::Made(map), key) => map.get(&Key::of(key)?).cloned(),
+            (_, Val::String(name)) => self.field(name),
+            _ => None,
+        }
+    }
+
+    /// The value under a text.
+    pub(crate) fn field(&self, name: &str) -> Option<Val<'a>> {
+        match self {
+            Self::Read(map, decl) => map.get(name).map(|value| Val::read(value, decl)),
+            Self::Object(map, decl) => {
+                let field = decl.fields.get(name)?;
+                map.get(field.name.as_ref()).map(|value| Val::read(value, &field.decl))
+            }
+            Self::Made(map) => map.get(&Key::String(Text::Made(name.into()))).cloned(),
+        }
+    }
+
+    /// Keys with their values, the keys in order.
+    pub(crate) fn entries(&self) -> Vec<(Val<'a>, Val<'a>)> {
+        match self {
+            Self::Read(map, decl) => {
+                let entry = |(key, value): (&'a String, &'a Json)| {
+                    (Val::String(Text::Read(key)), Val::read(value, decl))
+                };
+                map.iter().map(entry).collect()
+            }
+            Self::Object(map, decl) => {
+                let present = decl.fields.iter().filter_map(|(name, field)| {
+                    let value = map.get(field.name.as_ref())?;
+                    Some((Val::String(Text::Read(name)), Val::read(value, &field.decl)))
+                });
+                present.collect()
+            }
+            Self::Made(map) => map.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect(),
+        }
+    }
+}
+
+/// The key of a map.
+#[derive(Clone, Debug)]
+pub(crate) enum Key<'a> {
+    Bool(bool),
+    Number(i128),
+    String(Text<'a>),
+}
+
+impl<'a> Key<'a> {
+    /// `None` for what can be no key.
+    pub(crate) fn of(value: &Val<'a>) -> Option<Self> {
+        Some(match value {
+            Val::Bool(value) => Self::Bool(*value),
+            Val::Int(value) => Self::Number((*value).into()),
+            Val::Uint(value) => Self::Number((*value).into()),
+            #[allow(clippy::cast_possible_truncation, reason = "it has no fraction")]
+            Val::Double(value) if value.fract() == 0.0 => Self::Number(*value as i128),
+            Val::String(text) => Self::String(text.clone()),
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> From<Key<'a>> for Val<'a> {
+    fn from(key: Key<'a>) -> Self {
+        match key {
+            Key::Bool(value) => Self::Bool(value),
+            Key::Number(value) => i64::try_from(value)
+                .map(Self::Int)
+                .or_else(|_| u64::try_from(value).map(Self::Uint))
+                .unwrap_or(Self::Null),
+            Key::String(text) => Self::String(text),
+        }
+    }
+}
+
+impl Ord for Key<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Bool(one), Self::Bool(two)) => one.cmp(two),
+            (Self::Number(one), Self::Number(two)) => one.cmp(two),
+            (Self::String(one), Self::String(two)) => (**one).cmp(&**two),
+            (Self::Bool(_), _) | (Self::Number(_), Self::String(_)) => Ordering::Less,
+            _ => Ordering::Greater,
+        }
+    }
+}
+
+impl PartialOrd for Key<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Key<'_> {}
+
+impl<'a> Val<'a> {
+    /// A value of an object, of this type. One that is not of it is taken as what it is.
+    pub(crate) fn read(json: &'a Json, decl: &'a Decl) -> Self {
+        match (json, decl) {
+            (Json::Null, _) => Self::Null,
+            (Json::Bool(value), _) => Self::Bool(*value),
+            (Json::Number(number), Decl::Double) => Self::Double(number.as_f64().unwrap_or_default()),
+            (Json::Number(number), decl) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(number), ..) => Self::Int(number),
+                (None, Some(number), _) => Self::Uint(number),
+                #[allow(clippy::cast_possible_truncation, reason = "it has no fraction")]
+                (.., Some(number)) if *decl == Decl::Int && number.fract() == 0.0 => Self::Int(number as i64),
+                (.., number) => Self::Double(number.unwrap_or_default()),
+            },
+            (Json::String(text), decl) => Self::read_text(text, decl),
+            (Json::Array(items), Decl::List(of)) => Self::List(List::Read(items, of)),
+            (Json::Array(items), _) => Self::List(List::Read(items, &Decl::Dyn)),
+            (Json::Object(map), Decl::Object(decl)) => Self::Map(Map::Object(map, decl)),
+            (Json::Object(map), Decl::Map(_, value)) => Self::Map(Map::Read(map, value)),
+            (Json::Object(map), _) => Self::Map(Map::Read(map, &Decl::Dyn)),
+        }
+    }
+
+    fn read_text(text: &'a str, decl: &Decl) -> Self {
+        let read = match decl {
+            Decl::Bytes => STANDARD.decode(text).ok().map(|bytes| Self::Bytes(bytes.into())),
+            Decl::Timestamp => {
+                let date = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+                let time = text.parse().ok().or_else(|| date().map(|date| date.timestamp()));
+                time.map(Self::Timestamp)
+            }
+            Decl::Duration => duration::parse(text).map(Self::Duration),
+            _ => None,
+        };
+        read.unwrap_or(Self::String(Text::Read(text)))
+    }
+
+    pub(crate) fn text(text: impl Into<Arc<str>>) -> Self {
+        Self::String(Text::Made(text.into()))
+    }
+
+    pub(crate) fn list(items: Vec<Self>) -> Self {
+        Self::List(List::Made(Arc::new(items)))
+    }
+
+    pub(crate) fn some(value: Self) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    pub(crate) fn size(size: usize) -> Self {
+        Self::Int(i64::try_from(size).unwrap_or(i64::MAX))
+    }
+
+    /// The name of its type.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Uint(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Type(_) => "type",
+            Self::List(_) => "list",
+            Self::Map(Map::Object(..)) => "object",
+            Self::Map(_) => "map",
+            Self::Optional(_) => "optional_type",
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(..) => "net.CIDR",
+            Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Check(check) => check.type_name(),
+        }
+    }
+
+    /// How many parts a comparison of it looks at.
+    pub(crate) fn weight(&self) -> u64 {
+        match self {
+            Self::String(text) => 1 + text.len() as u64 / 10,
+            Self::Bytes(bytes) => 1 + bytes.len() as u64 / 10,
+            Self::List(List::Read(items, _)) => 1 + items.iter().map(json_weight).sum::<u64>(),
+            Self::List(List::Made(items)) => 1 + items.iter().map(Self::weight).sum::<u64>(),
+            Self::Map(Map::Read(map, _) | Map::Object(map, _)) => {
+                1 + map.values().map(json_weight).sum::<u64>()
+            }
+            Self::Map(Map::Made(map)) => 1 + map.values().map(Self::weight).sum::<u64>(),
+            Self::Optional(Some(value)) => value.weight(),
+            _ => 1,
+        }
+    }
+
+    /// Numbers are equal across their types.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(one), Self::Bool(two)) => one == two,
+            (Self::Bytes(one), Self::Bytes(two)) => one == two,
+            (Self::Type(one), Self::Type(two)) | (Self::Format(one), Self::Format(two)) => one == two,
+            (Self::List(one), Self::List(two)) => {
+                one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.equals(&two))
+            }
+            (Self::Map(one), Self::Map(two)) => {
+                let (own, others) = (one.entries(), two.entries());
+                own.len() == others.len()
+                    && own.iter().all(|(key, value)| two.get(key).is_some_and(|other| value.equals(&other)))
+            }
+            (Self::Optional(one), Self::Optional(two)) => match (one, two) {
+                (Some(one), Some(two)) => one.equals(two),
+                (one, two) => one.is_none() == two.is_none(),
+            },
+            (Self::Url(one), Self::Url(two)) => one == two,
+            (Self::Ip(one), Self::Ip(two)) => one == two,
+            (Self::Cidr(one, bits), Self::Cidr(two, other_bits)) => one == two && bits == other_bits,
+            _ => self.compare(other) == Some(Ordering::Equal),
+        }
+    }
+
+    /// `None` for what has no order.
+    pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
+        #[allow(clippy::cast_precision_loss, reason = "as CEL compares numbers of different types")]
+        match (self, other) {
+            (Self::Bool(one), Self::Bool(two)) => Some(one.cmp(two)),
+            (Self::Int(one), Self::Int(two)) => Some(one.cmp(two)),
+            (Self::Uint(one), Self::Uint(two)) => Some(one.cmp(two)),
+            (Self::Int(one), Self::Uint(two)) => Some(i128::from(*one).cmp(&i128::from(*two))),
+            (Self::Uint(one), Self::Int(two)) => Some(i128::from(*one).cmp(&i128::from(*two))),
+            (Self::Double(one), Self::Double(two)) => one.partial_cmp(two),
+            (Self::Double(one), Self::Int(two)) => one.partial_cmp(&(*two as f64)),
+            (Self::Int(one), Self::Double(two)) => (*one as f64).partial_cmp(two),
+            (Self::Double(one), Self::Uint(two)) => one.partial_cmp(&(*two as f64)),
+            (Self::Uint(one), Self::Double(two)) => (*one as f64).partial_cmp(two),
+            (Self::String(one), Self::String(two)) => Some((**one).cmp(&**two)),
+            (Self::Bytes(one), Self::Bytes(two)) => Some(one.cmp(two)),
+            (Self::Timestamp(one), Self::Timestamp(two)) => Some(one.cmp(two)),
+            (Self::Duration(one), Self::Duration(two)) => Some(one.cmp(two)),
+            (Self::Quantity(one), Self::Quantity(two)) => Some(one.cmp(two)),
+            _ => None,
+        }
+    }
+}
+
+fn json_weight(json: &Json) -> u64 {
+    match json {
+        Json::String(text) => 1 + text.len() as u64 / 10,
+        Json::Array(items) => 1 + items.iter().map(json_weight).sum::<u64>(),
+        Json::Object(map) => 1 + map.values().map(json_weight).sum::<u64>(),
+        _ => 1,
+    }
+}

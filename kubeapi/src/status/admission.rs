@@ -1,0 +1,45 @@
+//! Refusals of policies and webhooks, and of what takes too long.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::{REASON, StatusError};
+use crate::registry::Kind;
+
+impl StatusError {
+    /// What an admission webhook answers: code, reason, text and details.
+    pub(crate) fn of_webhook(
+        code: StatusCode,
+        reason: String,
+        message: String,
+        mut details: Map<String, Value>,
+    ) -> Self {
+        details.insert(REASON.into(), reason.into());
+        Self { code, reason: "", message, details }
+    }
+
+    /// What an admission policy refuses: 422, or what its reason stands for.
+    pub(crate) fn of_policy(kind: &Kind, name: &str, reason: &str, why: &str) -> Self {
+        let (code, reason) = match reason {
+            "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
+            "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
+        };
+        let mut error = Self::forbidden(kind, name, why);
+        error.code = code;
+        error.reason = reason;
+        error.details.insert("causes".into(), json!([{"message": why}]));
+        error
+    }
+
+    /// The text alone.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// 504: it takes too long.
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {}", message.into()))
+    }
+}

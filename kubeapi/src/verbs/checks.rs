@@ -1,0 +1,112 @@
+//! Holding objects against the schemas and rules that others wrote, and definitions against what such may say: work that takes
+//! as long as its author likes, so it is done beside the workers, a few at a time, with a deadline.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+
+use super::write::accept;
+use crate::{
+    definitions,
+    registry::{Builtin, Kind, KindSchema},
+    status::{Cause, StatusError},
+    structural::{Late, Outcome},
+};
+
+/// What is smaller than this many bytes, and is held against no rules, is checked where it is.
+const SMALL: usize = 4 * 1024;
+
+/// How many checks run beside the workers at once.
+static TURNS: Semaphore = Semaphore::const_new(4);
+
+/// How long a check waits for its turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Refuses with all `causes` and what else stands against `new`, in place of `old`. Answers the object, and what its author should
+/// know.
+pub(super) async fn check(
+    kind: &Arc<Kind>,
+    name: &str,
+    mut causes: Vec<Cause>,
+    (old, new): (Option<&Value>, Value),
+) -> Result<(Value, Vec<String>), StatusError> {
+    if kind.defined.is_none() && !kind.is(Builtin::CustomResourceDefinition) {
+        accept(kind, name, causes)?;
+        return Ok((new, Vec::new()));
+    }
+    let (new, checked) = if is_light(kind, &new) {
+        let checked = run(kind, old, &new);
+        (new, checked)
+    } else {
+        let (kind, old) = (Arc::clone(kind), old.cloned());
+        beside(move || {
+            let checked = run(&kind, old.as_ref(), &new);
+            (new, checked)
+        })
+        .await?
+    };
+    let Outcome { causes: found, warnings } = checked
+        .map_err(|Late| StatusError::timeout("the object takes too long to be held against its schema"))?;
+    causes.extend(found);
+    accept(kind, name, causes)?;
+    Ok((new, warnings))
+}
+
+/// Compiles the schema of a kind from a definition, if nobody has yet.
+pub(crate) async fn compile(kind: &Arc<Kind>) -> Result<(), StatusError> {
+    if kind.defined.is_none() || kind.is_compiled() {
+        return Ok(());
+    }
+    let kind = Arc::clone(kind);
+    beside(move || {
+        kind.schema();
+    })
+    .await
+}
+
+/// Does long work beside the workers.
+pub(crate) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StatusError> {
+    let turn = timeout(TURN_TIMEOUT, TURNS.acquire()).await;
+    let _turn = turn
+        .map_err(|_| StatusError::timeout("request did not complete within requested timeout"))?
+        .map_err(|_| StatusError::internal("the checks have ended"))?;
+    spawn_blocking(work).await.map_err(|error| StatusError::internal(format!("a check broke off: {error}")))
+}
+
+fn is_light(kind: &Kind, object: &Value) -> bool {
+    if !kind.is_compiled() {
+        return false;
+    }
+    match kind.schema() {
+        KindSchema::Defined(schema) => !schema.has_rules() && is_smaller(object, &mut { SMALL }),
+        KindSchema::Published(_) => false,
+    }
+}
+
+/// Whether `value` takes no more than `left` bytes.
+fn is_smaller(value: &Value, left: &mut usize) -> bool {
+    let own = 4 + value.as_str().map_or(0, str::len);
+    let Some(rest) = left.checked_sub(own) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(list) => list.iter().all(|value| is_smaller(value, left)),
+        Value::Object(map) => map.iter().all(|(name, value)| {
+            *left = left.saturating_sub(name.len());
+            is_smaller(value, left)
+        }),
+        _ => true,
+    }
+}
+
+fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, Late> {
+    if kind.is(Builtin::CustomResourceDefinition) {
+        return Ok(Outcome { causes: definitions::rules::check(new), warnings: Vec::new() });
+    }
+    match kind.schema() {
+        KindSchema::Defined(schema) => schema.check_all(new, old),
+        KindSchema::Published(_) => Ok(Outcome::default()),
+    }
+}
