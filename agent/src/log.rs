@@ -1,7 +1,5 @@
 //! The log of a program: lines for people, or a JSON object a line for collectors of logs.
 
-mod cap;
-
 use std::{
     collections::BTreeMap,
     error::Error,
@@ -25,6 +23,10 @@ use tracing_subscriber::{
     prelude::*,
     registry::LookupSpan,
 };
+
+mod cap;
+
+pub use self::cap::without_contents;
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -53,12 +55,12 @@ pub fn init(filter: &str, format: LogFormat) -> Result<(), ParseError> {
     match format {
         LogFormat::Json => {
             let lines = lines.with_ansi(false).event_format(JsonLines);
-            tracing_subscriber::registry().with(lines).with(filter).with(cap::contents()).init();
+            tracing_subscriber::registry().with(lines).with(filter).with(without_contents()).init();
         }
         LogFormat::Text => {
             // colours are for people, not for journals and files
             let lines = lines.with_ansi(std::io::stderr().is_terminal());
-            tracing_subscriber::registry().with(lines).with(filter).with(cap::contents()).init();
+            tracing_subscriber::registry().with(lines).with(filter).with(without_contents()).init();
         }
     }
     Ok(())

@@ -228,9 +228,8 @@ impl Builder {
 
     /// The API.
     pub fn build(self) -> Api {
-        let Self {
-            store, registry, rules, token_issuer, admission, webhooks, rbac, stored_only, metrics
-        } = self;
+        let Self { store, registry, rules, token_issuer, admission, webhooks, rbac, stored_only, metrics } =
+            self;
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),

@@ -17,7 +17,7 @@ const TALKATIVE: [(&str, LevelFilter); 3] = [
 ];
 
 /// A second filter beside the one that was asked for. Libraries write contents (frames, headers, handshakes) at `trace`.
-pub(super) fn contents() -> Targets {
+pub fn without_contents() -> Targets {
     let ours = OURS.map(|target| (target, LevelFilter::TRACE));
     Targets::new().with_default(LevelFilter::DEBUG).with_targets(ours).with_targets(TALKATIVE)
 }
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn what_libraries_say_of_contents_is_not_shown_and_what_we_say_is() {
-        let cap = contents();
+        let cap = without_contents();
         for (target, level, shown) in [
             ("agent::edgehub::session", Level::TRACE, true),
             ("cloudsim::hub", Level::TRACE, true),
