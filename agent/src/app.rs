@@ -43,7 +43,7 @@ use tracing::warn;
 use crate::{
     config::{Config, Host},
     devicetwin::DeviceTwin,
-    edged::{self, AddressSource, NodeConfig, Shown, Signals, StaticPods, SyncConfig},
+    edged::{self, AddressSource, NodeConfig, PodNetwork, Shown, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     eventbus::{self, Bus},
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
@@ -137,6 +137,8 @@ pub struct Parts {
     pub signals: Option<Arc<dyn Signals>>,
     /// Where MetaServer keeps its copies; needed where it is enabled, and not used where it is not.
     pub copies: Option<Arc<dyn Store>>,
+    /// How pods are reached; `None`: over this machine's network.
+    pub pod_network: Option<Arc<dyn PodNetwork>>,
     /// Whether volumes of Secrets, tokens and the downward API are in memory (tmpfs, which needs root) or on disk.
     pub secrets_in_memory: bool,
 }
@@ -165,6 +167,7 @@ impl Parts {
             store,
             signals: None,
             copies,
+            pod_network: None,
             secrets_in_memory: true,
         })
     }
@@ -298,8 +301,13 @@ impl App {
             metrics: metrics::collector(sources),
         };
         if config.edged.enable {
-            let (signals, in_memory) = (parts.signals, parts.secrets_in_memory);
-            let edged = edged_config(config, &meta, parts.runtime, signals, in_memory, shown)?;
+            let given = Given {
+                runtime: parts.runtime,
+                signals: parts.signals,
+                pod_network: parts.pod_network,
+                secrets_in_memory: parts.secrets_in_memory,
+            };
+            let edged = edged_config(config, &meta, given, shown)?;
             let (_, edged_task) = edged::new(edged)?;
             supervisor.keep("edged", edged_task, &shutdown);
         }
@@ -365,12 +373,18 @@ pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     })
 }
 
+/// What [`Parts`] has for EdgeD.
+struct Given {
+    runtime: Channel,
+    signals: Option<Arc<dyn Signals>>,
+    pod_network: Option<Arc<dyn PodNetwork>>,
+    secrets_in_memory: bool,
+}
+
 fn edged_config(
     config: &Config,
     meta: &MetaManager,
-    runtime: Channel,
-    signals: Option<Arc<dyn Signals>>,
-    secrets_in_memory: bool,
+    given: Given,
     shown: Shown,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
@@ -392,10 +406,10 @@ fn edged_config(
         client: meta.client(),
         pods_whole: meta.pods_whole(),
         online: meta.online(),
-        runtime,
+        runtime: given.runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),
-        secrets_in_memory,
+        secrets_in_memory: given.secrets_in_memory,
         report_events: pods.report_events,
         static_pods: pods
             .static_pod_path
@@ -435,7 +449,8 @@ fn edged_config(
         groups: pods.groups.clone(),
         sandbox_image: pods.sandbox_image.clone(),
         settings: pods.settings.clone(),
-        signals,
+        signals: given.signals,
+        pod_network: given.pod_network,
         server: Some(pods.server).filter(|address| address.port() != 0),
     })
 }

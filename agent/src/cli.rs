@@ -2,10 +2,14 @@
 
 use std::{io::Write, path::PathBuf};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use serde::Serialize;
 
-use crate::config::{self, Host};
+use crate::{
+    config::{self, Host},
+    log::LogFormat,
+};
 
 mod join;
 
@@ -73,6 +77,18 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "FILTER", env = "EDGE_AGENT_LOG", hide_env_values = true)]
     pub log_filter: Option<String>,
 
+    /// How to write the log
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        env = "EDGE_AGENT_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub log_format: LogFormat,
+
     /// Something else than running the agent
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -102,7 +118,14 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Db {
     /// Read all of it and say what is wrong; exit code 1 where something is
-    Check(DbFile),
+    Check {
+        /// Where it is
+        #[command(flatten)]
+        file: DbFile,
+        /// Print the result as JSON or YAML
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+    },
     /// Print every object as a line of JSON
     Dump {
         /// Where it is
@@ -136,6 +159,28 @@ pub enum Db {
     },
 }
 
+/// What a result is printed as for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+impl Output {
+    /// The value as a document that ends with a line's end.
+    ///
+    /// # Errors
+    /// The value cannot be serialized.
+    pub fn document(self, value: &impl Serialize) -> anyhow::Result<String> {
+        Ok(match self {
+            Self::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
+            Self::Yaml => format!("{}\n", serde_saphyr::to_string(value)?.trim_end()),
+        })
+    }
+}
+
 /// Which database.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct DbFile {
@@ -159,7 +204,7 @@ impl Db {
     /// The same with the configuration that stands before the subcommand, where it has none of its own.
     pub fn or(&self, before: &std::path::Path) -> Self {
         match self {
-            Self::Check(file) => Self::Check(file.or(before)),
+            Self::Check { file, output } => Self::Check { file: file.or(before), output: *output },
             Self::Dump { file, show_secrets } => {
                 Self::Dump { file: file.or(before), show_secrets: *show_secrets }
             }

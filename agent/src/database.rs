@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     app,
-    cli::{Db, DbFile},
+    cli::{Db, DbFile, Output},
     config, metamanager,
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match command {
-            Db::Check(file) => check(&mut open(file).await?, out).await,
+            Db::Check { file, output } => check(&mut open(file).await?, *output, out).await,
             Db::Dump { file, show_secrets } => dump(&mut open(file).await?, *show_secrets, out).await,
             Db::Export { config, output, overwrite } => {
                 export::run(config, output.as_deref(), *overwrite, out).await
@@ -61,8 +61,28 @@ async fn open(file: &DbFile) -> anyhow::Result<Inspection> {
     Ok(Inspection::open(&path, seal).await?)
 }
 
-async fn check(database: &mut Inspection, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+async fn check(
+    database: &mut Inspection,
+    output: Option<Output>,
+    out: &mut impl Write,
+) -> anyhow::Result<ExitCode> {
     let health = database.check().await?;
+    let is_whole = health.faults.is_empty() && health.damaged.is_empty();
+    let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if let Some(output) = output {
+        let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes } = &health;
+        let damaged = damaged.iter().map(|(key, why)| {
+            json!({
+                "resource": key.resource.as_str(), "namespace": key.namespace, "name": key.name, "reason": why,
+            })
+        });
+        let told = json!({
+            "whole": is_whole, "faults": faults, "damaged": damaged.collect::<Vec<_>>(), "objects": objects, "encrypted": sealed, "revision": revision,
+            "bytes": bytes, "freeBytes": free_bytes,
+        });
+        out.write_all(output.document(&told)?.as_bytes())?;
+        return Ok(code);
+    }
     for fault in &health.faults {
         writeln!(out, "fault: {fault}")?;
     }
@@ -70,8 +90,7 @@ async fn check(database: &mut Inspection, out: &mut impl Write) -> anyhow::Resul
         writeln!(out, "damaged: {object}: {why}")?;
     }
     writeln!(out, "{}", summary(&health))?;
-    let is_whole = health.faults.is_empty() && health.damaged.is_empty();
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(code)
 }
 
 fn summary(health: &Health) -> String {

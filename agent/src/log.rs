@@ -1,51 +1,229 @@
-//! What of the log is never shown, whatever is asked for: libraries write down what passes through them, Secrets and tokens among it,
-//! at their finest level, and some an answer that they cannot read at any. Our own lines name objects and hold none.
+//! The log of a program: lines for people, or a JSON object a line for collectors of logs.
 
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    fmt,
+    io::{IsTerminal, Write},
+    panic::PanicHookInfo,
+    sync::OnceLock,
+};
 
-/// The programs of this workspace; all others are libraries.
-const OURS: [&str; 9] =
-    ["agent", "edge_agent", "cloudsim", "kubeapi", "wire", "mqtt", "mapper", "crds", "unixsocket"];
-/// Libraries that write contents down above `trace`, each with the finest level at which it does not.
-const TALKATIVE: [(&str, LevelFilter); 3] = [
-    // the body of an answer that it cannot read, at `warn`
-    ("kube_client", LevelFilter::ERROR),
-    // headers
-    ("hyper", LevelFilter::INFO),
-    ("h2", LevelFilter::INFO),
-];
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    filter::{ParseError, Targets},
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    prelude::*,
+    registry::LookupSpan,
+};
 
-/// A second filter beside the one that was asked for. Libraries write contents (frames, headers, handshakes) at `trace`.
-pub fn cap() -> Targets {
-    let ours = OURS.map(|target| (target, LevelFilter::TRACE));
-    Targets::new().with_default(LevelFilter::DEBUG).with_targets(ours).with_targets(TALKATIVE)
+mod cap;
+
+pub use self::cap::cap;
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people, coloured on a terminal
+    #[default]
+    Text,
+    /// One JSON object a line: timestamp, level, target, message and fields
+    Json,
+}
+
+/// What the log of this process was begun with.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// Begins the log of this process, on stderr.
+///
+/// # Errors
+/// The filter is none.
+///
+/// # Panics
+/// The log was begun before.
+pub fn init(filter: &str, format: LogFormat) -> Result<(), ParseError> {
+    let filter: Targets = filter.parse()?;
+    let _ = FORMAT.set(format);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match format {
+        LogFormat::Json => {
+            let lines = lines.with_ansi(false).event_format(JsonLines);
+            tracing_subscriber::registry().with(lines).with(filter).with(cap()).init();
+        }
+        LogFormat::Text => {
+            // colours are for people, not for journals and files
+            let lines = lines.with_ansi(std::io::stderr().is_terminal());
+            tracing_subscriber::registry().with(lines).with(filter).with(cap()).init();
+        }
+    }
+    Ok(())
+}
+
+/// Writes why `program` ends: the error and its causes in one line on stderr, which is what systemd shows.
+pub fn fatal(program: &str, format: LogFormat, error: &anyhow::Error) {
+    let text = format!("{error:#}");
+    // nobody reading is no error
+    let _ = match format {
+        LogFormat::Text => writeln!(std::io::stderr().lock(), "{program}: {text}"),
+        LogFormat::Json => writeln!(std::io::stderr().lock(), "{}", Line::error(program, text)),
+    };
+}
+
+/// Writes a panic as a line of the log, where that is JSON; `false` where it is not, and the usual report suits it.
+pub fn report_panic(panic: &PanicHookInfo<'_>) -> bool {
+    let is_json = FORMAT.get() == Some(&LogFormat::Json);
+    if is_json {
+        let message = panic.payload_as_str().unwrap_or("a panic without a message").to_owned();
+        let mut line = Line::error("panic", message);
+        if let Some(location) = panic.location() {
+            line.fields.insert("location", location.to_string().into());
+        }
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    }
+    is_json
+}
+
+/// A line of the log.
+#[derive(Serialize)]
+struct Line<'a> {
+    timestamp: String,
+    level: &'a str,
+    target: &'a str,
+    message: String,
+    fields: BTreeMap<&'a str, Value>,
+}
+
+impl<'a> Line<'a> {
+    fn new(level: &'a str, target: &'a str) -> Self {
+        let timestamp = format!("{:.6}", Timestamp::now());
+        Self { timestamp, level, target, message: String::new(), fields: BTreeMap::new() }
+    }
+
+    fn error(target: &'a str, message: String) -> Self {
+        Self { message, ..Self::new("ERROR", target) }
+    }
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Line<'_> {
+    fn set(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::String(message)) => self.message = message,
+            (name, value) => drop(self.fields.insert(name, value)),
+        }
+    }
+}
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, value.into());
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let causes = std::iter::successors(Some(value), |&error| error.source());
+        let chain: Vec<String> = causes.map(ToString::to_string).collect();
+        self.set(field, chain.join(": ").into());
+    }
+}
+
+/// Writes events as JSON.
+struct JsonLines;
+
+impl<S, N> FormatEvent<S, N> for JsonLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let metadata = event.metadata();
+        let mut line = Line::new(metadata.level().as_str(), metadata.target());
+        event.record(&mut line);
+        writeln!(writer, "{line}")
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use tracing::Level;
+    use std::{io, sync::Arc};
+
+    use parking_lot::Mutex;
+    use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn what_libraries_say_of_contents_is_not_shown_and_what_we_say_is() {
-        let cap = cap();
-        for (target, level, shown) in [
-            ("agent::edgehub::session", Level::TRACE, true),
-            ("cloudsim::hub", Level::TRACE, true),
-            ("tungstenite::protocol", Level::TRACE, false),
-            ("tokio_tungstenite", Level::TRACE, false),
-            ("hyper::proto::h1::io", Level::TRACE, false),
-            ("h2::codec::framed_read", Level::DEBUG, false),
-            ("rustls::client::hs", Level::TRACE, false),
-            ("rustls::client::hs", Level::DEBUG, true),
-            ("sqlx::query", Level::TRACE, false),
-            ("kube_client::client", Level::WARN, false),
-            ("kube_client::client", Level::ERROR, true),
-            ("a_library_to_come", Level::TRACE, false),
-        ] {
-            assert_eq!(cap.would_enable(target, &level), shown, "{target} {level}");
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
         }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_json_with_its_fields_and_the_causes_of_an_error() {
+        let (buffer, error) = (Buffer::default(), anyhow::anyhow!("no \"route\"\n").context("no answer"));
+        let error: Box<dyn Error> = error.into();
+        let writer = buffer.clone();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).event_format(JsonLines);
+        let subscriber = tracing_subscriber::registry().with(lines.with_writer(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(node = "edge-1", tries = 3_u64, buffer_is = %7, ok = false, "{} gone", "link");
+            tracing::error!(target: "a::b", error = &*error, part = ?Some(1));
+        });
+        let text = String::from_utf8(buffer.0.lock().clone()).unwrap();
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let (first, second) = (lines.next().unwrap(), lines.next().unwrap());
+        assert_eq!(lines.next(), None);
+        first["timestamp"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        assert_eq!(
+            (&first["level"], &first["target"], &first["message"]),
+            (&json!("WARN"), &json!("agent::log::tests"), &json!("link gone"))
+        );
+        let fields = json!({"buffer_is": "7", "node": "edge-1", "ok": false, "tries": 3});
+        assert_eq!(first["fields"], fields);
+        assert_eq!((&second["level"], &second["target"]), (&json!("ERROR"), &json!("a::b")));
+        assert_eq!(second["fields"], json!({"error": "no answer: no \"route\"\n", "part": "Some(1)"}));
+        assert_eq!(second["message"], "");
     }
 }

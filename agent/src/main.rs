@@ -29,7 +29,9 @@ fn main() -> ExitCode {
 fn abort_when_a_part_panics() {
     let report = take_hook();
     set_hook(Box::new(move |panic| {
-        report(panic);
+        if !agent::log::report_panic(panic) {
+            report(panic);
+        }
         abort()
     }));
 }

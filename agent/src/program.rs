@@ -1,12 +1,11 @@
 //! The program around the agent: configuration, log, signals, exit code.
 
-use std::{error::Error as _, io::IsTerminal, path::Path, process::ExitCode};
+use std::{error::Error as _, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use tracing_subscriber::{filter::Targets, prelude::*};
 
 use crate::{
     app::{self, App, Parts},
@@ -24,6 +23,10 @@ const THREADS: usize = 2;
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
+    let failed = |error: &anyhow::Error| {
+        log::fatal("edge-agent", cli.log_format, error);
+        ExitCode::FAILURE
+    };
     if cli.is_contradictory() {
         return failed(&anyhow::anyhow!("--minconfig and --defaultconfig stand alone, without a subcommand"));
     }
@@ -49,35 +52,23 @@ pub fn run(cli: &Cli) -> ExitCode {
         }
         Some(Command::Completions { .. }) | None => {}
     }
-    let filter = match cli.log_filter().parse::<Targets>() {
-        Ok(filter) => filter,
-        Err(error) => {
-            return failed(
-                &anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL"),
-            );
-        }
-    };
-    // colours are for people, not for journals and files
-    let colours = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines).with(filter).with(log::cap()).init();
+    if let Err(error) = log::init(&cli.log_filter(), cli.log_format) {
+        let error = anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL");
+        return failed(&error);
+    }
     match start(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
 }
 
-/// The error and its causes in one line on stderr: what systemd shows.
-#[allow(clippy::print_stderr)]
-fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("edge-agent: {error:#}");
-    ExitCode::FAILURE
-}
-
 fn start(path: &Path) -> anyhow::Result<()> {
     let (config, warnings) = config::load(path).map_err(one_line)?;
     for warning in warnings {
         warn!(file = %path.display(), "{warning}");
+    }
+    if let Err(error) = limits::raise_open_files() {
+        warn!(%error, "no more files can be open than this process was given");
     }
     environment::check(&config, |name| std::env::var(name).ok(), Path::new("/proc"))?;
     // rustls takes the one provider that is compiled in; a second call changes nothing

@@ -2,8 +2,11 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use agent::log::LogFormat;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+
+pub use agent::cli::Output;
 
 pub use self::faults::{Bad, FaultsCommand};
 use crate::{controllers::manager::Switches, faults::Period};
@@ -28,6 +31,9 @@ Examples:
     cloudsim up --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
     cloudsim db check --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
 
+  What a script asks for:
+    cloudsim nodes -o json | jq '.nodes[] | select(.session == null).name'
+
   The join token for a node's edgecore.yaml:
     cloudsim token
 
@@ -49,6 +55,18 @@ pub struct Cli {
     /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas. Default: warn; nothing for demo and run
     #[arg(long, global = true, value_name = "FILTER", env = "CLOUDSIM_LOG", hide_env_values = true)]
     pub log_filter: Option<String>,
+
+    /// How to write the log
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        env = "CLOUDSIM_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub log_format: LogFormat,
 
     /// What to do
     #[command(subcommand)]
@@ -83,6 +101,9 @@ pub enum Command {
         /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
         #[arg(long, global = true, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML instead of a table
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
         /// What else to do
         #[command(subcommand)]
         command: Option<DeviceCommand>,
@@ -92,12 +113,18 @@ pub enum Command {
         /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML instead of a table
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
     },
     /// Break links, certificates and messages of a running cloud on purpose, and mend them
     Faults {
         /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
         #[arg(long, global = true, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML; without, faults are YAML, profiles and shapes a table
+        #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
         /// What to break or mend
         #[command(subcommand)]
         command: FaultsCommand,

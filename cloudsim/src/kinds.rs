@@ -12,7 +12,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// Group and kind of what is only stored: whoever writes one is warned. Who adds a controller takes its kind out.
-pub(crate) const STORED_ONLY: [(&str, &str); 26] = [
+pub(crate) const STORED_ONLY: [(&str, &str); 25] = [
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
@@ -38,7 +38,6 @@ pub(crate) const STORED_ONLY: [(&str, &str); 26] = [
     ("operations.kubeedge.io", "NodeUpgradeJob"),
     ("rules.kubeedge.io", "Rule"),
     ("rules.kubeedge.io", "RuleEndpoint"),
-    ("", "ReplicationController"),
 ];
 
 #[cfg(test)]

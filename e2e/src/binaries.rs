@@ -30,6 +30,15 @@ pub fn mapper_example(name: &str) -> anyhow::Result<PathBuf> {
     binary(&format!("examples/{name}"))
 }
 
+/// The program called `name` that `make needs` installs where everything is built, two floors above the built programs' own directory.
+pub fn installed(name: &str) -> anyhow::Result<PathBuf> {
+    let program = binary(CLOUDSIM)?;
+    let built = program.parent().and_then(Path::parent).context("the programs are in no target directory")?;
+    let path = built.join("python/bin").join(name);
+    ensure!(path.exists(), "{} is not there: run `make needs` first", path.display());
+    Ok(path)
+}
+
 /// The example manifests that come with the project.
 pub fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples")

@@ -23,10 +23,11 @@ mod rig;
 mod run;
 pub mod scrape;
 mod until;
+mod watched;
 
 pub use self::{
     api::Api,
-    binaries::{AGENT, CLOUDSIM, binary, examples, mapper_example},
+    binaries::{AGENT, CLOUDSIM, binary, examples, installed, mapper_example},
     cgroups::{Allowed, ControlGroup, cpu_share, pod_group},
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},
@@ -38,4 +39,5 @@ pub use self::{
     rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},
     run::{Output, run, run_with_input},
     until::{PATIENCE, at, until, until_within},
+    watched::{Watch, WatchEvent},
 };

@@ -40,10 +40,16 @@ pub struct Tls {
 /// Bounds. Whatever is full refuses or drops, with a code and a count; nothing grows without one of these.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Open connections.
+    /// Connections of clients. Beyond it the one that has said nothing for longest ends.
     pub connections: usize,
-    /// Sessions, connected or kept.
+    /// Connections of one address; loopback has no bound of its own.
+    pub connections_per_address: usize,
+    /// Connections that have not said CONNECT yet. Beyond it the oldest of the address that has most of them ends.
+    pub pending_connections: usize,
+    /// Sessions, connected or kept. Beyond it the one goes that has been without its client for longest.
     pub sessions: usize,
+    /// Sessions of one user, and of one address other than loopback.
+    pub sessions_per_client: usize,
     /// The largest packet that is read, bytes; payloads are a little smaller.
     pub packet_bytes: usize,
     /// Time from connection to CONNECT, TLS included.
@@ -85,7 +91,10 @@ impl Default for Limits {
         const MIB: usize = 1024 * KIB;
         Self {
             connections: 4096,
+            connections_per_address: 1024,
+            pending_connections: 512,
             sessions: 8192,
+            sessions_per_client: 2048,
             packet_bytes: MIB,
             connect_timeout: Duration::from_secs(10),
             keep_alive: 0,

@@ -11,6 +11,7 @@ pub(crate) struct Counters {
     pub(crate) refused: AtomicU64,
     pub(crate) faults: AtomicU64,
     pub(crate) slow: AtomicU64,
+    pub(crate) evicted: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) sessions: AtomicU64,
     pub(crate) retained: AtomicU64,
@@ -32,6 +33,8 @@ pub struct Counts {
     pub faults: u64,
     /// Clients cut off because they did not keep up.
     pub slow: u64,
+    /// Sessions without their client that ended to make room for new ones.
+    pub evicted: u64,
     /// Connected clients now.
     pub connections: u64,
     /// Sessions now.
@@ -58,6 +61,7 @@ impl Counters {
             refused: read(&self.refused),
             faults: read(&self.faults),
             slow: read(&self.slow),
+            evicted: read(&self.evicted),
             connections: read(&self.connections),
             sessions: read(&self.sessions),
             retained: read(&self.retained),

@@ -4,16 +4,20 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
+use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{UnixListener, UnixStream, unix::OwnedWriteHalf},
+    time::{Sleep, sleep},
 };
 use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
 use tokio_util::{
     bytes::Bytes,
     io::{ReaderStream, StreamReader},
+    sync::WaitForCancellationFutureOwned,
 };
 use tonic::transport::server::Connected;
 
@@ -27,20 +31,77 @@ pub fn connections(listener: UnixListener) -> impl Stream<Item = io::Result<Conn
     UnixListenerStream::new(listener).map(|accepted| accepted.map(Connection::new))
 }
 
+/// The same, within limits: a connection whose client does not begin within `first` is closed, and so is the one that makes room for
+/// another one (see [`ConnectionLimiter`]).
+///
+/// # Errors
+/// One that could not be accepted; more may come.
+pub fn limited_connections(
+    listener: UnixListener,
+    limits: ConnectionLimits,
+    first: Duration,
+) -> impl Stream<Item = io::Result<Connection>> + Send {
+    let limiter = ConnectionLimiter::new(limits);
+    UnixListenerStream::new(listener).filter_map(move |accepted| match accepted {
+        Ok(stream) => {
+            // one for which there is no place is closed
+            let slot = limiter.accept(None).ok()?;
+            Some(Ok(Connection { place: Some(Place::new(slot, first)), ..Connection::new(stream) }))
+        }
+        Err(error) => Some(Err(error)),
+    })
+}
+
 type Chunks = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// A connection of which a server reads names of hosts as authorities, whatever the client has written.
 pub struct Connection {
     reader: StreamReader<Chunks, Bytes>,
     writer: OwnedWriteHalf,
+    place: Option<Place>,
 }
+
+/// The place of a connection, where they are limited.
+struct Place {
+    slot: ConnectionSlot,
+    evicted: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Until when the client must have begun; `None` once it has.
+    first: Option<Pin<Box<Sleep>>>,
+}
+
+impl Place {
+    fn new(slot: ConnectionSlot, first: Duration) -> Self {
+        let evicted = Box::pin(slot.eviction().cancelled_owned());
+        Self { slot, evicted, first: Some(Box::pin(sleep(first))) }
+    }
+
+    /// Whether the connection must end.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        let first = self.first.as_mut().is_some_and(|first| first.as_mut().poll(context).is_ready());
+        if first {
+            return Poll::Ready(io::ErrorKind::TimedOut.into());
+        }
+        self.evicted.as_mut().poll(context).map(|()| io::ErrorKind::ConnectionAborted.into())
+    }
+
+    /// Bytes came.
+    fn read(&mut self) -> io::Result<()> {
+        if self.first.take().is_some() {
+            // it is idle from its last bytes on
+            self.slot.begin(false).map(drop).map_err(io::Error::other)?;
+        }
+        self.slot.touch();
+        Ok(())
+    }
+}
+
 impl Connection {
     fn new(connection: UnixStream) -> Self {
         let (reader, writer) = connection.into_split();
         let mut authorities = Authorities::default();
         let mended = ReaderStream::new(reader)
             .map(move |read| read.map(|bytes| Bytes::from(authorities.pass(&bytes))));
-        Self { reader: StreamReader::new(Box::pin(mended)), writer }
+        Self { reader: StreamReader::new(Box::pin(mended)), writer, place: None }
     }
 }
 
@@ -56,7 +117,19 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.reader).poll_read(context, into)
+        if let Some(place) = &mut self.place
+            && let Poll::Ready(why) = place.poll_end(context)
+        {
+            return Poll::Ready(Err(why));
+        }
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.reader).poll_read(context, into);
+        if into.filled().len() > before
+            && let Some(place) = &mut self.place
+        {
+            place.read()?;
+        }
+        read
     }
 }
 

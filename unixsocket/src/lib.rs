@@ -10,4 +10,4 @@ mod authority;
 mod connection;
 mod hpack;
 
-pub use connection::{Connection, connections};
+pub use connection::{Connection, connections, limited_connections};

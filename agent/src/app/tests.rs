@@ -25,7 +25,8 @@ fn given(change: Value) -> Option<(String, Vec<String>)> {
     };
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
-    let edged = edged_config(&config, &meta, runtime, None, true, edged::Shown::default()).ok()?;
+    let given = Given { runtime, signals: None, pod_network: None, secrets_in_memory: true };
+    let edged = edged_config(&config, &meta, given, edged::Shown::default()).ok()?;
     // the runtime itself has no text of its own
     let text = format!("{} {} {edged:?}", config.edged.enable, config.edged.runtime_endpoint);
     Some((text, warnings.iter().map(ToString::to_string).collect()))
@@ -175,6 +176,7 @@ async fn every_part_can_be_started_anew() {
         runtime: connect(&config.edged.runtime_endpoint).unwrap(),
         store: MemoryStore::new(),
         signals: None,
+        pod_network: None,
         copies: Some(MemoryStore::new()),
         secrets_in_memory: false,
     };

@@ -44,7 +44,7 @@ fn the_configuration_may_stand_before_a_subcommand_and_behind_it() {
     ] {
         let cli = cli(line).unwrap();
         let Some(Command::Db(db)) = &cli.command else { panic!("{line}") };
-        let Db::Check(file) = db.or(&cli.config) else { panic!("{line}") };
+        let Db::Check { file, .. } = db.or(&cli.config) else { panic!("{line}") };
         assert_eq!(file.config, PathBuf::from(config), "{line}");
     }
 }

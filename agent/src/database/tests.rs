@@ -111,14 +111,21 @@ fn a_dump_has_every_object_and_secrets_only_when_asked() {
 fn a_check_tells_what_is_wrong() {
     let node = Node::new(false);
     node.write(&[pod(), secret()]);
-    let (code, said_whole) = said(Db::Check(node.file()));
+    let (code, said_whole) = said(Db::Check { file: node.file(), output: None });
     assert_eq!(code, ExitCode::SUCCESS);
     assert!(said_whole.starts_with("whole; 2 objects, 0 of them encrypted, revision 3;"), "{said_whole}");
+    let (code, told) = said(Db::Check { file: node.file(), output: Some(Output::Json) });
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, &told["whole"], &told["objects"]), (ExitCode::SUCCESS, &json!(true), &json!(2)));
+    assert_eq!((&told["faults"], &told["revision"]), (&json!([]), &json!(3)));
     fs::write(node.at("text.db"), "kind: EdgeCore\n".repeat(500)).unwrap();
     let text = DbFile { database: Some(node.at("text.db")), ..node.file() };
-    assert!(matches!(run(&Db::Check(text), &mut Vec::new()), Ok(ExitCode::FAILURE) | Err(_)));
+    assert!(matches!(
+        run(&Db::Check { file: text, output: None }, &mut Vec::new()),
+        Ok(ExitCode::FAILURE) | Err(_)
+    ));
     node.damage("UPDATE objects SET value = x'7b' WHERE name = 's'");
-    let (code, said_damaged) = said(Db::Check(node.file()));
+    let (code, said_damaged) = said(Db::Check { file: node.file(), output: None });
     assert_eq!(code, ExitCode::FAILURE);
     let expected = "damaged: secrets a/s: its bytes are not those that were written\nwhole but for the objects named: the agent leaves them";
     assert!(said_damaged.starts_with(expected), "{said_damaged}");
@@ -128,11 +135,13 @@ fn a_check_tells_what_is_wrong() {
     let bytes = fs::read(node.at("outrigger.db")).unwrap();
     fs::write(node.at("half.db"), &bytes[..bytes.len() / 2]).unwrap();
     let half = DbFile { database: Some(node.at("half.db")), config: node.at("none.yaml") };
-    let (code, said_half) = said(Db::Check(half));
+    let (code, told) = said(Db::Check { file: half.clone(), output: Some(Output::Yaml) });
+    assert!(code == ExitCode::FAILURE && told.contains("whole: false") && told.contains("faults:"), "{told}");
+    let (code, said_half) = said(Db::Check { file: half, output: None });
     assert_eq!(code, ExitCode::FAILURE, "{said_half}");
     assert!(said_half.starts_with("fault: "), "{said_half}");
     let none = DbFile { config: node.at("none.yaml"), database: None };
-    assert!(run(&Db::Check(none), &mut Vec::new()).is_err());
+    assert!(run(&Db::Check { file: none, output: None }, &mut Vec::new()).is_err());
 }
 
 #[test]
@@ -151,7 +160,7 @@ fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
     fs::write(node.at("keys"), second.lines().next().unwrap()).unwrap();
     let (_, after) = said(Db::Dump { file: node.file(), show_secrets: true });
     assert_eq!(before.matches("c2VzYW1l").count(), after.matches("c2VzYW1l").count());
-    assert!(said(Db::Check(node.file())).1.contains("3 objects, 2 of them encrypted"));
+    assert!(said(Db::Check { file: node.file(), output: None }).1.contains("3 objects, 2 of them encrypted"));
 
     fs::write(node.at("keys"), "kind: EdgeCore").unwrap();
     assert!(new_key().is_err(), "a file that is none of keys is left as it is");
@@ -162,7 +171,8 @@ fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
 fn keys_may_be_in_the_kernels_keyring() {
     let description = format!("outrigger:test-{}", std::process::id());
     let node = Node::with(tempfile::tempdir().unwrap(), &format!(", keyring: \"{description}\""));
-    let refused = || run(&Db::Check(node.file()), &mut Vec::new()).unwrap_err().to_string();
+    let refused =
+        || run(&Db::Check { file: node.file(), output: None }, &mut Vec::new()).unwrap_err().to_string();
     assert!(refused().contains(&format!("keyctl padd user {description:?} @u")), "{}", refused());
 
     let keyring = KeyRing::from_special_id(KeyRingIdentifier::User, true).unwrap();
@@ -170,7 +180,7 @@ fn keys_may_be_in_the_kernels_keyring() {
     // what fails below leaves it no longer than that
     key.set_timeout(60).unwrap();
     node.write(&[secret(), pod()]);
-    assert!(said(Db::Check(node.file())).1.contains("2 objects, 1 of them encrypted"));
+    assert!(said(Db::Check { file: node.file(), output: None }).1.contains("2 objects, 1 of them encrypted"));
     assert!(said(Db::Dump { file: node.file(), show_secrets: true }).1.contains("c2VzYW1l"));
     let bytes = fs::read(node.at("outrigger.db")).unwrap();
     assert!(!bytes.windows(8).any(|part| part == b"c2VzYW1l"));

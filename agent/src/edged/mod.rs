@@ -48,6 +48,7 @@ mod observed;
 mod orphans;
 mod plan;
 mod pleg;
+mod pod_network;
 mod pods;
 mod pressure;
 mod probes;
@@ -78,6 +79,7 @@ use tonic::transport::Channel;
 pub use self::{
     convert::{MASKED_PATHS, READONLY_PATHS},
     node::AddressSource,
+    pod_network::{Connection, PodNetwork},
     pressure::{Observation, Reading, Signals},
     static_pods::StaticPods,
     stats::{busy_nanos, idle},
@@ -148,6 +150,8 @@ pub struct Config {
     pub settings: serde_json::Value,
     /// What there is of memory, disks and process ids, where that is not to be this machine's.
     pub signals: Option<Arc<dyn Signals>>,
+    /// How pods are reached, where that is not over this machine's network.
+    pub pod_network: Option<Arc<dyn PodNetwork>>,
 }
 
 /// What is shown of other rooms beside EdgeD's own.

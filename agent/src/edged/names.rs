@@ -17,6 +17,8 @@ pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 pub(crate) const HASH: &str = "io.kubernetes.container.hash";
 /// Annotation: how often the container was restarted before.
 pub(crate) const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
+/// Annotation: the container's ports as JSON, as the kubelet has it.
+pub(crate) const PORTS: &str = "io.kubernetes.container.ports";
 /// Annotation: seconds that the container may take to end.
 pub(crate) const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
 /// Annotation: where in the container its last words are written.

@@ -64,7 +64,8 @@ impl Task {
     /// The same for whoever may drop it in its middle, and call it again: containers keep running.
     async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
         let (config, dirs, progress) = (self.config.clone(), self.dirs.clone(), self.progress.clone());
-        let runtime = Runtime::new(config.runtime.clone(), config.images.clone());
+        let runtime = Runtime::new(config.runtime.clone(), config.images.clone())
+            .with_network(config.pod_network.clone());
         // Dropped at the end, or where this program is given up.
         let _cut = runtime.cut_when_dropped();
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);

@@ -7,12 +7,11 @@ pub(crate) mod file;
 mod heart;
 mod metric;
 pub(crate) mod renewal;
-mod repeated;
 mod supervise;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use clock::now;
 pub(crate) use heart::{Heart, Vital, Vitals};
+pub use limits::Repeated;
 pub(crate) use metric::{Collector, Metric, MetricKind, Queue};
-pub use repeated::Repeated;
 pub(crate) use supervise::{Ended, Error as PartError, Part, Supervisor};

@@ -8,19 +8,20 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::{Value, json};
 
-use super::{nodes::sessions, remote::Remote, say, table::Table};
+use super::{nodes::sessions, print, remote::Remote, say, table::Table};
 use crate::{
-    cli::FaultsCommand,
+    cli::{FaultsCommand, Output},
     faults::{Conditions, Link, Profile, Shape, Whom},
 };
 
-pub(super) async fn run(kubeconfig: Option<&Path>, command: FaultsCommand) -> anyhow::Result<()> {
+pub(super) async fn run(
+    kubeconfig: Option<&Path>,
+    output: Option<Output>,
+    command: FaultsCommand,
+) -> anyhow::Result<()> {
     match command {
-        FaultsCommand::Profiles => return profiles(),
-        FaultsCommand::Shapes => {
-            shapes();
-            return Ok(());
-        }
+        FaultsCommand::Profiles => return profiles(output),
+        FaultsCommand::Shapes => return shapes(output),
         _ => {}
     }
     let cloud = Remote::of(kubeconfig).await?;
@@ -45,11 +46,10 @@ pub(super) async fn run(kubeconfig: Option<&Path>, command: FaultsCommand) -> an
         FaultsCommand::Answers { answers } => {
             cloud.ask(Method::PUT, "answers", &json!({"answers": answers})).await?
         }
-        FaultsCommand::Send { node, shapes } => return send(&cloud, &node, &shapes).await,
+        FaultsCommand::Send { node, shapes } => return send(&cloud, output, &node, &shapes).await,
         FaultsCommand::Profiles | FaultsCommand::Shapes => return Ok(()),
     };
-    say(serde_saphyr::to_string(&wrong)?.trim_end());
-    Ok(())
+    print(output.unwrap_or(Output::Yaml), &wrong)
 }
 
 /// A mistyped name would be a fault that nobody ever meets.
@@ -62,24 +62,32 @@ async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     bail!("this cloud has no node {node}; `cloudsim nodes` lists those that it has")
 }
 
-async fn send(cloud: &Remote, node: &str, shapes: &[Shape]) -> anyhow::Result<()> {
+async fn send(cloud: &Remote, output: Option<Output>, node: &str, shapes: &[Shape]) -> anyhow::Result<()> {
     known(cloud, node).await?;
     if !sessions(cloud).await?.iter().any(|session| session.node == node) {
         bail!("node {node} is not connected; `cloudsim nodes` shows who is");
     }
-    let mut sent_any = false;
+    let mut outcomes = Vec::new();
     for shape in if shapes.is_empty() { Shape::ALL } else { shapes } {
         let path = format!("hostile/{node}");
         let sent = cloud.ask::<Value>(Method::POST, &path, &json!({"shape": shape})).await;
+        let name = shape.name();
         match sent {
             Ok(_) => {
-                sent_any = true;
-                say(&format!("{:<18} sent to {node}", shape.name()));
+                outcomes.push(json!({"shape": name, "sent": true}));
+                tell(output, &format!("{name:<18} sent to {node}"));
             }
             // a node ends its session over many of them, and is back in a moment
-            Err(error) if shapes.len() != 1 => say(&format!("{:<18} not sent: {error:#}", shape.name())),
+            Err(error) if shapes.len() != 1 => {
+                outcomes.push(json!({"shape": name, "sent": false, "error": format!("{error:#}")}));
+                tell(output, &format!("{name:<18} not sent: {error:#}"));
+            }
             Err(error) => return Err(error),
         }
+    }
+    let sent_any = outcomes.iter().any(|outcome| outcome["sent"] == true);
+    if let Some(output) = output {
+        print(output, &json!({"node": node, "messages": outcomes}))?;
     }
     if !sent_any {
         bail!("nothing was sent to {node}");
@@ -87,7 +95,18 @@ async fn send(cloud: &Remote, node: &str, shapes: &[Shape]) -> anyhow::Result<()
     Ok(())
 }
 
-fn profiles() -> anyhow::Result<()> {
+/// Tells a person; a program is told at the end.
+fn tell(output: Option<Output>, line: &str) {
+    if output.is_none() {
+        say(line);
+    }
+}
+
+fn profiles(output: Option<Output>) -> anyhow::Result<()> {
+    if let Some(output) = output {
+        let profile = |profile: &Profile| json!({"name": profile.name(), "conditions": profile.conditions()});
+        return print(output, &json!({"profiles": Profile::ALL.iter().map(profile).collect::<Vec<_>>()}));
+    }
     for profile in Profile::ALL {
         let text = serde_json::to_string(&profile.conditions())?;
         say(&format!("{:<12} {}", profile.name(), text.replace(['{', '}', '"'], "").replace(',', "  ")));
@@ -95,10 +114,15 @@ fn profiles() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn shapes() {
+fn shapes(output: Option<Output>) -> anyhow::Result<()> {
+    if let Some(output) = output {
+        let shape = |shape: &Shape| json!({"name": shape.name(), "about": shape.about()});
+        return print(output, &json!({"shapes": Shape::ALL.iter().map(shape).collect::<Vec<_>>()}));
+    }
     let mut table = Table::new(&["SHAPE", "WHAT"]);
     for shape in Shape::ALL {
         table.row(vec![shape.name().to_owned(), shape.about().to_owned()]);
     }
     say(table.to_string().trim_end());
+    Ok(())
 }

@@ -16,54 +16,52 @@ mod token;
 mod up;
 mod written;
 
-use std::{
-    io::{IsTerminal, Write},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{io::Write, panic::set_hook, process::ExitCode, time::Duration};
 
+use agent::log::{self, LogFormat};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
+use serde::Serialize;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::timeout,
 };
-use tracing_subscriber::{filter::Targets, prelude::*};
 
 use crate::{
     Cloud,
-    cli::{Cli, Command},
+    cli::{Cli, Command, Output},
     fleet::Fleet,
 };
 
 /// Carries the command out.
 pub fn run(cli: Cli) -> ExitCode {
+    let format = cli.log_format;
     match start(cli) {
         Ok(code) => code,
-        Err(error) => failed(&error),
+        Err(error) => {
+            log::fatal("cloudsim", format, &error);
+            ExitCode::FAILURE
+        }
     }
 }
 
-/// The error and its causes in one line.
-#[allow(clippy::print_stderr)]
-fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("cloudsim: {error:#}");
-    ExitCode::FAILURE
-}
-
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    let filter =
-        cli.log_filter().parse::<Targets>().context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
-    // colours are for people, not for journals and files
-    let colours = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines).with(filter).with(agent::log::cap()).init();
+    let log = log::init(cli.log_filter(), cli.log_format);
+    log.context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+    if cli.log_format == LogFormat::Json {
+        set_hook(Box::new(|panic| {
+            log::report_panic(panic);
+        }));
+    }
     if let Command::Completions { shell } = cli.command {
         // into memory first: the generator panics on a closed pipe
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "cloudsim", &mut script);
         let _ = std::io::stdout().write_all(&script);
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Err(error) = limits::raise_open_files() {
+        tracing::warn!(%error, "no more files can be open than this process was given");
     }
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -75,14 +73,14 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Token { kubeconfig } => {
                 token::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
             }
-            Command::Devices { kubeconfig, command } => {
-                devices::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
+            Command::Devices { kubeconfig, output, command } => {
+                devices::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
             }
-            Command::Nodes { kubeconfig } => {
-                nodes::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
+            Command::Nodes { kubeconfig, output } => {
+                nodes::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
             }
-            Command::Faults { kubeconfig, command } => {
-                faults::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
+            Command::Faults { kubeconfig, output, command } => {
+                faults::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Run(options) => run::run(options).await,
             Command::Runtime { socket, root } => {
@@ -142,6 +140,12 @@ async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyh
         stopped = stopping => Ok(stopped?),
         () = again => bail!("ended by a second signal, before everything had stopped"),
     }
+}
+
+/// Prints a document for programs.
+fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
+    say(output.document(value)?.trim_end());
+    Ok(())
 }
 
 /// Tells a person; nobody reading is no error.

@@ -8,21 +8,28 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{remote::Remote, say, table::Table};
-use crate::hub::{Carrier, Count, NodeSession};
+use super::{print, remote::Remote, say, table::Table};
+use crate::{
+    cli::Output,
+    hub::{Carrier, Count, NodeSession},
+};
 
 #[derive(Deserialize)]
 struct Sessions {
     nodes: Vec<NodeSession>,
 }
 
-pub(super) async fn run(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
+pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Result<()> {
     let cloud = Remote::of(kubeconfig).await?;
     let sessions = sessions(&cloud).await?;
     let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;
     let nodes = nodes.with_context(|| format!("{} lists no nodes", cloud.server))?;
     let ready = nodes.iter().map(|node| (node.name_any(), readiness(node))).collect();
+    if let Some(output) = output {
+        return print(output, &document(&ready, &sessions));
+    }
     let now = Timestamp::now();
     say(table(&ready, &sessions, now).to_string().trim_end());
     for line in rivals(&sessions, now) {
@@ -36,16 +43,30 @@ pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<Vec<NodeSession>>
     Ok(cloud.ask::<Sessions>(Method::GET, "nodes", &()).await?.nodes)
 }
 
-/// Every node that is known or connected.
+/// Every node that is known or connected: its status, and its session where it has one.
+fn rows<'a>(
+    ready: &'a BTreeMap<String, &'static str>,
+    sessions: &'a [NodeSession],
+) -> BTreeMap<&'a str, (&'static str, Option<&'a NodeSession>)> {
+    let mut rows: BTreeMap<_, _> =
+        ready.iter().map(|(name, &status)| (name.as_str(), (status, None))).collect();
+    for session in sessions {
+        rows.entry(&session.node).or_insert(("Unregistered", None)).1 = Some(session);
+    }
+    rows
+}
+
+/// The same for programs.
+fn document(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession]) -> Value {
+    let node = |(name, (status, session))| json!({"name": name, "status": status, "session": session});
+    json!({"nodes": rows(ready, sessions).into_iter().map(node).collect::<Vec<_>>()})
+}
+
 fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: Timestamp) -> Table {
     let columns =
         ["NODE", "STATUS", "CONNECTED", "SINCE", "ADDRESS", "TRANSPORT", "HUB", "QUEUE", "SENT", "RECEIVED"];
     let mut table = Table::new(&columns);
-    let mut rows: BTreeMap<&str, Option<&NodeSession>> =
-        ready.keys().map(|name| (name.as_str(), None)).collect();
-    rows.extend(sessions.iter().map(|session| (session.node.as_str(), Some(session))));
-    for (name, session) in rows {
-        let status = ready.get(name).copied().unwrap_or("Unregistered");
+    for (name, (status, session)) in rows(ready, sessions) {
         let mut row = vec![name.to_owned(), status.to_owned()];
         match session {
             None => row.extend(["no", "-", "-", "-", "-", "-", "-", "-"].map(str::to_owned)),
@@ -131,10 +152,17 @@ mod tests {
             started: Some("2025-06-01T11:00:00Z".to_owned()),
             rival: None,
         };
-        let ready = [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is));
+        let ready =
+            [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is)).into();
         let sessions = [session("edge-1", Carrier::WebSocket), session("edge-2", Carrier::Quic)];
-        insta::assert_snapshot!(table(&ready.into(), &sessions, now).to_string());
+        insta::assert_snapshot!(table(&ready, &sessions, now).to_string());
         assert!(rivals(&sessions, now).is_empty());
+        let told = document(&ready, &sessions);
+        let names: Vec<_> = told["nodes"].as_array().unwrap().iter().map(|node| &node["name"]).collect();
+        assert_eq!(names, ["edge-1", "edge-2", "edge-3"]);
+        assert_eq!(told["nodes"][0]["session"], json!(sessions[0]));
+        assert_eq!(told["nodes"][1]["status"], "Unregistered");
+        assert_eq!(told["nodes"][2], json!({"name": "edge-3", "status": "NotReady", "session": null}));
         let rival = Rival {
             address: ([192, 0, 2, 9], 4712).into(),
             started: "2025-06-01T10:00:00Z".to_owned(),

@@ -87,6 +87,7 @@ async fn evict(pod: &Pod, cluster: &Cluster, now: Timestamp) -> Result<(), Failu
         "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
         "message": "Taint manager: deleting due to NoExecute taint",
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "observedGeneration": pod.metadata.generation,
     }]}});
     let told = format!("Marking for deletion Pod {namespace}/{name}");
     cluster.events.tell(pod, Told::normal(Component::TaintEviction, "TaintManagerEviction", told));

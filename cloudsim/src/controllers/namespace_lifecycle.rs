@@ -1,22 +1,27 @@
-//! Empties namespaces that are being deleted, then lets them go.
+//! Empties namespaces that are being deleted, says in their conditions what is left, then lets them go.
 
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, PostParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::PartialObjectMeta,
     runtime::{
         controller::{Action, Controller},
         watcher,
     },
 };
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::garbage::served;
+mod conditions;
+
+use self::conditions::Found;
+use super::garbage::{ServedKind, served};
 
 /// The entry of `spec.finalizers` that this controller takes away.
 const FINALIZER: &str = "kubernetes";
@@ -46,37 +51,94 @@ async fn reconcile(namespace: Arc<Namespace>, client: Arc<Client>) -> Result<Act
     if namespace.metadata.deletion_timestamp.is_none() || !finalizers.iter().any(|own| own == FINALIZER) {
         return Ok(Action::await_change());
     }
-    if !empty(&namespace.name_any(), &client).await? {
+    let found = empty(&namespace.name_any(), &client).await;
+    let Some(namespace) = report(&namespace, &found, &client).await? else {
+        return Ok(Action::await_change());
+    };
+    if !found.is_empty() {
         return Ok(Action::requeue(UNTIL_EMPTY));
     }
-    let mut done = (*namespace).clone();
+    let mut done = namespace;
     let left = finalizers.into_iter().filter(|own| own != FINALIZER).collect();
     done.spec.get_or_insert_default().finalizers = Some(left);
     let api = Api::<Namespace>::all((*client).clone());
-    match api.replace_subresource("finalize", &namespace.name_any(), &PostParams::default(), &done).await {
+    match api.replace_subresource("finalize", &done.name_any(), &PostParams::default(), &done).await {
         // somebody else was faster, or it changed meanwhile: the next event tells
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
         result => result.map(|_| Action::await_change()),
     }
 }
 
-/// Deletes all that is in the namespace; answers whether nothing is left.
-async fn empty(namespace: &str, client: &Client) -> Result<bool, kube::Error> {
-    let mut is_empty = true;
-    for kind in served(client).await?.into_iter().filter(|kind| kind.namespaced) {
-        let api: Api<PartialObjectMeta<DynamicObject>> =
-            Api::namespaced_with(client.clone(), namespace, &kind.resource);
-        let left = api.list_metadata(&ListParams::default()).await?.items;
-        for object in left {
-            is_empty = false;
-            // what is already on its way out needs no second push
-            if object.metadata.deletion_timestamp.is_none() {
-                match api.delete(&object.name_any(), &DeleteParams::background()).await {
-                    Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 409) => {}
-                    result => drop(result?),
-                }
+/// Deletes all that is in the namespace, pods before the rest; answers what is left.
+async fn empty(namespace: &str, client: &Client) -> Found {
+    let mut found = Found::default();
+    let served = match served(client).await {
+        Ok(served) => served,
+        Err(error) => {
+            found.discovery = Some(error.to_string());
+            return found;
+        }
+    };
+    let (pods, others): (Vec<_>, Vec<_>) = served
+        .into_iter()
+        .filter(|kind| kind.namespaced)
+        .partition(|kind| kind.resource.group.is_empty() && kind.resource.plural == "pods");
+    for kinds in [pods, others] {
+        for kind in kinds {
+            if let Err(error) = empty_of(&kind, namespace, client, &mut found).await {
+                found.failures.push(error.to_string());
             }
         }
+        // what runs may still need what it was given
+        if !found.is_empty() {
+            break;
+        }
     }
-    Ok(is_empty)
+    found
+}
+
+/// Deletes the objects of one kind, and notes those that are left.
+async fn empty_of(
+    kind: &ServedKind,
+    namespace: &str,
+    client: &Client,
+    found: &mut Found,
+) -> Result<(), kube::Error> {
+    let api: Api<PartialObjectMeta<DynamicObject>> =
+        Api::namespaced_with(client.clone(), namespace, &kind.resource);
+    let there = api.list_metadata(&ListParams::default()).await?.items;
+    if there.is_empty() {
+        return Ok(());
+    }
+    // what is already on its way out needs no second push
+    for object in there.iter().filter(|object| object.metadata.deletion_timestamp.is_none()) {
+        match api.delete(&object.name_any(), &DeleteParams::background()).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 409) => {}
+            result => drop(result?),
+        }
+    }
+    let left = api.list_metadata(&ListParams::default()).await?.items;
+    found.left(&kind.resource.plural, &kind.resource.group, left.iter().map(ResourceExt::finalizers));
+    Ok(())
+}
+
+/// Writes what is left into the namespace's conditions; answers the namespace as it is then, if it is still there.
+async fn report(
+    namespace: &Namespace,
+    found: &Found,
+    client: &Client,
+) -> Result<Option<Namespace>, kube::Error> {
+    let old = namespace.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    let new = found.conditions(&old, Timestamp::now());
+    if new == old {
+        return Ok(Some(namespace.clone()));
+    }
+    let patch = json!({"metadata": {"uid": namespace.uid(), "resourceVersion": namespace.resource_version()},
+        "status": {"conditions": new}});
+    let api = Api::<Namespace>::all(client.clone());
+    match api.patch_status(&namespace.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+        // what has changed meanwhile leads here again
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
+        result => result.map(Some),
+    }
 }

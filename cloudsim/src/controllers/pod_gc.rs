@@ -111,6 +111,7 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: Why) -> Result<(), kube::Err
                 "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
                 "message": "PodGC: node no longer exists",
                 "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+                "observedGeneration": pod.metadata.generation,
             }]}});
             gone_is_fine(
                 api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(failed)).await.map(drop),

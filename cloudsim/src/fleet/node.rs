@@ -123,8 +123,14 @@ impl HollowNode {
             }
             None => None,
         };
-        let (runtime, signals) = (self.runtime.channel(), self.signals.clone());
-        let parts = Parts { runtime, store, signals, copies, secrets_in_memory: false };
+        let parts = Parts {
+            runtime: self.runtime.channel(),
+            store,
+            signals: self.signals.clone(),
+            copies,
+            pod_network: Some(self.runtime.pod_network()),
+            secrets_in_memory: false,
+        };
         let app = App::start(&self.config, parts, shutdown.clone())?;
         let (meta_server, bus) = (app.meta_server(), app.bus());
         let (link, node) = (app.link(), self.name.clone());

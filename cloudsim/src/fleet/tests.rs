@@ -15,6 +15,8 @@ use wire::cri::{
 use super::*;
 use crate::{Cloud, runtime::SimRuntime};
 
+mod probes;
+
 /// Programs of one process would wait for each other's stdin and stdout.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 

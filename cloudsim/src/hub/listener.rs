@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::future::OptionFuture;
+use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
 use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -52,6 +53,8 @@ pub struct Hub {
     quic: Option<QuicHub>,
     replicas: Replicas,
     sessions: Sessions,
+    limits: ConnectionLimits,
+    connections: ConnectionLimiter,
 }
 
 impl Hub {
@@ -67,13 +70,15 @@ impl Hub {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let sessions = Sessions::default();
-        let replicas = Replicas::new(replicas, &limits, faults, &sessions);
-        Ok(Self { listener, address, trust, quic: None, replicas, sessions })
+        let (limits, all) = (limits.connections, &limits);
+        let replicas = Replicas::new(replicas, all, faults, &sessions);
+        let connections = ConnectionLimiter::new(limits);
+        Ok(Self { listener, address, trust, quic: None, replicas, sessions, limits, connections })
     }
 
     /// Listens for QUIC, too; where.
     pub fn bind_quic(&mut self, address: SocketAddr) -> Result<SocketAddr, QuicBindError> {
-        let quic = QuicHub::bind(address, self.trust.clone())?;
+        let quic = QuicHub::bind(address, self.trust.clone(), self.limits)?;
         let address = quic.local_addr();
         self.quic = Some(quic);
         Ok(address)
@@ -122,11 +127,27 @@ impl Hub {
             match accepted {
                 Ok((stream, peer)) => {
                     let Some(shared) = self.replicas.next() else { continue };
+                    let slot = match self.connections.accept(Some(peer)) {
+                        Ok(slot) => slot,
+                        Err(full) => {
+                            if let Some(times) = shared.refusals.count(peer.ip(), &full, now()) {
+                                warn!(%peer, times, %full, "a connection is closed");
+                            }
+                            continue;
+                        }
+                    };
                     let keys = (shared.faults.shown(), self.trust.hub());
-                    tasks.spawn(serve(stream, peer, keys, shared, shutdown.clone()));
+                    tasks.spawn(serve(stream, (peer, slot), keys, shared, shutdown.clone()));
                 }
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted");
+                    let told = self
+                        .replicas
+                        .next()
+                        .and_then(|shared| shared.refusals.count(self.address.ip(), &error, now()));
+                    if let Some(times) = told {
+                        let error = &error as &dyn std::error::Error;
+                        warn!(times, error, "a connection could not be accepted");
+                    }
                     sleep(PAUSE).await;
                 }
             }
@@ -136,7 +157,7 @@ impl Hub {
 
 async fn serve(
     stream: TcpStream,
-    peer: SocketAddr,
+    (peer, slot): (SocketAddr, ConnectionSlot),
     (shown, tls): (Certificate, Arc<ServerConfig>),
     shared: Shared,
     shutdown: CancellationToken,
@@ -145,6 +166,7 @@ async fn serve(
     let upgraded = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
+        () = slot.evicted() => return debug!(%peer, "a connection without a session made room for others"),
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
     let Upgraded { node, ticket, instance, begins, socket, compressed } = match upgraded {
@@ -158,6 +180,8 @@ async fn serve(
         }
         Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
     };
+    // it has a session from here on, of which there are so many at most
+    let Ok(_active) = slot.begin(false) else { return };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = super::Carrier::WebSocket;
     let arrival =

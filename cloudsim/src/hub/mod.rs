@@ -29,6 +29,8 @@ use std::{
     time::Duration,
 };
 
+use limits::ConnectionLimits;
+
 use self::refusals::Refusals;
 pub use self::{
     beginners::Beginners,
@@ -58,6 +60,8 @@ pub struct Limits {
     pub max_message: usize,
     /// Sessions at one time.
     pub nodes: usize,
+    /// Connections at one time, for each transport; those that have a session are bounded by `nodes`.
+    pub connections: ConnectionLimits,
 }
 
 impl Default for Limits {
@@ -70,6 +74,13 @@ impl Default for Limits {
             handshake: Duration::from_secs(30),
             max_message: wire::json::DEFAULT_LIMIT,
             nodes: 500,
+            // all nodes of a site may come from the one address of its router
+            connections: ConnectionLimits {
+                established: usize::MAX,
+                reserved: 0,
+                pending: 512,
+                per_address: 1024,
+            },
         }
     }
 }

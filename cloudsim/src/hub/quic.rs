@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
 use quinn::{
     Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig, TokioRuntime,
     TransportConfig, VarInt, crypto::rustls::QuicServerConfig,
@@ -31,7 +32,10 @@ use super::{
     sessions::{Arrival, Ticket},
     transport,
 };
-use crate::{faults::Certificate, pki::Trust};
+use crate::{
+    faults::{Certificate, now},
+    pki::Trust,
+};
 
 /// As KubeEdge's: a connection on which nothing was heard for so long is dead.
 const SILENCE: VarInt = VarInt::from_u32(30_000);
@@ -39,6 +43,8 @@ const SILENCE: VarInt = VarInt::from_u32(30_000);
 const STREAMS: VarInt = VarInt::from_u32(2);
 /// The largest greeting, bytes.
 const GREETING: usize = 4 * 1024;
+/// Connections without a session, from which on clients show that their address is theirs (RFC 9000, 8.1.2).
+const UNVALIDATED: usize = 64;
 /// Bytes read at one time.
 const PORTION: usize = 4 * 1024;
 
@@ -68,10 +74,15 @@ pub(super) struct QuicHub {
     address: SocketAddr,
     trust: Trust,
     mute: Mute,
+    connections: ConnectionLimiter,
 }
 
 impl QuicHub {
-    pub(super) fn bind(address: SocketAddr, trust: Trust) -> Result<Self, QuicBindError> {
+    pub(super) fn bind(
+        address: SocketAddr,
+        trust: Trust,
+        limits: ConnectionLimits,
+    ) -> Result<Self, QuicBindError> {
         let config = server_config(&trust.hub())?;
         let failed = |source| QuicBindError::Listen { address, source };
         let runtime = Arc::new(TokioRuntime);
@@ -86,7 +97,7 @@ impl QuicHub {
         );
         let endpoint = endpoint.map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
-        Ok(Self { endpoint, address, trust, mute })
+        Ok(Self { endpoint, address, trust, mute, connections: ConnectionLimiter::new(limits) })
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -112,7 +123,26 @@ impl QuicHub {
                 incoming = self.endpoint.accept() => incoming,
             };
             let (Some(incoming), Some(shared)) = (incoming, replicas.next()) else { break };
-            tasks.spawn(serve(incoming, shown, self.mute.clone(), shared, shutdown.clone()));
+            // a datagram may bear any address: whoever comes in a crowd shows first that it has its own
+            if self.connections.pending() >= UNVALIDATED && incoming.may_retry() {
+                if let Err(error) = incoming.retry() {
+                    debug!(%error, "a QUIC connection cannot be asked for its address");
+                }
+                continue;
+            }
+            let peer = incoming.remote_address();
+            let slot = match self.connections.accept(Some(peer)) {
+                Ok(slot) => slot,
+                Err(full) => {
+                    incoming.refuse();
+                    if let Some(times) = shared.refusals.count(peer.ip(), &full, now()) {
+                        warn!(%peer, times, %full, "a QUIC connection is refused");
+                    }
+                    continue;
+                }
+            };
+            let ends = (self.mute.clone(), slot);
+            tasks.spawn(serve(incoming, shown, ends, shared, shutdown.clone()));
         }
         self.endpoint.wait_idle().await;
     }
@@ -132,7 +162,7 @@ fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, QuicBindErr
 async fn serve(
     incoming: Incoming,
     shown: Certificate,
-    mute: Mute,
+    (mute, slot): (Mute, ConnectionSlot),
     shared: Shared,
     shutdown: CancellationToken,
 ) {
@@ -140,10 +170,13 @@ async fn serve(
     let welcomed = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
+        () = slot.evicted() => return debug!(%peer, "a QUIC connection without a session made room for others"),
         welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
     };
     match welcomed {
         Ok(Ok((node, begins, ticket, (incoming, outgoing)))) => {
+            // it has a session from here on, of which there are so many at most
+            let Ok(_active) = slot.begin(false) else { return };
             let mute = Some((mute, peer));
             let arrival = Arrival {
                 node,
@@ -156,7 +189,11 @@ async fn serve(
             };
             attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
-        Ok(Err(error)) => warn!(%peer, %error, "a QUIC connection was refused"),
+        Ok(Err(error)) => {
+            if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
+                warn!(%peer, times, %error, "a QUIC connection was refused");
+            }
+        }
         Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),
     }
 }

@@ -1,6 +1,11 @@
 //! What a container is to do, read from its pod's annotations and from its command. The table of annotations is in [`super`].
 
-use std::{collections::BTreeMap, fmt::Display, num::ParseIntError, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    num::ParseIntError,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +53,39 @@ pub(super) struct ExecAnswer {
     pub(super) delay: Duration,
 }
 
+/// TCP ports.
+pub(super) type Ports = BTreeSet<u16>;
+
+/// The answer to a request for one path.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct HttpAnswer {
+    pub(super) status: u16,
+    pub(super) body: String,
+    /// So long after the container's start the answer holds; until then it is 200.
+    #[serde(deserialize_with = "duration_text")]
+    pub(super) after: Duration,
+    /// How long it takes.
+    #[serde(deserialize_with = "duration_text")]
+    pub(super) delay: Duration,
+}
+
+impl Default for HttpAnswer {
+    fn default() -> Self {
+        Self { status: 200, body: String::new(), after: Duration::ZERO, delay: Duration::ZERO }
+    }
+}
+
+/// What a gRPC server says of a service's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum Health {
+    Unknown,
+    Serving,
+    NotServing,
+    ServiceUnknown,
+}
+
 /// What one container does in one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Behaviour {
@@ -63,6 +101,14 @@ pub(super) struct Behaviour {
     /// Whether its log says first what was started: nothing of what it would print is known.
     pub(super) is_announced: bool,
     pub(super) exec: BTreeMap<String, ExecAnswer>,
+    /// The ports at which it listens, in place of those that it declares.
+    pub(super) ports: Option<Ports>,
+    /// From its start until it listens.
+    pub(super) listen_after: Duration,
+    /// By path without query; every other path is answered with 200.
+    pub(super) http: BTreeMap<String, HttpAnswer>,
+    /// By service; every other one serves.
+    pub(super) grpc: BTreeMap<String, Health>,
 }
 
 impl Default for Behaviour {
@@ -76,6 +122,10 @@ impl Default for Behaviour {
             log_lines: Vec::new(),
             is_announced: true,
             exec: BTreeMap::new(),
+            ports: None,
+            listen_after: Duration::ZERO,
+            http: BTreeMap::new(),
+            grpc: BTreeMap::new(),
         }
     }
 }
@@ -102,6 +152,9 @@ pub(super) fn parse(
     for (key, value) in annotations {
         let Some(name) = key.strip_prefix(&own) else { continue };
         set(&mut behaviour, &mut exit, name, value).map_err(|fault| Invalid { key: key.clone(), fault })?;
+    }
+    if behaviour.http.is_empty() {
+        behaviour.http = command::http(&known);
     }
     let is_told = exit.is_planned() || exit.serves;
     behaviour.exit = exit.for_attempt(attempt);
@@ -164,12 +217,32 @@ fn set(behaviour: &mut Behaviour, exit: &mut ExitPlan, name: &str, value: &str) 
         "log-lines" => {
             behaviour.log_lines = value.lines().map(|line| (Duration::ZERO, line.to_owned())).collect()
         }
-        "exec" => {
-            behaviour.exec = serde_json::from_str(value).map_err(|e| format!("not the JSON wanted: {e}"))?
+        "exec" => behaviour.exec = json(value)?,
+        "ports" => behaviour.ports = Some(ports(value)?),
+        "listen-after" => behaviour.listen_after = duration(value)?,
+        "http" => {
+            behaviour.http = json(value)?;
+            let mut statuses = behaviour.http.values().map(|answer| answer.status);
+            if let Some(status) = statuses.find(|status| !(200..600).contains(status)) {
+                return Err(format!("{status} is no status of an answer: 200 to 599"));
+            }
         }
+        "grpc" => behaviour.grpc = json(value)?,
         _ => return Err("no such annotation of the simulated runtime".into()),
     }
     Ok(())
+}
+
+fn json<T: serde::de::DeserializeOwned>(value: &str) -> Result<T, String> {
+    serde_json::from_str(value).map_err(|e| format!("not the JSON wanted: {e}"))
+}
+
+/// Reads `8080,9090`, or `none`.
+fn ports(value: &str) -> Result<Ports, String> {
+    if value == "none" {
+        return Ok(Ports::new());
+    }
+    value.split(',').map(|port| integer(port.trim())).collect()
 }
 
 fn integer<T: std::str::FromStr<Err = ParseIntError>>(value: &str) -> Result<T, String> {

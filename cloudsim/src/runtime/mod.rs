@@ -22,12 +22,16 @@
 //! | `stop-code` | integer | exit code when it ends because it was asked to |
 //! | `log-lines` | lines | written to its log at every start |
 //! | `exec` | JSON object | command line → `{"code", "stdout", "stderr", "delay"}`, each optional |
+//! | `ports` | `8080,9090` or `none` | the TCP ports at which it listens, in place of those that it declares |
+//! | `listen-after` | duration | it listens so long after its start |
+//! | `http` | JSON object | path → `{"status", "body", "after", "delay"}`, each optional |
+//! | `grpc` | JSON object | service → `SERVING`, `NOT_SERVING`, … as its health |
 //!
 //! An annotation of a container that is not in this table, or has a wrong value, makes CreateContainer fail.
 //!
 //! # Images
-//! Every image exists, with a digest made from its name. Registry hosts under `.sim` misbehave: `absent.sim/…` has
-//! no images, `denied.sim/…` wants credentials, `slow-<duration>.sim/…` takes that long.
+//! Every image exists, with a digest made from its name, unless its name says otherwise. Registry hosts under `.sim`
+//! misbehave: `absent.sim/…` has no images, `denied.sim/…` wants credentials, `slow-<duration>.sim/…` takes that long.
 //!
 //! # Commands
 //! ExecSync knows `true`, `false`, `echo`, `env`, `hostname` and `cat <path>…`, which sees the container's mounts and
@@ -41,6 +45,7 @@ mod core;
 mod events;
 mod exec;
 mod files;
+mod network;
 mod persist;
 mod serve;
 mod server;

@@ -6,6 +6,7 @@
 mod address;
 mod container;
 mod image;
+mod listen;
 mod sandbox;
 mod stats;
 mod view;
@@ -21,6 +22,7 @@ use self::address::Addresses;
 pub(super) use self::{
     container::Container,
     image::{IMAGE_BYTES, Reference, Registry},
+    listen::Found,
     sandbox::Sandbox,
 };
 use super::behaviour;

@@ -1,28 +1,16 @@
 //! Programs in Python: an informer and custom objects with the official client, against a cloud that runs, and gRPC with its own
 //! library, against the sockets of agent and runtime.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{Cloud, Rig, binary, run};
+use e2e::{Cloud, Rig, installed, run};
 use serde_json::{Value, json};
-
-/// Where `make needs` puts Python's packages: `target/python`, two floors above the built programs' own directory.
-fn python() -> anyhow::Result<PathBuf> {
-    let program = binary(e2e::CLOUDSIM)?;
-    let built = program.parent().and_then(Path::parent).context("the programs are in no target directory")?;
-    let path = built.join("python/bin/python");
-    ensure!(path.exists(), "{} is not there: run `make needs` first", path.display());
-    Ok(path)
-}
 
 /// A program of `python/`, with these arguments, which tells of itself in JSON.
 fn told(program: &str, arrange: impl FnOnce(&mut Command) -> &mut Command) -> anyhow::Result<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(program);
-    let mut command = Command::new(python()?);
+    let mut command = Command::new(installed("python")?);
     command.arg("-B").arg(path);
     arrange(&mut command);
     let output = run(&mut command)?;

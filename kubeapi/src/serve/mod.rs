@@ -1,47 +1,39 @@
 //! A service on a TCP socket, over TLS where it has a certificate: HTTP/1.1 and HTTP/2, within limits, ending gracefully.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use ::limits::{ConnectionLimiter, ConnectionSlot, Repeated};
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
 use rustls::ServerConfig;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower::{Service, util::MapRequest};
+use tower::Service;
 
-use crate::{Body, Identity};
+use self::{connection::Deps, share::Shares};
+use crate::Body;
 
+mod body;
+mod connection;
+mod limits;
 mod peer;
+mod share;
+mod tracked;
 
-/// How many connections a server holds at a time; more wait in the kernel's queue.
-const CONNECTIONS: usize = 2048;
+pub use self::limits::{ClientLimits, ServerLimits};
 
-/// How long a client may take for its handshake, and for the answer to a probe.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long an HTTP/1.1 connection may stay without a next request. Longer than clients keep theirs, or they would send into
-/// connections that are just being closed.
-const IDLE: Duration = Duration::from_secs(120);
-
-/// How often an HTTP/2 client is asked whether it is still there: one that vanished would hold its watches for ever.
-const PROBE_EVERY: Duration = Duration::from_secs(30);
-
-/// How long connections may finish what they are at when the server ends; watches would go on for ever.
-const FAREWELL: Duration = Duration::from_millis(500);
-
-/// The largest head of a request, in bytes.
-const HEAD_LIMIT: usize = 64 * 1024;
+/// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +69,7 @@ pub struct Server<S> {
     listener: TcpListener,
     tls: Option<Keys>,
     address: SocketAddr,
+    limits: ServerLimits,
     service: S,
 }
 
@@ -122,7 +115,13 @@ where
             _ => BindError::Refused { address, source },
         })?;
         let address = listener.local_addr().map_err(|source| BindError::Refused { address, source })?;
-        Ok(Self { listener, tls, address, service })
+        Ok(Self { listener, tls, address, limits: ServerLimits::default(), service })
+    }
+
+    /// With other limits than the usual ones.
+    #[must_use]
+    pub fn limits(self, limits: ServerLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Where it listens.
@@ -133,95 +132,56 @@ where
     /// Serves until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
         let tracker = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let limiter = ConnectionLimiter::new(self.limits.connections);
+        let mut refusals = Repeated::default();
+        let deps = Deps {
+            service: self.service,
+            limits: self.limits,
+            shares: Shares::new(self.limits),
+            shutdown: shutdown.clone(),
+        };
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                accepted = accept(&self.listener, &places) => accepted,
+                accepted = accept(&self.listener, &limiter, &mut refusals) => accepted,
             };
-            let Some((stream, place)) = accepted else { continue };
+            let Some((stream, peer, slot)) = accepted else { continue };
             let tls = self.tls.as_ref().map(|tls| TlsAcceptor::from(tls()));
-            let (service, shutdown) = (self.service.clone(), shutdown.clone());
-            tracker.spawn(async move {
-                connection(stream, tls, service, shutdown).await;
-                drop(place);
-            });
+            tracker.spawn(connection::serve(stream, peer, slot, tls, deps.clone()));
         }
         tracker.close();
         // what did not end by itself is cut off with the runtime's tasks
-        let _ = timeout(FAREWELL * 2, tracker.wait()).await;
+        let _ = timeout(connection::DRAIN_TIMEOUT * 2, tracker.wait()).await;
     }
 }
 
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    limiter: &ConnectionLimiter,
+    refusals: &mut Repeated,
+) -> Option<(TcpStream, SocketAddr, ConnectionSlot)> {
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, peer)) => match limiter.accept(Some(peer)) {
+            Ok(slot) => Some((stream, peer, slot)),
+            Err(full) => {
+                if let Some(times) = refusals.count(&format!("{}: {full}", peer.ip()), Instant::now()) {
+                    tracing::warn!(%peer, times, %full, "a connection is closed");
+                }
+                None
+            }
+        },
         Err(error) => {
             // out of file descriptors, most likely: turning at full speed would not bring any
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot accept a connection");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            if let Some(times) = refusals.count(&error.to_string(), Instant::now()) {
+                tracing::warn!(
+                    times,
+                    error = &error as &dyn std::error::Error,
+                    "a connection cannot be accepted"
+                );
+            }
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
-    }
-}
-
-async fn connection<S>(stream: TcpStream, tls: Option<TlsAcceptor>, service: S, shutdown: CancellationToken)
-where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    // answers are small and somebody waits for them
-    let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return http(stream, None, service, shutdown).await };
-    match timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => {
-            let identity = peer::identity(stream.get_ref().1);
-            http(stream, identity, service, shutdown).await;
-        }
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
-    }
-}
-
-async fn http<S, I>(io: I, identity: Option<Identity>, service: S, shutdown: CancellationToken)
-where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    let service = MapRequest::new(service, move |mut request: Request<Incoming>| {
-        if let Some(identity) = &identity {
-            request.extensions_mut().insert(identity.clone());
-        }
-        request
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_LIMIT);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PROBE_EVERY).keep_alive_timeout(PATIENCE);
-    builder.http2().max_header_list_size(HEAD_LIMIT as u32).max_concurrent_streams(1000);
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(io), TowerToHyperService::new(service));
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = shutdown.cancelled() => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            connection.as_mut().graceful_shutdown();
-            match timeout(FAREWELL, connection).await {
-                Ok(ended) => ended,
-                Err(_) => return,
-            }
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
     }
 }

@@ -60,9 +60,13 @@ fn bound(pod: &Value, node: &str, now: &str) -> Value {
     let conditions = child(map, "status").entry("conditions").or_insert_with(|| json!([]));
     if let Value::Array(conditions) = conditions {
         conditions.retain(|condition| text(condition, "/type") != Some("PodScheduled"));
-        conditions.push(json!({
+        let mut scheduled = json!({
             "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
-        }));
+        });
+        if let Some(generation) = pod.pointer("/metadata/generation") {
+            scheduled["observedGeneration"] = generation.clone();
+        }
+        conditions.push(scheduled);
     }
     bound
 }

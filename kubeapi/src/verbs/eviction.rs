@@ -66,7 +66,11 @@ async fn note(api: &Api, call: &Call) -> Result<(), StatusError> {
         let conditions = child(as_map(&mut noted), "status").entry("conditions").or_insert_with(|| json!([]));
         if let Value::Array(conditions) = conditions {
             conditions.retain(|condition| text(condition, "/type") != Some("DisruptionTarget"));
-            conditions.push(condition.clone());
+            let mut condition = condition.clone();
+            if let Some(generation) = pod.pointer("/metadata/generation") {
+                condition["observedGeneration"] = generation.clone();
+            }
+            conditions.push(condition);
         }
         Ok(Next::Replace(noted))
     })

@@ -19,7 +19,13 @@ pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Valu
         Some(Part::Status) => return status_merged(kind, old, &new),
         Some(Part::Approval) => return part_merged(old, &new, ("status", "conditions")),
         Some(Part::Finalize) => return part_merged(old, &new, ("spec", "finalizers")),
-        Some(Part::EphemeralContainers) => return part_merged(old, &new, ("spec", "ephemeralContainers")),
+        Some(Part::EphemeralContainers) => {
+            let mut merged = part_merged(old, &new, ("spec", "ephemeralContainers"));
+            if wanted(kind, old) != wanted(kind, &merged) {
+                next_generation(&mut merged);
+            }
+            return merged;
+        }
         _ => {}
     }
     if kind.is(Builtin::Namespace) {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::too_many_lines)]
 
 mod commands;
+mod crowd;
 mod definitions;
 mod kinds;
 mod pki;

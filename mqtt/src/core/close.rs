@@ -52,6 +52,7 @@ impl Core {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Some(connection) = session.connection.take() else { return };
         self.connections.remove(&connection.id);
+        session.left = self.now;
         self.room = true;
         self.leaving.push((connection.outbox, connection.staged));
         let (expiry, generation) = (session.expiry, session.generation);

@@ -1,6 +1,6 @@
 //! CONNECT: who it is, which session it is, and what the client is told.
 
-use std::{fmt::Write, sync::Arc};
+use std::{fmt::Write, net::IpAddr, sync::Arc};
 
 use bytes::BytesMut;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -25,13 +25,13 @@ impl Core {
     /// A client connects.
     pub(super) fn connect(
         &mut self,
-        connection: u64,
+        (connection, peer): (u64, IpAddr),
         connect: &Connect,
         certificate: Option<Arc<str>>,
         outbox: Arc<Outbox>,
     ) {
-        match self.admit(connect, certificate) {
-            Ok((who, properties)) => self.attach(connection, connect, who, &properties, outbox),
+        match self.admit(connect, certificate, peer) {
+            Ok((who, properties)) => self.attach((connection, peer), connect, who, &properties, outbox),
             Err(fault) => {
                 Counters::count(&self.counters.refused);
                 tracing::debug!(client = %connect.client, %fault, "connection refused");
@@ -46,9 +46,10 @@ impl Core {
 
     /// Who it is, and what it is told of this broker.
     fn admit(
-        &self,
+        &mut self,
         connect: &Connect,
         certificate: Option<Arc<str>>,
+        peer: IpAddr,
     ) -> Result<(Identity, ConnAckProperties), Fault> {
         if connect.authentication {
             return Err(Fault::new(
@@ -73,9 +74,6 @@ impl Core {
             Some(session) if session.who.user != who.user => {
                 return Err(Fault::new(Reason::NotAuthorized, "the session is another user's"));
             }
-            None if self.sessions.len() >= self.limits.sessions => {
-                return Err(Fault::new(Reason::QuotaExceeded, "as many sessions as there may be"));
-            }
             Some(_) | None => {}
         }
         if let Some(will) = &connect.will
@@ -89,12 +87,15 @@ impl Core {
         if answer.len() > connect.maximum_packet as usize {
             return Err(Fault::new(Reason::PacketTooLarge, "CONNACK is larger than the client takes"));
         }
+        if !self.clients.contains_key(&who.client) {
+            self.make_room(&who, peer)?;
+        }
         Ok((who, properties))
     }
 
     fn attach(
         &mut self,
-        connection: u64,
+        (connection, peer): (u64, IpAddr),
         connect: &Connect,
         who: Identity,
         properties: &ConnAckProperties,
@@ -119,6 +120,7 @@ impl Core {
         self.set_expiry(id, expiry);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.generation += 1;
+            session.peer = Some(peer);
             session.will = None;
             session.on_wire = 0;
             let mut connected = Connection::new(connection, outbox, connect, &self.limits);

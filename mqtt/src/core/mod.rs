@@ -12,6 +12,7 @@ mod deliver;
 mod hold;
 mod local;
 mod publish;
+mod quota;
 mod restore;
 mod session;
 mod subscribe;
@@ -19,10 +20,12 @@ mod timers;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    net::IpAddr,
     sync::{Arc, atomic::Ordering},
 };
 
 use bytes::BytesMut;
+use limits::Repeated;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub(crate) use self::{connect::effective_keep_alive, local::Delivery};
@@ -48,7 +51,13 @@ pub(crate) type Done = oneshot::Sender<Result<(), PublishError>>;
 #[derive(Debug)]
 pub(crate) enum Command {
     /// A connection's first packet.
-    Connect { connection: u64, connect: Box<Connect>, certificate: Option<Arc<str>>, outbox: Arc<Outbox> },
+    Connect {
+        connection: u64,
+        connect: Box<Connect>,
+        certificate: Option<Arc<str>>,
+        peer: IpAddr,
+        outbox: Arc<Outbox>,
+    },
     /// The packets that followed.
     Packets(Batch),
     /// A connection has ended; with a fault, its client is told.
@@ -88,6 +97,8 @@ pub(crate) struct Core {
     limits: Limits,
     access: Access,
     counters: Arc<Counters>,
+    /// What was told of sessions that went.
+    told: Repeated,
     clients: HashMap<Arc<str>, u64>,
     sessions: HashMap<u64, Session>,
     /// Connection to session.
@@ -128,6 +139,7 @@ impl Core {
             limits,
             access,
             counters,
+            told: Repeated::default(),
             clients: HashMap::new(),
             sessions: HashMap::new(),
             connections: HashMap::new(),
@@ -162,8 +174,8 @@ impl Core {
     /// Does what it is asked.
     pub(crate) fn handle(&mut self, command: Command) {
         match command {
-            Command::Connect { connection, connect, certificate, outbox } => {
-                self.connect(connection, &connect, certificate, outbox);
+            Command::Connect { connection, connect, certificate, peer, outbox } => {
+                self.connect((connection, peer), &connect, certificate, outbox);
             }
             Command::Packets(batch) => self.batch(batch),
             Command::Closed { connection, fault } => self.closed(connection, fault),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -43,6 +44,10 @@ pub(crate) struct Session {
     pub(crate) will: Option<Will>,
     /// Grows with each connection: a timer of an earlier one is void.
     pub(crate) generation: u64,
+    /// From where its client connected last; `None` since a start of the broker.
+    pub(crate) peer: Option<IpAddr>,
+    /// Since when it is without its client, milliseconds since 1970; 0 since before the broker's start.
+    pub(crate) left: u64,
     /// What is due while the client is away.
     pub(super) deadlines: Vec<Deadline>,
     next_id: u16,
@@ -100,6 +105,8 @@ impl Session {
             incoming: HashSet::new(),
             will: None,
             generation: 0,
+            peer: None,
+            left: 0,
             deadlines: Vec::new(),
             next_id: 0,
             used_ids: HashSet::new(),

@@ -3,13 +3,14 @@
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
+use limits::ConnectionSlot;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::Semaphore,
     time::{Instant, sleep, timeout, timeout_at},
 };
 
-use super::Door;
+use super::{Door, From};
 use crate::{
     codec::{Connect, Packet, Version, decode, encode},
     core::{BATCHES, Batch, Command, effective_keep_alive},
@@ -33,20 +34,32 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Serves a connection until it ends; `certificate` is the name in a verified client certificate.
 pub(super) async fn run(
     door: &Door,
-    id: u64,
+    (id, from): (u64, From),
     certificate: Option<Arc<str>>,
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
 ) {
     let outbox = Arc::new(Outbox::default());
-    let mut incoming = Incoming { door, id, reader, buffer: BytesMut::new(), ask: *READ.start() };
-    let Some(first) = incoming.first(&outbox).await else {
+    let From { peer, slot } = from;
+    let mut incoming =
+        Incoming { door, id, slot: &slot, reader, buffer: BytesMut::new(), ask: *READ.start() };
+    let first = tokio::select! {
+        // Cancel-safe: who has not said who it is loses nothing.
+        () = slot.evicted() => return,
+        first = incoming.first(&outbox) => first,
+    };
+    let Some(first) = first else {
         let mut writer = writer;
         return last_bytes(&outbox, &mut writer).await;
     };
     let (version, keep_alive) = (first.version, keep_alive(door, &first));
+    // A client is idle from its last packet on.
+    if let Err(full) = slot.begin(false).map(drop) {
+        Counters::count(&door.counters.refused);
+        return door.warn(&format!("{peer}: {full}"));
+    }
     let command =
-        Command::Connect { connection: id, connect: first, certificate, outbox: Arc::clone(&outbox) };
+        Command::Connect { connection: id, connect: first, certificate, peer, outbox: Arc::clone(&outbox) };
     if door.commands.send(command).await.is_err() {
         return;
     }
@@ -62,6 +75,10 @@ pub(super) async fn run(
                 (if reads_on { timeout(LINGER, &mut reading).await.ok() } else { None }, false)
             }
             ended = &mut reading => (Some(ended), true),
+            () = slot.evicted() => {
+                let said = "as many connections as there may be, and this one said nothing for longest";
+                (Some(Err(Fault::new(Reason::QuotaExceeded, said))), true)
+            }
         }
     };
     let fault = ended.and_then(Result::err);
@@ -84,6 +101,7 @@ fn keep_alive(door: &Door, connect: &Connect) -> Option<Duration> {
 struct Incoming<'a, R> {
     door: &'a Door,
     id: u64,
+    slot: &'a ConnectionSlot,
     reader: R,
     buffer: BytesMut,
     ask: usize,
@@ -169,6 +187,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
         }
         self.buffer.reserve(self.ask);
         let count = self.reader.read_buf(&mut self.buffer).await?;
+        self.slot.touch();
         if count >= self.ask {
             self.ask = (self.ask * 2).min(*READ.end());
         } else if self.buffer.len() < *READ.start() && count * 4 < self.ask {

@@ -4,17 +4,19 @@ mod connection;
 mod tls;
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, Repeated};
+use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::mpsc,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -37,15 +39,36 @@ pub(crate) struct Door {
     limits: Arc<Limits>,
     counters: Arc<Counters>,
     commands: mpsc::Sender<Command>,
-    places: Arc<Semaphore>,
+    connections: ConnectionLimiter,
+    /// What is told of connections that cannot be had.
+    faults: Arc<Mutex<Repeated>>,
     ids: Arc<AtomicU64>,
 }
 
 impl Door {
     /// A door to the broker behind `commands`.
     pub(crate) fn new(limits: Limits, counters: Arc<Counters>, commands: mpsc::Sender<Command>) -> Self {
-        let places = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
-        Self { limits: Arc::new(limits), counters, commands, places, ids: Arc::new(AtomicU64::new(1)) }
+        let connections = ConnectionLimiter::new(ConnectionLimits {
+            established: limits.connections,
+            reserved: 0,
+            pending: limits.pending_connections,
+            per_address: limits.connections_per_address,
+        });
+        Self {
+            limits: Arc::new(limits),
+            counters,
+            commands,
+            connections,
+            faults: Arc::default(),
+            ids: Arc::new(AtomicU64::new(1)),
+        }
+    }
+
+    /// Tells of a fault, unless it was told just now.
+    fn warn(&self, what: &str) {
+        if let Some(times) = self.faults.lock().count(what, Instant::now()) {
+            tracing::warn!(times, "a connection is closed: {what}");
+        }
     }
 }
 
@@ -89,17 +112,18 @@ impl Listening {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => match Arc::clone(&door.places).try_acquire_owned() {
-                    Ok(place) => {
-                        drop(connections.spawn(serve(door.clone(), self.tls.clone(), stream, place)))
+                Ok((stream, peer)) => match door.connections.accept(Some(peer)) {
+                    Ok(slot) => {
+                        let from = From { peer: peer.ip().to_canonical(), slot };
+                        drop(connections.spawn(serve(door.clone(), self.tls.clone(), stream, from)))
                     }
-                    Err(_) => {
+                    Err(full) => {
                         Counters::count(&door.counters.refused);
-                        tracing::warn!(%peer, "as many connections as there may be; this one is closed");
+                        door.warn(&format!("{}: {full}", peer.ip()));
                     }
                 },
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    door.warn(&format!("it cannot be accepted: {error}"));
                     sleep(PAUSE).await;
                 }
             }
@@ -109,20 +133,32 @@ impl Listening {
     }
 }
 
+/// Whose a connection is, and its place.
+#[derive(Debug)]
+struct From {
+    peer: IpAddr,
+    slot: ConnectionSlot,
+}
+
 /// One connection from its first byte to its last.
-async fn serve(door: Door, tls: Option<Acceptor>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+async fn serve(door: Door, tls: Option<Acceptor>, stream: TcpStream, from: From) {
     // Without it the connection works as well, a little slower.
     let _ = stream.set_nodelay(true);
     let id = door.ids.fetch_add(1, Ordering::Relaxed);
     let Some(tls) = tls else {
         let (reader, writer) = stream.into_split();
-        return connection::run(&door, id, None, reader, writer).await;
+        return connection::run(&door, (id, from), None, reader, writer).await;
     };
-    match timeout(door.limits.connect_timeout, tls.0.accept(stream)).await {
+    let accepted = tokio::select! {
+        // Cancel-safe: a half-made connection is simply closed.
+        () = from.slot.evicted() => return tracing::debug!("a TLS handshake made room for others"),
+        accepted = timeout(door.limits.connect_timeout, tls.0.accept(stream)) => accepted,
+    };
+    match accepted {
         Ok(Ok(stream)) => {
             let name = tls::common_name(stream.get_ref().1);
             let (reader, writer) = tokio::io::split(stream);
-            connection::run(&door, id, name, reader, writer).await;
+            connection::run(&door, (id, from), name, reader, writer).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),

@@ -4,6 +4,7 @@
 
 mod access;
 mod bytes;
+mod crowd;
 mod flow;
 mod fuzz;
 mod in_process;

@@ -109,20 +109,6 @@ async fn a_session_without_its_client_keeps_to_its_bound() {
 }
 
 #[tokio::test]
-async fn connections_and_sessions_are_bounded() {
-    let broker = Broker::start(limited(Limits { connections: 2, sessions: 1, ..Limits::default() })).await;
-    let first = Raw::connect(broker.address, &clean311("a")).await;
-    let mut second = Raw::open(broker.address).await;
-    second.send(&clean311("b")).await;
-    second.expect(&[0x20, 2, 0, 3]).await;
-    let mut third = Raw::open(broker.address).await;
-    third.closed().await;
-    assert_eq!(broker.handle.counts().refused, 2);
-    drop((first, second));
-    broker.stop().await;
-}
-
-#[tokio::test]
 async fn a_client_that_says_nothing_is_given_up() {
     let broker = Broker::start(plain()).await;
     let mut client = Raw::connect(broker.address, &connect311(2, 1, &[&text("a")])).await;

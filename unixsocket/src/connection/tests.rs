@@ -30,15 +30,19 @@ fn told<B>(request: &Request<B>) -> String {
 
 /// A server on this socket that answers with what it was told.
 fn serve(path: &Path) {
-    let listener = UnixListener::bind(path).unwrap();
+    serve_all(Box::pin(connections(UnixListener::bind(path).unwrap())));
+}
+
+/// The same on these connections.
+fn serve_all(mut connections: impl Stream<Item = io::Result<Connection>> + Send + Unpin + 'static) {
     tokio::spawn(async move {
-        let mut connections = Box::pin(connections(listener));
         while let Some(connection) = connections.next().await {
             let service = service_fn(async |request: Request<Incoming>| {
                 Ok::<_, Infallible>(Response::new(told(&request)))
             });
             let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-            tokio::spawn(builder.serve_connection(TokioIo::new(connection.unwrap()), service));
+            let Ok(connection) = connection else { continue };
+            tokio::spawn(builder.serve_connection(TokioIo::new(connection), service));
         }
     });
 }
@@ -144,5 +148,25 @@ async fn fields_come_through_as_they_were_sent_whatever_has_left_the_tables() {
             lines
         };
         assert_eq!(sorted(std::str::from_utf8(&answer).unwrap()), sorted(&expected), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn of_silent_connections_the_oldest_makes_room_and_none_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.sock");
+    let limits = ConnectionLimits { established: 2, reserved: 0, pending: 2, per_address: usize::MAX };
+    for (first, crowd_ends) in [(TIMEOUT, false), (Duration::from_millis(50), true)] {
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let incoming = Box::pin(limited_connections(listener, limits, first));
+        serve_all(incoming);
+        let mut crowd = limits::testing::silent_unix(&path, 20).await;
+        limits::testing::closed(&mut crowd[0]).await;
+        let answers = answers(&path, &requests(&[literal(0x40, ":authority", "localhost")]), 1).await;
+        assert_eq!(answers[&1], "xxxxxxxxx");
+        if crowd_ends {
+            limits::testing::closed(&mut crowd[19]).await;
+        }
     }
 }

@@ -10,11 +10,12 @@ use std::{
     time::Duration,
 };
 
+use limits::ConnectionLimits;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tracing::warn;
-use unixsocket::connections;
+use unixsocket::limited_connections;
 use wire::dmi::device_manager_service_server::DeviceManagerServiceServer;
 
 use super::server::Manager;
@@ -23,6 +24,15 @@ use super::server::Manager;
 const REQUEST_BYTES: usize = 1024 * 1024;
 /// Requests of one mapper at one time; further ones wait in the connection.
 const REQUESTS: usize = 16;
+/// Connections: those that mappers have, and those on which nothing was said yet. Beyond them the one that was silent for longest ends.
+const CONNECTIONS: ConnectionLimits =
+    ConnectionLimits { established: 256, reserved: 0, pending: 64, per_address: usize::MAX };
+/// A mapper that has connected must begin within this time.
+const FIRST_REQUEST: Duration = Duration::from_secs(10);
+/// Whether a mapper is still there is asked so often: one that vanished would hold its place.
+const PROBE_INTERVAL: Duration = Duration::from_secs(60);
+/// How long its answer may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A request that takes longer is given up: the store hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long calls under way may take after the shutdown.
@@ -75,10 +85,14 @@ impl Socket {
         let service = DeviceManagerServiceServer::new(manager).max_decoding_message_size(REQUEST_BYTES);
         let server = Server::builder()
             .concurrency_limit_per_connection(REQUESTS)
+            .max_concurrent_streams(REQUESTS as u32)
+            .http2_keepalive_interval(Some(PROBE_INTERVAL))
+            .http2_keepalive_timeout(Some(PROBE_TIMEOUT))
             .timeout(PATIENCE)
             .add_service(service);
         let stopped = shutdown.clone().cancelled_owned();
-        let serving = server.serve_with_incoming_shutdown(connections(listener), stopped);
+        let incoming = limited_connections(listener, CONNECTIONS, FIRST_REQUEST);
+        let serving = server.serve_with_incoming_shutdown(incoming, stopped);
         let too_long = async {
             shutdown.cancelled().await;
             tokio::time::sleep(DRAIN).await;

@@ -28,6 +28,17 @@ async fn a_device_before_its_mapper_is_in_the_answer() {
     assert_eq!(rig.register(&other, true).await.unwrap().device_list, []);
 }
 
+#[tokio::test]
+async fn a_silent_crowd_keeps_no_mapper_out() {
+    let rig = Rig::new();
+    let mut crowd = limits::testing::silent_unix(&rig.directory().join("dmi.sock"), 400).await;
+    limits::testing::closed(&mut crowd[0]).await;
+    rig.put_model(1).await;
+    rig.put_device("d", 1, "20").await;
+    let answer = rig.register(&rig.mapper("modbus"), true).await.unwrap();
+    assert_eq!(answer.device_list[0].name, "d");
+}
+
 /// A mapper gives up after ten seconds.
 #[tokio::test]
 async fn ten_thousand_devices_are_in_the_answer_in_time() {

@@ -60,6 +60,8 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         (names::TERMINATION_POLICY, policy.to_owned()),
     ];
     let kind = kind(pod, container).map(|kind| (names::CONTAINER_KIND.to_owned(), kind.to_owned()));
+    let ports = container.ports.as_ref().filter(|ports| !ports.is_empty());
+    let ports = ports.and_then(|ports| Some((names::PORTS.to_owned(), serde_json::to_string(ports).ok()?)));
     let user_image = container.image.clone().unwrap_or_default();
     let security = security::of_container(pod, container, &made.image, made.target_id, made.profiles);
     cri::ContainerConfig {
@@ -83,6 +85,7 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
             .map(|(key, value)| (key.to_owned(), value))
             .into_iter()
             .chain(kind)
+            .chain(ports)
             .collect(),
         log_path: log_path(&container.name, made.attempt),
         stdin: container.stdin.unwrap_or(false),

@@ -86,6 +86,7 @@ pub(super) async fn rejected(
     let old = pod.status.clone().unwrap_or_default();
     let status = PodStatus {
         phase: Some("Failed".into()),
+        observed_generation: pod.metadata.generation,
         reason: Some(why.reason.clone()),
         message: Some(format!("Pod was rejected: {}", why.message)),
         qos_class: old.qos_class.clone().or_else(|| Some(status::qos(pod).to_owned())),

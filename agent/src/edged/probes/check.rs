@@ -10,15 +10,16 @@ const MAX_OUTPUT: usize = 10 * 1024;
 
 /// Does it, in at most `timeout`.
 pub(super) async fn check(runtime: &Runtime, id: &str, target: &Target, timeout: Duration) -> Outcome {
+    let network = runtime.network();
     let checked = async {
         match target {
             Target::Exec(command) => exec(runtime, id, command, timeout).await,
-            Target::Http(page) => http::probe(page).await,
-            Target::Tcp(address) => match http::connect(address).await {
+            Target::Http(page) => http::probe(&**network, page).await,
+            Target::Tcp(address) => match http::connect(&**network, address).await {
                 Ok(_) => Outcome::Success,
                 Err(why) => Outcome::Failure(why),
             },
-            Target::Grpc(address, service) => grpc::probe(address, service, timeout).await,
+            Target::Grpc(address, service) => grpc::probe(network, address, service, timeout).await,
             Target::Sleep(_) => Outcome::Error("a probe cannot sleep".into()),
         }
     };

@@ -1,18 +1,21 @@
 //! Asks a pod's gRPC health service, `grpc.health.v1.Health/Check`. Its two messages have one field each, so they are read
 //! and written here rather than generated.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::{Buf, BufMut};
-use http::uri::PathAndQuery;
+use http::{Uri, uri::PathAndQuery};
+use hyper_util::rt::TokioIo;
 use tonic::{
     Code, Request, Status,
     client::Grpc,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     transport::Endpoint,
 };
+use tower::service_fn;
 
 use super::{outcome::Outcome, target::Address};
+use crate::edged::pod_network::PodNetwork;
 
 /// The names of `ServingStatus`, by number.
 const STATUSES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"];
@@ -22,13 +25,23 @@ const SERVING: u64 = 1;
 const MAX_ANSWER: usize = 4096;
 
 /// Asks for `service`; the caller limits the whole by `timeout` too, which here is for the words.
-pub(super) async fn probe(address: &Address, service: &str, timeout: Duration) -> Outcome {
+pub(super) async fn probe(
+    network: &Arc<dyn PodNetwork>,
+    address: &Address,
+    service: &str,
+    timeout: Duration,
+) -> Outcome {
     let endpoint = match Endpoint::from_shared(format!("http://{address}")) {
         Ok(endpoint) => endpoint.connect_timeout(timeout).user_agent("kube-probe/1.32"),
         Err(error) => return Outcome::Error(error.to_string()),
     };
+    let (network, to) = (network.clone(), address.clone());
+    let connector = service_fn(move |_: Uri| {
+        let (network, to) = (network.clone(), to.clone());
+        async move { network.connect(&to.host, to.port).await.map(TokioIo::new) }
+    });
     let channel = match endpoint {
-        Ok(endpoint) => endpoint.connect().await,
+        Ok(endpoint) => endpoint.connect_with_connector(connector).await,
         Err(error) => Err(error),
     };
     let Ok(channel) = channel else {

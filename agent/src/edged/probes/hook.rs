@@ -26,8 +26,8 @@ pub(crate) async fn run(
                 Ok(answer) => Err(format!("command exited with {}", answer.exit_code)),
                 Err(error) => Err(error.message().to_owned()),
             },
-            Target::Http(page) => http::get(page).await.map(drop),
-            Target::Tcp(address) => http::connect(address).await.map(drop),
+            Target::Http(page) => http::get(&**runtime.network(), page).await.map(drop),
+            Target::Tcp(address) => http::connect(&**runtime.network(), address).await.map(drop),
             Target::Sleep(seconds) => {
                 tokio::time::sleep(Duration::from_secs(*seconds)).await;
                 Ok(())

@@ -8,16 +8,14 @@ use http_body_util::Empty;
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     outcome::Outcome,
     target::{Address, Page},
     tls,
 };
+use crate::edged::pod_network::{Connection, PodNetwork};
 
 /// Answers that lead elsewhere are followed this often.
 const MAX_REDIRECTS: usize = 10;
@@ -28,10 +26,10 @@ const AGENT: &str = "kube-probe/1.32";
 
 /// Gets the page; every status from 200 to 399 is a success. A redirect to another host is not followed: what is probed is
 /// this pod.
-pub(super) async fn probe(page: &Page) -> Outcome {
+pub(super) async fn probe(network: &dyn PodNetwork, page: &Page) -> Outcome {
     let mut page = page.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let answer = match get(&page).await {
+        let answer = match get(network, &page).await {
             Ok(answer) => answer,
             Err(why) => return Outcome::Failure(format!("Get {:?}: {why}", page.url())),
         };
@@ -49,8 +47,8 @@ pub(super) async fn probe(page: &Page) -> Outcome {
 }
 
 /// Gets the page; only that there is an answer counts.
-pub(super) async fn get(page: &Page) -> Result<Response<Incoming>, String> {
-    let stream = connect(&page.address).await?;
+pub(super) async fn get(network: &dyn PodNetwork, page: &Page) -> Result<Response<Incoming>, String> {
+    let stream = connect(network, &page.address).await?;
     if !page.tls {
         return ask(stream, page).await;
     }
@@ -61,8 +59,11 @@ pub(super) async fn get(page: &Page) -> Result<Response<Incoming>, String> {
 }
 
 /// Connects, or says why not in the words that Go has for it.
-pub(super) async fn connect(address: &Address) -> Result<TcpStream, String> {
-    let connected = TcpStream::connect((address.host.as_str(), address.port)).await;
+pub(super) async fn connect(
+    network: &dyn PodNetwork,
+    address: &Address,
+) -> Result<Box<dyn Connection>, String> {
+    let connected = network.connect(&address.host, address.port).await;
     connected.map_err(|error| {
         let why = match error.kind() {
             std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),

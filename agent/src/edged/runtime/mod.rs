@@ -22,7 +22,11 @@ use wire::{
 };
 
 use self::{counted::Counted, finish::Calls};
-use super::{fields::Ability, metrics::Operations};
+use super::{
+    fields::Ability,
+    metrics::Operations,
+    pod_network::{MachineNetwork, PodNetwork},
+};
 use crate::config::CgroupDriver;
 
 /// No call takes longer, but those that say so; the kubelet's limit.
@@ -93,6 +97,8 @@ pub(crate) struct Runtime {
     calls: Calls,
     /// The machine's boot.
     boot: Arc<str>,
+    /// How its pods are reached.
+    network: Arc<dyn PodNetwork>,
     /// What it calls itself, once it has said so.
     name: Arc<OnceCell<String>>,
 }
@@ -138,10 +144,24 @@ impl Runtime {
             task_events,
             calls: Calls::default(),
             boot: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
+            network: Arc::new(MachineNetwork),
             name: Arc::default(),
             runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
             images: ImageServiceClient::new(images).max_decoding_message_size(MAX_ANSWER),
         }
+    }
+
+    /// The same for pods that are reached in another way than over this machine's network.
+    pub(crate) fn with_network(mut self, network: Option<Arc<dyn PodNetwork>>) -> Self {
+        if let Some(network) = network {
+            self.network = network;
+        }
+        self
+    }
+
+    /// How its pods are reached.
+    pub(crate) fn network(&self) -> &Arc<dyn PodNetwork> {
+        &self.network
     }
 
     /// What has been counted of all calls.

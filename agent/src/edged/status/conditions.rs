@@ -45,7 +45,7 @@ pub(super) fn all(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Stat
             message: (!message.is_empty()).then_some(message),
             last_transition_time: since.or_else(|| Some(moment::to_api(view.now))),
             last_probe_time: None,
-            observed_generation: last.as_ref().and_then(|last| last.observed_generation),
+            observed_generation: view.pod.metadata.generation,
         };
         match last {
             Some(last) => *last = condition,
@@ -73,6 +73,7 @@ fn disrupted(all: &mut Vec<PodCondition>, message: &str, view: &View<'_>) {
         reason: Some("TerminationByKubelet".to_owned()),
         message: Some(message.to_owned()),
         last_transition_time: Some(moment::to_api(view.now)),
+        observed_generation: view.pod.metadata.generation,
         ..PodCondition::default()
     });
 }

@@ -84,6 +84,7 @@ pub(crate) fn of(view: &View<'_>) -> PodStatus {
         container_statuses: Some(containers.mains),
         ephemeral_container_statuses: containers.ephemeral,
         phase: Some(phase.to_owned()),
+        observed_generation: view.pod.metadata.generation,
         qos_class: old.qos_class.clone().or_else(|| Some(qos(view.pod).to_owned())),
         start_time: old.start_time.clone().or_else(|| Some(moment::to_api(view.now))),
         message: None,

@@ -12,25 +12,32 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{connect::connect, say};
-use crate::cli::DeviceCommand;
+use super::{connect::connect, print, say};
+use crate::cli::{DeviceCommand, Output};
 
 /// How often a change begins anew because somebody else changed the device meanwhile.
 const ATTEMPTS: usize = 8;
 
-pub(super) async fn run(kubeconfig: Option<&Path>, command: Option<DeviceCommand>) -> anyhow::Result<()> {
+pub(super) async fn run(
+    kubeconfig: Option<&Path>,
+    output: Option<Output>,
+    command: Option<DeviceCommand>,
+) -> anyhow::Result<()> {
     match command {
-        None => list(kubeconfig).await,
+        None => list(kubeconfig, output).await,
         Some(DeviceCommand::Set { device, values }) => set(kubeconfig, &device, &values).await,
     }
 }
 
-async fn list(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
+async fn list(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Result<()> {
     let (client, server) = connect(kubeconfig).await?;
     let silent = || format!("{server} lists no devices; check that the cloud runs");
     let all = ListParams::default();
     let devices = Api::<Device>::all(client.clone()).list(&all).await.with_context(silent)?;
     let statuses = Api::<DeviceStatus>::all(client).list(&all).await.with_context(silent)?;
+    if let Some(output) = output {
+        return print(output, &table::document(&devices.items, &statuses.items));
+    }
     let now = jiff::Timestamp::now().as_millisecond();
     for line in table::lines(&table::rows(&devices.items, &statuses.items, now)) {
         say(&line);

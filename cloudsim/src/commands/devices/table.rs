@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crds::devices::{Device, DeviceStatus, Twin};
+use crds::devices::{Device, DeviceProperty, DeviceStatus, DeviceStatusStatus, TwinProperty};
+use jiff::Timestamp;
 use kube::ResourceExt;
+use serde_json::{Value, json};
 
 const HEAD: [&str; 8] = ["NAMESPACE", "NAME", "NODE", "STATE", "PROPERTY", "DESIRED", "REPORTED", "AGE"];
 /// In place of what nobody has said.
@@ -11,15 +13,62 @@ const NOTHING: &str = "-";
 
 type Row = [String; HEAD.len()];
 
+/// Statuses by namespace and name of their devices.
+type Statuses<'a> = BTreeMap<(String, String), &'a DeviceStatusStatus>;
+
+fn key(object: &impl ResourceExt) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn by_device(statuses: &[DeviceStatus]) -> Statuses<'_> {
+    statuses.iter().filter_map(|object| Some((key(object), object.status.as_ref()?))).collect()
+}
+
+/// What the status says of a property.
+fn reported<'a>(
+    status: Option<&'a DeviceStatusStatus>,
+    property: &DeviceProperty,
+) -> Option<&'a TwinProperty> {
+    let twin = status?.twins.iter().find(|twin| twin.property_name == property.name)?;
+    twin.reported.as_ref()
+}
+
+/// When it was reported, milliseconds since the Unix epoch.
+fn reported_at(reported: &TwinProperty) -> Option<i64> {
+    reported.metadata.get("timestamp")?.parse().ok()
+}
+
+/// The devices for programs.
+pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus]) -> Value {
+    let statuses = by_device(statuses);
+    let told = |device: &Device| {
+        let status = statuses.get(&key(device)).copied();
+        let property = |property: &DeviceProperty| {
+            let reported = reported(status, property);
+            let at = reported.and_then(reported_at).and_then(|at| Timestamp::from_millisecond(at).ok());
+            json!({
+                "name": property.name,
+                "desired": property.desired.as_ref().map(|desired| &desired.value),
+                "reported": reported.map(|reported| &reported.value),
+                "reportedAt": at,
+            })
+        };
+        let (namespace, name) = key(device);
+        json!({
+            "namespace": namespace, "name": name, "node": device.spec.node_name,
+            "state": status.and_then(|status| status.state.as_ref()),
+            "properties": device.spec.properties.iter().map(property).collect::<Vec<_>>(),
+        })
+    };
+    json!({"devices": devices.iter().map(told).collect::<Vec<_>>()})
+}
+
 /// The rows; `now` in milliseconds since the Unix epoch. The age is that of the reported value.
 pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> Vec<Row> {
-    let key = |namespace: Option<String>, name: String| (namespace.unwrap_or_default(), name);
-    let statuses: BTreeMap<_, _> =
-        statuses.iter().map(|status| (key(status.namespace(), status.name_any()), &status.status)).collect();
+    let statuses = by_device(statuses);
     let mut rows = vec![HEAD.map(str::to_owned)];
     for device in devices {
-        let status = statuses.get(&key(device.namespace(), device.name_any())).copied();
-        let status = status.and_then(Option::as_ref);
+        let status = statuses.get(&key(device)).copied();
         let text = |text: Option<&String>| {
             text.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| NOTHING.to_owned())
         };
@@ -36,9 +85,7 @@ pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> V
             continue;
         }
         for property in &device.spec.properties {
-            let twin = status
-                .and_then(|status| status.twins.iter().find(|twin| twin.property_name == property.name));
-            let reported = twin.and_then(|twin| twin.reported.as_ref());
+            let reported = reported(status, property);
             let [namespace, name, node, state] = begin;
             rows.push([
                 namespace,
@@ -48,7 +95,7 @@ pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> V
                 text(property.name.as_ref()),
                 text(property.desired.as_ref().map(|desired| &desired.value)),
                 text(reported.map(|reported| &reported.value)),
-                twin.and_then(|twin| age(twin, now)).unwrap_or_else(|| NOTHING.to_owned()),
+                reported.and_then(|reported| age(reported, now)).unwrap_or_else(|| NOTHING.to_owned()),
             ]);
             // the device is named in its first line
             begin = Default::default();
@@ -72,8 +119,8 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-fn age(twin: &Twin, now: i64) -> Option<String> {
-    let at: i64 = twin.reported.as_ref()?.metadata.get("timestamp")?.parse().ok()?;
+fn age(reported: &TwinProperty, now: i64) -> Option<String> {
+    let at = reported_at(reported)?;
     let seconds = (now - at).max(0) / 1000;
     Some(match seconds {
         0..120 => format!("{seconds}s"),
@@ -85,8 +132,6 @@ fn age(twin: &Twin, now: i64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -108,6 +153,11 @@ mod tests {
                 "reported": {"value": "22.0", "metadata": {"timestamp": "1000"}}}]},
         }))
         .unwrap();
+        let told = document(&devices, std::slice::from_ref(&status));
+        let property = json!({"name": "temperature", "desired": "21.5", "reported": "22.0", "reportedAt": "1970-01-01T00:00:01Z"});
+        assert_eq!(told["devices"][0]["properties"][0], property);
+        let bare = json!({"namespace": "hall", "name": "t2", "node": null, "state": null, "properties": []});
+        assert_eq!(told["devices"][1], bare);
         let lines = lines(&rows(&devices, &[status], 181_000));
         assert_eq!(
             lines,

@@ -89,6 +89,7 @@ impl Writer {
         }
         let condition = json!({
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why, "lastTransitionTime": now(),
+            "observedGeneration": pod.metadata.generation,
         });
         let mut status = json!({"conditions": [condition]});
         if before != nominated {
@@ -133,6 +134,7 @@ impl Writer {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
             "message": "default-scheduler: preempting to accommodate a higher priority pod", "lastTransitionTime": now(),
+            "observedGeneration": victim.metadata.generation,
         });
         let (api, name) = (self.pods(victim), victim.name_any());
         let patch = Patch::Strategic(

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, ReplicaSet, StatefulSet},
-        core::v1::Pod,
+        core::v1::{Pod, ReplicationController},
         policy::v1::PodDisruptionBudget,
     },
     apimachinery::pkg::apis::meta::v1::OwnerReference,
@@ -45,6 +45,10 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         .and(&cluster.pods, selecting)
         .and(&cluster.deployments, scaled(&cluster.budgets, |one: &Deployment| one.spec.as_ref()?.replicas))
         .and(&cluster.replica_sets, scaled(&cluster.budgets, |one: &ReplicaSet| one.spec.as_ref()?.replicas))
+        .and(
+            &cluster.replication_controllers,
+            scaled(&cluster.budgets, |one: &ReplicationController| one.spec.as_ref()?.replicas),
+        )
         .and(
             &cluster.stateful_sets,
             scaled(&cluster.budgets, |one: &StatefulSet| one.spec.as_ref()?.replicas),
@@ -155,6 +159,10 @@ async fn of_controller(
                 None => (set.uid(), set.spec.as_ref().and_then(|spec| spec.replicas)),
             }
         }),
+        "ReplicationController" => cluster
+            .replication_controllers
+            .get(&namespace, &owner.name)
+            .map(|one| (one.uid(), one.spec.as_ref().and_then(|spec| spec.replicas))),
         "StatefulSet" => cluster
             .stateful_sets
             .get(&namespace, &owner.name)

@@ -40,6 +40,7 @@ impl Actor {
             },
             Decision::Delete(propagation) => self.delete(node, propagation).await,
             Decision::Disown(owners) => self.disown(node, &owners).await,
+            Decision::Unblock => self.unblock(node).await,
             Decision::Release(finalizer) => self.release(node, finalizer).await,
             Decision::Orphan(dependents) => self.orphan(node, &dependents).await,
         };
@@ -96,6 +97,21 @@ impl Actor {
         let mut left = current.owner_references().to_vec();
         left.retain(|owner| !owners.contains(&owner.uid));
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": or_null(&left)}});
+        gone_is_fine(
+            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
+        )
+    }
+
+    /// Lets no owner of the object wait for it.
+    async fn unblock(&self, node: &Node) -> Result<(), kube::Error> {
+        let Some(api) = self.kinds.api(&self.client, node) else { return Ok(()) };
+        let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
+        if current.uid().as_deref() != Some(node.uid.as_str()) {
+            return Ok(());
+        }
+        let mut owners = current.owner_references().to_vec();
+        owners.iter_mut().for_each(|owner| owner.block_owner_deletion = Some(false));
+        let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": owners}});
         gone_is_fine(
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
         )

@@ -63,6 +63,8 @@ pub(super) enum Decision {
     Verify(Vec<Owner>),
     /// Delete it.
     Delete(Propagation),
+    /// Let none of its owners wait for it: they wait for each other.
+    Unblock,
     /// Take the references to these uids from it.
     Disown(Vec<String>),
     /// Take this finalizer from it.
@@ -165,6 +167,9 @@ impl Graph {
             return if gone.is_empty() { Decision::Nothing } else { Decision::Disown(gone) };
         }
         let has_dependents = self.dependents.contains_key(uid);
+        if !waiting.is_empty() && self.is_in_circle(node) {
+            return Decision::Unblock;
+        }
         Decision::Delete(if node.has(ORPHAN) {
             Propagation::Orphan
         } else if node.has(FOREGROUND) || (!waiting.is_empty() && has_dependents) {
@@ -172,6 +177,13 @@ impl Graph {
         } else {
             Propagation::Background
         })
+    }
+
+    /// Whether something that it owns waits for what that owns, perhaps for this one, and its own owners would wait for it.
+    fn is_in_circle(&self, node: &Node) -> bool {
+        let mut dependents = self.dependents.get(&node.uid).into_iter().flatten();
+        let waits = dependents.any(|uid| self.nodes.get(uid).is_some_and(Node::is_waiting));
+        waits && node.owners.iter().any(|owner| owner.blocks)
     }
 
     fn decide_deleting(&self, node: &Node) -> Decision {

@@ -26,11 +26,11 @@ mod act;
 mod graph;
 mod kinds;
 
-pub(crate) use self::kinds::served;
+pub(crate) use self::kinds::{ServedKind, served};
 use self::{
     act::Actor,
     graph::{Decision, Graph, KindId, Node, Owner},
-    kinds::{Kinds, ServedKind},
+    kinds::Kinds,
 };
 use crate::tasks::Tasks;
 

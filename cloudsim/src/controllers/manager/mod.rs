@@ -34,6 +34,7 @@ pub fn spawn(
     start! {
         "deployment" => workloads::deployment::run,
         "replicaset" => workloads::replica_set::run,
+        "replicationcontroller" => workloads::replica_set::run_replication,
         "daemonset" => workloads::daemon_set::run,
         "statefulset" => workloads::stateful_set::run,
         "job" => workloads::job::run,

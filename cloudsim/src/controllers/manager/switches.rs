@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, str::FromStr};
 
 /// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods, `serviceaccountaccess`
 /// CloudCore's policy controller.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "cronjob",
     "csrapproving",
     "csrcleaner",
@@ -20,6 +20,7 @@ const NAMES: [&str; 21] = [
     "persistentvolume-binder",
     "pod-garbage-collector",
     "replicaset",
+    "replicationcontroller",
     "root-ca-certificate-publisher",
     "scheduler",
     "serviceaccount",

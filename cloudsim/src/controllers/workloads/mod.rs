@@ -25,6 +25,7 @@ mod told;
 mod triggers;
 
 pub(crate) use cluster::{Cluster, or_null};
+pub(crate) use conditions::seconds;
 
 /// To look again when the next pod will have been ready for long enough, which no event tells.
 fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) -> Action {

@@ -1,112 +1,191 @@
-//! Keeps as many pods of a replica set as it asks for.
+//! Keeps as many pods of a replica set, or of a replication controller, as it asks for: the two are the same but for their types.
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::{ReplicaSet, ReplicaSetStatus},
-    core::v1::Pod,
+use k8s_openapi::{
+    api::{
+        apps::v1::{ReplicaSet, ReplicaSetStatus},
+        core::v1::{Pod, PodTemplateSpec, ReplicationController},
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 use kube::{
     ResourceExt,
     core::{Selector, SelectorExt},
     runtime::controller::Action,
 };
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     backoff::after_refusals,
-    cluster::Cluster,
+    cluster::{Cluster, Namespaced},
     conditions::Condition,
     pods::{deletion_rank, from_template, is_active, is_available, is_ready},
     triggers::adopters,
 };
 use crate::controllers::{
     events::Component,
-    informers::{Failure, Triggers, work},
+    informers::{Failure, Informer, Triggers, work},
 };
+
+mod controller;
 
 /// The most pods that one reconciliation makes or deletes; the rest follows in the next.
 const BURST: usize = 500;
 
-/// Runs until `stop`.
-pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let triggers = Triggers::none().and_owned(&cluster.pods).and(
-        &cluster.pods,
-        adopters(&cluster.replica_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),
-    );
-    work(cluster.replica_sets.clone(), triggers, cluster, reconcile, stop).await;
+/// An object that keeps a number of pods of one template.
+pub(super) trait Replicas: Namespaced {
+    /// Its status, as its kind has it.
+    type Status: Serialize + Send + Sync;
+
+    /// Under which name its events are recorded.
+    const COMPONENT: Component;
+
+    /// The objects of this kind.
+    fn informer(cluster: &Cluster) -> &Informer<Self>;
+    /// Which pods are its own.
+    fn selector(&self) -> Option<LabelSelector>;
+    /// How many pods it asks for.
+    fn replicas(&self) -> i32;
+    /// What its pods are made from.
+    fn template(&self) -> Option<&PodTemplateSpec>;
+    /// How many seconds a pod must have been ready.
+    fn min_ready_seconds(&self) -> Option<i32>;
+    /// The status that is stored.
+    fn stored_status(&self) -> &Option<Self::Status>;
+    /// The stored status in the form that both kinds share.
+    fn common_status(&self) -> ReplicaSetStatus;
+    /// The status of its kind.
+    fn of_common(status: ReplicaSetStatus) -> Self::Status;
 }
 
-async fn reconcile(set: Arc<ReplicaSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
-    let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
-    let desired = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
-    let mut pods = cluster.claimed(&cluster.pods, &*set, &spec.selector).await?;
+impl Replicas for ReplicaSet {
+    type Status = ReplicaSetStatus;
+
+    const COMPONENT: Component = Component::ReplicaSet;
+
+    fn informer(cluster: &Cluster) -> &Informer<Self> {
+        &cluster.replica_sets
+    }
+
+    fn selector(&self) -> Option<LabelSelector> {
+        self.spec.as_ref().map(|spec| spec.selector.clone())
+    }
+
+    fn replicas(&self) -> i32 {
+        self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+    }
+
+    fn template(&self) -> Option<&PodTemplateSpec> {
+        self.spec.as_ref()?.template.as_ref()
+    }
+
+    fn min_ready_seconds(&self) -> Option<i32> {
+        self.spec.as_ref()?.min_ready_seconds
+    }
+
+    fn stored_status(&self) -> &Option<ReplicaSetStatus> {
+        &self.status
+    }
+
+    fn common_status(&self) -> ReplicaSetStatus {
+        self.status.clone().unwrap_or_default()
+    }
+
+    fn of_common(status: ReplicaSetStatus) -> ReplicaSetStatus {
+        status
+    }
+}
+
+/// Runs the controller of replica sets until `stop`.
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    run_for::<ReplicaSet>(cluster, stop).await;
+}
+
+/// Runs the controller of replication controllers until `stop`.
+pub(crate) async fn run_replication(cluster: Cluster, stop: CancellationToken) {
+    run_for::<ReplicationController>(cluster, stop).await;
+}
+
+async fn run_for<R: Replicas>(cluster: Cluster, stop: CancellationToken) {
+    let triggers = Triggers::none()
+        .and_owned(&cluster.pods)
+        .and(&cluster.pods, adopters(R::informer(&cluster), R::selector));
+    work(R::informer(&cluster).clone(), triggers, cluster, reconcile::<R>, stop).await;
+}
+
+async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+    let Some(selector) = set.selector() else { return Ok(Action::await_change()) };
+    let desired = usize::try_from(set.replicas()).unwrap_or_default();
+    let mut pods = cluster.claimed(&cluster.pods, &*set, &selector).await?;
     // a node that refuses a pod refuses the next one too
     let wait = after_refusals(pods.iter().map(|pod| &**pod), Timestamp::now());
     pods.retain(|pod| is_active(pod));
     let waits = wait.is_some() && pods.len() < desired;
+    let is_deleted = set.meta().deletion_timestamp.is_some();
     let mut failed = None;
-    if set.metadata.deletion_timestamp.is_none() && !waits {
-        failed = scale(&cluster, &set, pods, desired).await?;
-        pods = cluster.controlled_by_active(&set);
+    if !is_deleted && !waits {
+        failed = scale(&cluster, &*set, pods, desired).await?;
+        pods = cluster.controlled_by_active(&*set);
     }
     let now = Timestamp::now();
-    let status = status(&set, &pods, failed.as_ref(), now);
-    cluster.write_status(&cluster.replica_sets, &*set, &set.status, &status).await?;
+    let status = R::of_common(status(&*set, &pods, failed.as_ref(), now));
+    cluster.write_status(R::informer(&cluster), &*set, set.stored_status(), &status).await?;
     if let Some(error) = failed {
         return Err(error.into());
     }
     if let Some(wait) = wait.filter(|_| waits) {
         return Ok(Action::requeue(wait));
     }
-    let active = cluster.controlled_by_active(&set).len();
-    if active != desired && set.metadata.deletion_timestamp.is_none() {
+    let active = cluster.controlled_by_active(&*set).len();
+    if active != desired && !is_deleted {
         // more than one burst
         return Ok(Action::requeue(Duration::ZERO));
     }
-    Ok(super::until_available(&pods, spec.min_ready_seconds, now))
+    Ok(super::until_available(&pods, set.min_ready_seconds(), now))
 }
 
 /// Makes what is missing, deletes what is too much. Answers why pods could not be made, which the status says too.
-async fn scale(
+async fn scale<R: Replicas>(
     cluster: &Cluster,
-    set: &ReplicaSet,
+    set: &R,
     mut pods: Vec<Arc<Pod>>,
     desired: usize,
 ) -> Result<Option<kube::Error>, Failure> {
     if let Some(missing) = desired.checked_sub(pods.len()).filter(|missing| *missing > 0) {
-        let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+        let template = set.template().cloned().unwrap_or_default();
         let made = vec![from_template(&template, set); missing.min(BURST)];
-        return Ok(cluster.create_pods(set, Component::ReplicaSet, made).await.err());
+        return Ok(cluster.create_pods(set, R::COMPONENT, made).await.err());
     }
     let surplus = pods.len() - desired;
     pods.sort_by_cached_key(|pod| deletion_rank(pod));
     pods.truncate(surplus.min(BURST));
-    cluster.delete_pods(set, Component::ReplicaSet, pods).await?;
+    cluster.delete_pods(set, R::COMPONENT, pods).await?;
     Ok(None)
 }
 
 impl Cluster {
-    fn controlled_by_active(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
-        let mut pods = self.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
+    fn controlled_by_active<R: Replicas>(&self, set: &R) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.controlled_by(set.meta().uid.as_deref().unwrap_or_default());
         pods.retain(|pod| is_active(pod));
         pods
     }
 }
 
-fn status(
-    set: &ReplicaSet,
+fn status<R: Replicas>(
+    set: &R,
     pods: &[Arc<Pod>],
     failed: Option<&kube::Error>,
     now: Timestamp,
 ) -> ReplicaSetStatus {
-    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
-    let labels = set.spec.as_ref().and_then(|spec| spec.template.as_ref()?.metadata.as_ref()?.labels.clone());
+    let min_ready = set.min_ready_seconds().unwrap_or_default();
+    let labels = set.template().and_then(|template| template.metadata.as_ref()?.labels.clone());
     let labels: Selector = labels.unwrap_or_default().into_iter().collect();
     let count = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
     let some = |number| (number > 0).then_some(number);
-    let old = set.status.clone().unwrap_or_default();
+    let old = set.common_status();
     let mut conditions = old.conditions.unwrap_or_default();
     match failed {
         Some(error) => Condition {
@@ -123,7 +202,7 @@ fn status(
         fully_labeled_replicas: some(count(&|pod| labels.matches(pod.labels()))),
         ready_replicas: some(count(&is_ready)),
         available_replicas: some(count(&|pod| is_available(pod, min_ready, now))),
-        observed_generation: set.metadata.generation,
+        observed_generation: set.meta().generation,
         conditions: (!conditions.is_empty()).then_some(conditions),
         ..old
     }

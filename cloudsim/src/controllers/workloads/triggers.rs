@@ -13,7 +13,7 @@ use crate::controllers::informers::{Change, Informer};
 /// The owners in the object's namespace whose selector it matches, while it has no controller.
 pub(super) fn adopters<O: Namespaced, K: Namespaced>(
     owners: &Informer<O>,
-    selector: impl Fn(&O) -> Option<&LabelSelector> + Send + 'static,
+    selector: impl Fn(&O) -> Option<LabelSelector> + Send + 'static,
 ) -> impl Fn(&Change<K>) -> Vec<ObjectRef<O>> + Send + 'static {
     let owners = owners.clone();
     move |change| {
@@ -23,7 +23,7 @@ pub(super) fn adopters<O: Namespaced, K: Namespaced>(
         }
         let owners = owners.in_namespace(&object.namespace().unwrap_or_default());
         let wants = |owner: &O| {
-            let selector = selector(owner).and_then(|selector| Selector::try_from(selector.clone()).ok());
+            let selector = selector(owner).and_then(|selector| Selector::try_from(selector).ok());
             selector.is_some_and(|selector| !selector.selects_all() && selector.matches(object.labels()))
         };
         owners.iter().filter(|owner| wants(owner)).map(|owner| ObjectRef::from_obj(&**owner)).collect()

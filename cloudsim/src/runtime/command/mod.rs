@@ -5,6 +5,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use super::behaviour::HttpAnswer;
+
 mod script;
 mod shell;
 #[cfg(test)]
@@ -73,6 +75,25 @@ pub(super) fn run(known: Known<'_>) -> Run {
     Run { end: Some((done, 0)), ..run }
 }
 
+/// How it answers requests over HTTP, where its words say so: `agnhost liveness` fails at `/healthz` ten seconds after its start.
+pub(super) fn http(known: &Known<'_>) -> BTreeMap<String, HttpAnswer> {
+    let words: Vec<&str> =
+        known.words.iter().map(|word| word.rsplit('/').next().unwrap_or_default()).collect();
+    match (image_name(known.image), words.as_slice()) {
+        ("agnhost", ["liveness", ..] | ["agnhost", "liveness", ..]) => {
+            let failing = HttpAnswer { status: 500, after: Duration::from_secs(10), ..HttpAnswer::default() };
+            BTreeMap::from([("/healthz".to_owned(), failing)])
+        }
+        _ => BTreeMap::new(),
+    }
+}
+
+/// The last part of an image's name, without tag and digest.
+fn image_name(image: &str) -> &str {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    name.split(['@', ':']).next().unwrap_or_default()
+}
+
 /// Whether this is something that is never done.
 fn serves(known: &Known<'_>) -> bool {
     const ENDLESS: [&str; 5] = ["while true", "while :", "while [ true ]", "infinity", "tail -f"];
@@ -80,7 +101,5 @@ fn serves(known: &Known<'_>) -> bool {
     if ENDLESS.iter().any(|endless| text.contains(endless)) {
         return true;
     }
-    let name = known.image.rsplit('/').next().unwrap_or_default();
-    let name = name.split(['@', ':']).next().unwrap_or_default();
-    known.words.is_empty() && SERVERS.contains(&name)
+    known.words.is_empty() && SERVERS.contains(&image_name(known.image))
 }

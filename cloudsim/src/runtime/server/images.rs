@@ -42,6 +42,13 @@ impl ImageService for Service {
             Registry::Absent => {
                 return Err(Status::not_found(failed("failed to resolve reference: not found")));
             }
+            Registry::Unresolvable => {
+                let host = reference.host();
+                let why = format!(
+                    "failed to resolve reference {name:?}: failed to do request: dial tcp: lookup {host}: no such host"
+                );
+                return Err(Status::unknown(failed(&why)));
+            }
             Registry::Denied => return Err(Status::unknown(failed("pull access denied, unauthorized"))),
             Registry::Serves { after } => pause(after).await,
         }

@@ -43,6 +43,11 @@ impl Addresses {
     }
 }
 
+/// Whether pods may have this address.
+pub(super) fn is_pods(address: Ipv4Addr) -> bool {
+    u32::from(address) & 0xffff_0000 == NETWORK
+}
+
 fn host_part(address: Ipv4Addr) -> u16 {
     let [_, _, high, low] = address.octets();
     u16::from_be_bytes([high, low])

@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    fn behaviour_of(&self, container: &Container) -> Result<Behaviour, Refusal> {
+    pub(super) fn behaviour_of(&self, container: &Container) -> Result<Behaviour, Refusal> {
         Ok(behaviour(&self.sandbox(&container.sandbox_id)?.config, &container.config)?)
     }
 

@@ -10,6 +10,10 @@ use super::super::behaviour;
 
 /// The longest reference that the distribution specification allows is about this long.
 const MAX_LENGTH: usize = 1024;
+/// Names and tags with one of these are of images that do not exist.
+const ABSENT_WORDS: [&str; 3] = ["does-not-exist", "non-existent", "nonexistent"];
+/// A tag that no repository has, as people write it who want to see a pull fail.
+const ABSENT_TAG: &str = "404";
 /// What every image is said to take on disk.
 pub(crate) const IMAGE_BYTES: u64 = 1 << 20;
 
@@ -31,9 +35,14 @@ enum Version {
 /// How the registry of an image answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registry {
-    Serves { after: Duration },
+    Serves {
+        after: Duration,
+    },
+    /// It has no such image.
     Absent,
     Denied,
+    /// Its name has no address.
+    Unresolvable,
 }
 
 impl Reference {
@@ -82,8 +91,29 @@ impl Reference {
         format!("{}/{}@{}", self.host, self.repository, self.id())
     }
 
-    /// By the name of its host.
+    /// The host of its registry.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Whether its name says that there is no such image.
+    fn is_absent(&self) -> bool {
+        let tag = match &self.version {
+            Version::Tag(tag) => tag.as_str(),
+            Version::Digest(_) => "",
+        };
+        let name = self.repository.rsplit('/').next().unwrap_or_default();
+        tag == ABSENT_TAG || ABSENT_WORDS.iter().any(|word| tag.contains(word) || name.contains(word))
+    }
+
+    /// By the name of its host, and by what the image's own name says.
     pub(crate) fn registry(&self) -> Registry {
+        if self.host.starts_with("invalid.") || self.host.ends_with(".invalid") {
+            return Registry::Unresolvable;
+        }
+        if self.is_absent() {
+            return Registry::Absent;
+        }
         match self.host.strip_suffix(".sim") {
             Some("absent") => Registry::Absent,
             Some("denied") => Registry::Denied,
@@ -167,6 +197,16 @@ mod tests {
         let registry = |name| Reference::parse(name).unwrap().registry();
         assert_eq!(registry("absent.sim/a"), Registry::Absent);
         assert_eq!(registry("denied.sim/a"), Registry::Denied);
+        for name in ["invalid.registry.k8s.io/invalid/alpine:3.1", "registry.invalid/a", "a.b.invalid/c/d:1"]
+        {
+            assert_eq!(registry(name), Registry::Unresolvable, "{name}");
+        }
+        for name in ["foo:non-existent", "webserver:404", "quay.io/a/does-not-exist", "a:v1-nonexistent"] {
+            assert_eq!(registry(name), Registry::Absent, "{name}");
+        }
+        for name in ["a:4040", "non-existent/a", "invalid/a"] {
+            assert_eq!(registry(name), Registry::Serves { after: Duration::ZERO }, "{name}");
+        }
         assert_eq!(registry("slow-20ms.sim/a"), Registry::Serves { after: Duration::from_millis(20) });
         assert_eq!(registry("quay.io/absent.sim/a"), Registry::Serves { after: Duration::ZERO });
     }

@@ -36,7 +36,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     };
     let triggers = Triggers::none().and_owned(&cluster.pods).and(&cluster.nodes, every_set).and(
         &cluster.pods,
-        adopters(&cluster.daemon_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),
+        adopters(&cluster.daemon_sets, |set| set.spec.as_ref().map(|spec| spec.selector.clone())),
     );
     work(cluster.daemon_sets.clone(), triggers, cluster, reconcile, stop).await;
 }

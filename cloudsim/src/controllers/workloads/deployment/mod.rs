@@ -35,7 +35,9 @@ use crate::controllers::{
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.replica_sets).and(
         &cluster.replica_sets,
-        adopters(&cluster.deployments, |deployment| deployment.spec.as_ref().map(|spec| &spec.selector)),
+        adopters(&cluster.deployments, |deployment| {
+            deployment.spec.as_ref().map(|spec| spec.selector.clone())
+        }),
     );
     let triggers = triggers.and(&cluster.pods, last_pods(&cluster));
     work(cluster.deployments.clone(), triggers, cluster, reconcile, stop).await;

@@ -43,7 +43,7 @@ use crate::controllers::{
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.pods).and(
         &cluster.pods,
-        adopters(&cluster.jobs, |job| job.spec.as_ref().and_then(|spec| spec.selector.as_ref())),
+        adopters(&cluster.jobs, |job| job.spec.as_ref().and_then(|spec| spec.selector.clone())),
     );
     let orphans = orphans::run(cluster.clone(), stop.clone());
     let reconcile = |job, cluster: Arc<Cluster>| async move { sync(job, &cluster, Timestamp::now()).await };
@@ -58,9 +58,9 @@ fn is_foreign(job: &Job) -> bool {
 
 /// Brings a job one step further.
 async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action, Failure> {
-    let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    let selector = job.spec.as_ref().and_then(|spec| spec.selector.clone());
     let Some(selector) = selector.filter(|_| !is_foreign(&job)) else { return Ok(Action::await_change()) };
-    let pods = cluster.claimed(&cluster.pods, &*job, selector).await?;
+    let pods = cluster.claimed(&cluster.pods, &*job, &selector).await?;
     if job.metadata.deletion_timestamp.is_some() {
         untrack(cluster, &pods).await?;
         return Ok(Action::await_change());

@@ -30,7 +30,7 @@ use crate::controllers::{
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.pods).and(
         &cluster.pods,
-        adopters(&cluster.stateful_sets, |set| set.spec.as_ref().map(|spec| &spec.selector)),
+        adopters(&cluster.stateful_sets, |set| set.spec.as_ref().map(|spec| spec.selector.clone())),
     );
     work(cluster.stateful_sets.clone(), triggers, cluster, reconcile, stop).await;
 }

@@ -105,3 +105,21 @@ async fn a_kind_that_goes_and_comes_again_owns_again() {
     boats.delete("second", &DeleteParams::background()).await.unwrap();
     world.until_all::<ConfigMap>(|maps| !maps.contains_key("second")).await;
 }
+
+#[tokio::test]
+async fn a_circle_of_owners_goes_whole() {
+    let world = World::new().await;
+    let names = ["one", "two", "three"];
+    for name in names {
+        sail(&world, name, &[]).await;
+    }
+    let api = world.api::<ConfigMap>();
+    for (at, name) in names.iter().enumerate() {
+        let above = names[(at + names.len() - 1) % names.len()];
+        let uid = api.get(above).await.unwrap().uid().unwrap();
+        let owners = json!({"metadata": {"ownerReferences": [owner("ConfigMap", above, &uid)]}});
+        world.patch::<ConfigMap>(name, owners).await;
+    }
+    api.delete("one", &DeleteParams::foreground()).await.unwrap();
+    world.until_all::<ConfigMap>(|maps| maps.is_empty()).await;
+}

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
-    core::v1::{Node, Pod},
+    core::v1::{Node, Pod, ReplicationController},
 };
 use kube::{
     Api, ResourceExt,
@@ -102,6 +102,15 @@ async fn a_deployment_is_rolled_out_and_back_and_told_of() {
     until(&config, "events --for deployment/web", &["ScalingReplicaSet"]).await;
     until(&config, "get events", &["SuccessfulCreate", "Created pod: web-", "RegisteredNode"]).await;
     until(&config, "get events.events.k8s.io", &["SuccessfulCreate", "Created pod: web-"]).await;
+    let controller = json!({"metadata": {"name": "rc"}, "spec": {"replicas": 1, "template": super::template("rc", "one")}});
+    let controller: ReplicationController = serde_json::from_value(controller).unwrap();
+    let controllers = Api::<ReplicationController>::default_namespaced(client.clone());
+    controllers.create(&PostParams::default(), &controller).await.unwrap();
+    assert!(kubectl(&config, "scale rc rc --current-replicas=1 --replicas=3").await.contains("scaled"));
+    until(&config, "get rc rc", &["DESIRED   CURRENT   READY", "rc     3         3         3"]).await;
+    until(&config, "get all", &["replicationcontroller/rc"]).await;
+    kubectl(&config, "delete rc rc").await;
+    until(&config, "get pods -l app=rc --ignore-not-found", &[]).await;
     stop.cancel();
     cloud.stop().await.expect("no part of it panicked");
 }

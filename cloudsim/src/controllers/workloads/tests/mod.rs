@@ -18,6 +18,8 @@ use crate::controllers::{
 mod garbage;
 mod jobs;
 mod kubectl;
+mod namespace;
+mod replication;
 mod rows;
 mod scheduled;
 mod world;

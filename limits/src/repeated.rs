@@ -28,7 +28,7 @@ struct Fault {
 
 impl Repeated {
     /// Whether any fault has come.
-    pub(crate) fn has_any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         !self.0.is_empty()
     }
 

@@ -1,0 +1,112 @@
+//! Servers of simulated pods, as a probe's client finds them.
+
+use std::{collections::BTreeMap, io};
+
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use wire::cri::{
+    ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, PodSandboxConfig,
+    PodSandboxMetadata, PullImageRequest, RunPodSandboxRequest, StartContainerRequest,
+    image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient,
+};
+
+use super::*;
+use crate::runtime::Options;
+
+struct Pod {
+    network: Arc<dyn PodNetwork>,
+    runtime: SimRuntime,
+    ip: String,
+}
+
+/// A pod with one running container `a`, which declares these ports and is annotated so.
+async fn pod(ports: Value, annotations: &[(&str, &str)]) -> Pod {
+    let runtime = SimRuntime::new(Options::default()).unwrap();
+    let mut client = RuntimeServiceClient::new(runtime.channel());
+    let image = ImageSpec { image: "one".into(), ..ImageSpec::default() };
+    ImageServiceClient::new(runtime.channel())
+        .pull_image(PullImageRequest { image: Some(image.clone()), ..PullImageRequest::default() })
+        .await
+        .unwrap();
+    let annotations: BTreeMap<String, String> = annotations
+        .iter()
+        .map(|(name, value)| (format!("sim.outrigger.dev/a.{name}"), (*value).to_owned()))
+        .collect();
+    let metadata =
+        PodSandboxMetadata { name: "p".into(), uid: "u".into(), namespace: "default".into(), attempt: 0 };
+    let sandbox = PodSandboxConfig { metadata: Some(metadata), annotations, ..PodSandboxConfig::default() };
+    let request = RunPodSandboxRequest { config: Some(sandbox.clone()), ..RunPodSandboxRequest::default() };
+    let pod_sandbox_id = client.run_pod_sandbox(request).await.unwrap().into_inner().pod_sandbox_id;
+    let config = ContainerConfig {
+        metadata: Some(ContainerMetadata { name: "a".into(), attempt: 0 }),
+        image: Some(image),
+        annotations: [("io.kubernetes.container.ports".to_owned(), ports.to_string())].into(),
+        ..ContainerConfig::default()
+    };
+    let request = CreateContainerRequest {
+        pod_sandbox_id: pod_sandbox_id.clone(),
+        config: Some(config),
+        sandbox_config: Some(sandbox),
+    };
+    let container_id = client.create_container(request).await.unwrap().into_inner().container_id;
+    client.start_container(StartContainerRequest { container_id }).await.unwrap();
+    let request = wire::cri::PodSandboxStatusRequest { pod_sandbox_id, verbose: false };
+    let status = client.pod_sandbox_status(request).await.unwrap().into_inner().status.unwrap();
+    Pod { network: runtime.pod_network(), runtime, ip: status.network.unwrap().ip }
+}
+
+impl Pod {
+    async fn get(&self, port: u16, path: &str) -> io::Result<(u16, String)> {
+        let stream = self.network.connect(&self.ip, port).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request =
+            http::Request::get(path).header("host", "p").body(Empty::<bytes::Bytes>::new()).unwrap();
+        let answer = sender.send_request(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    async fn is_refused(&self, port: u16) -> bool {
+        let connected = self.network.connect(&self.ip, port).await;
+        connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+}
+
+#[tokio::test]
+async fn a_container_answers_at_its_ports_while_it_runs() {
+    let pod = pod(json!([{"containerPort": 8080}, {"containerPort": 53, "protocol": "UDP"}]), &[]).await;
+    assert_eq!(pod.get(8080, "/healthz?a=b").await.unwrap(), (200, "ok".to_owned()));
+    assert!(pod.is_refused(8081).await, "another port");
+    assert!(pod.is_refused(53).await, "a port of another protocol");
+    let id = pod.runtime.container_ids_of("u").remove(0);
+    assert!(pod.runtime.crash_container(&id, 1));
+    assert!(pod.is_refused(8080).await, "a container that has ended");
+}
+
+#[tokio::test]
+async fn a_pod_that_declares_no_ports_answers_at_all_of_them_unless_it_has_none() {
+    let open = pod(json!([]), &[]).await;
+    assert_eq!(open.get(80, "/").await.unwrap().0, 200);
+    let silent = pod(json!([]), &[("ports", "none")]).await;
+    assert!(silent.is_refused(80).await);
+    let other = pod(json!([{"containerPort": 80}]), &[("ports", "90, 91")]).await;
+    assert!(other.is_refused(80).await);
+    assert_eq!(other.get(91, "/").await.unwrap().0, 200);
+    let late = pod(json!([]), &[("listen-after", "1h")]).await;
+    assert!(late.is_refused(80).await);
+}
+
+#[tokio::test]
+async fn answers_are_as_annotated() {
+    let answers = json!({
+        "/healthz": {"status": 503, "body": "down"}, "/later": {"status": 500, "after": "1h"},
+    });
+    let pod = pod(json!([{"containerPort": 80}]), &[("http", &answers.to_string())]).await;
+    assert_eq!(pod.get(80, "/healthz").await.unwrap(), (503, "down".to_owned()));
+    assert_eq!(pod.get(80, "/later").await.unwrap().0, 200);
+    assert_eq!(pod.get(80, "/other").await.unwrap().0, 200);
+}

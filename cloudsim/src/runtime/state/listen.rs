@@ -1,0 +1,71 @@
+//! Who listens at which address: what a probe or a hook finds there.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use k8s_openapi::api::core::v1::ContainerPort;
+use wire::cri::NamespaceMode;
+
+use super::{
+    super::behaviour::{Behaviour, Ports},
+    Container, Nanos, Sandbox, State, address,
+    container::Phase,
+};
+
+/// The annotation in which kubelets tell the runtime of a container's ports.
+const PORTS: &str = "io.kubernetes.container.ports";
+
+/// What is found at an address and a port.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A container listens: what it is like, and how long it has run.
+    Server(Box<Behaviour>, Duration),
+    /// Nobody listens there.
+    Refused,
+    /// It is no pod's address.
+    Elsewhere,
+}
+
+impl State {
+    /// Who listens at a host's port. Ports of pods on the host's network are found at every address that is no pod's.
+    pub(crate) fn listener(&self, host: &str, port: u16, now: Nanos) -> Found {
+        let address = host.parse::<Ipv4Addr>().ok();
+        let is_pods = address.is_some_and(address::is_pods);
+        let mut sandboxes = self.sandboxes.values().filter(|sandbox| sandbox.ready);
+        if is_pods {
+            let sandbox = sandboxes.find(|sandbox| sandbox.ip == address);
+            return sandbox.and_then(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Refused);
+        }
+        let mut on_host = sandboxes.filter(|sandbox| sandbox.namespaces().network() == NamespaceMode::Node);
+        on_host.find_map(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Elsewhere)
+    }
+
+    fn server(&self, sandbox: &Sandbox, port: u16, now: Nanos) -> Option<Found> {
+        let containers = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
+        let mut running: Vec<_> =
+            containers.filter_map(|one| Some((one, self.behaviour_of(one).ok()?))).collect();
+        // a list of ports is for people, and pods need not have one: such a pod listens everywhere
+        let declares = running.iter().any(|(one, behaviour)| !declared(one, behaviour).is_empty());
+        running.retain(|(one, _)| matches!(one.phase, Phase::Running { .. }));
+        let on_host = sandbox.namespaces().network() == NamespaceMode::Node;
+        running.into_iter().find_map(|(container, behaviour)| {
+            let Phase::Running { started_at, .. } = &container.phase else { return None };
+            let age =
+                Duration::from_nanos(u64::try_from(now.saturating_sub(*started_at)).unwrap_or_default());
+            let is_silent = matches!(&behaviour.ports, Some(ports) if ports.is_empty());
+            let is_everywhere = !declares && !on_host && !is_silent;
+            let listens = is_everywhere || declared(container, &behaviour).contains(&port);
+            (listens && age >= behaviour.listen_after).then(|| Found::Server(Box::new(behaviour), age))
+        })
+    }
+}
+
+/// The ports that a container says that it has; those of its annotation count alone.
+fn declared(container: &Container, behaviour: &Behaviour) -> Ports {
+    if let Some(ports) = &behaviour.ports {
+        return ports.clone();
+    }
+    let text = container.config.annotations.get(PORTS).map_or("[]", String::as_str);
+    let ports: Vec<ContainerPort> = serde_json::from_str(text).unwrap_or_default();
+    let tcp = ports.iter().filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
+    tcp.filter_map(|port| u16::try_from(port.container_port).ok()).collect()
+}

@@ -1,0 +1,105 @@
+//! The body of an answer on its way: piece by piece, and seen to be taken.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use limits::ActiveRequest;
+use parking_lot::Mutex;
+
+use super::share::Request;
+use crate::{Body, BoxError};
+
+/// The largest piece of an answer, bytes: what is not read is held in pieces of this size, and a slow client shows that it reads.
+pub(super) const PIECE: usize = 64 * 1024;
+
+/// The answers under way on one connection whose last piece was given and not yet written; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Writing(Arc<Mutex<HashMap<u64, Instant>>>);
+
+impl Writing {
+    /// Whether the client has not taken a piece of an answer for so long.
+    pub(super) fn is_stalled(&self, limit: Duration) -> bool {
+        let now = Instant::now();
+        self.0.lock().values().any(|since| now.saturating_duration_since(*since) >= limit)
+    }
+}
+
+/// A body, with what its request holds until it has ended.
+struct Served {
+    inner: Body,
+    /// What is left of the last frame.
+    rest: Bytes,
+    number: u64,
+    writing: Writing,
+    _active: ActiveRequest,
+    _share: Request,
+}
+
+/// The body, number `number` of those on its connection, that gives free what its request holds when it ends.
+pub(super) fn served(
+    inner: Body,
+    number: u64,
+    writing: Writing,
+    active: ActiveRequest,
+    share: Request,
+) -> Body {
+    Served { inner, rest: Bytes::new(), number, writing, _active: active, _share: share }.boxed_unsync()
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.writing.0.lock().remove(&self.number);
+    }
+}
+
+impl http_body::Body for Served {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.rest.is_empty() {
+            let polled = Pin::new(&mut self.inner).poll_frame(context);
+            let frame = match polled {
+                Poll::Ready(Some(Ok(frame))) => frame,
+                other => {
+                    // whoever asks has room: it is the answer that has nothing yet
+                    self.writing.0.lock().remove(&self.number);
+                    return other;
+                }
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(frame) => return Poll::Ready(Some(Ok(frame))),
+            }
+        }
+        let length = self.rest.len().min(PIECE);
+        let piece = self.rest.split_to(length);
+        self.writing.0.lock().insert(self.number, Instant::now());
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (inner, rest) = (self.inner.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + rest);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
+    }
+}

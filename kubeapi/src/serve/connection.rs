@@ -1,0 +1,203 @@
+//! One connection: TLS, then HTTP, each with its deadline.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicU64},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use limits::ConnectionSlot;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{sleep_until, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use super::{
+    ServerLimits,
+    body::{PIECE, Writing},
+    peer,
+    share::Shares,
+    tracked::{Connection, Tracked},
+};
+use crate::{Body, Identity};
+
+/// How often an HTTP/2 client is asked whether it is still there: one that vanished would hold its watches for ever.
+const PROBE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long the answer to that may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long connections may finish what they are at when the server ends; watches would go on for ever.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The largest head of a request, in bytes.
+const HEAD_LIMIT: usize = 64 * 1024;
+
+/// Requests of one HTTP/2 connection at a time; the real server's.
+const STREAMS: u32 = 250;
+
+/// What a connection needs of its server.
+#[derive(Clone)]
+pub(super) struct Deps<S> {
+    pub(super) service: S,
+    pub(super) limits: ServerLimits,
+    pub(super) shares: Shares,
+    pub(super) shutdown: CancellationToken,
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve<S>(
+    stream: TcpStream,
+    address: SocketAddr,
+    slot: ConnectionSlot,
+    tls: Option<TlsAcceptor>,
+    deps: Deps<S>,
+) where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    // answers are small and somebody waits for them
+    let _ = stream.set_nodelay(true);
+    let connection = |slot, identity| Connection {
+        slot,
+        address: address.ip().to_canonical(),
+        identity,
+        shares: deps.shares.clone(),
+        writing: Writing::default(),
+        answers: AtomicU64::new(0),
+        upgraded: Mutex::new(None),
+    };
+    let Some(tls) = tls else { return http(stream, connection(slot, None), deps).await };
+    let accepted = tokio::select! {
+        // cancel-safe: a half-made connection is simply closed
+        () = deps.shutdown.cancelled() => return,
+        () = slot.evicted() => return tracing::debug!(%address, "a TLS handshake made room for others"),
+        accepted = timeout(deps.limits.handshake, tls.accept(stream)) => accepted,
+    };
+    match accepted {
+        Ok(Ok(stream)) => {
+            let identity: Option<Identity> = peer::identity(stream.get_ref().1);
+            http(stream, connection(slot, identity), deps).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn http<S, I>(io: I, connection: Connection, deps: Deps<S>)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let Deps { service, limits, shutdown, .. } = deps;
+    let connection = Arc::new(connection);
+    let service = Tracked { inner: service, connection: connection.clone() };
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(HEAD_LIMIT);
+    let mut http2 = builder.http2();
+    http2.timer(TokioTimer::new()).keep_alive_interval(PROBE_INTERVAL).keep_alive_timeout(PROBE_TIMEOUT);
+    http2.max_header_list_size(HEAD_LIMIT as u32).max_concurrent_streams(STREAMS).max_send_buf_size(PIECE);
+    let io = TokioIo::new(Held { io, _connection: connection.clone() });
+    let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => Some(ended),
+        () = shutdown.cancelled() => None,
+        // what it was at is cut off: there is nothing, or it is not read
+        () = connection.slot.evicted() => return tracing::debug!("a connection made room for others"),
+        why = overdue(&connection, &limits) => {
+            tracing::debug!(why, "a connection is closed");
+            None
+        }
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            serving.as_mut().graceful_shutdown();
+            match timeout(DRAIN_TIMEOUT, serving).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// Waits until the client has kept the server waiting for too long; why.
+async fn overdue(connection: &Connection, limits: &ServerLimits) -> &'static str {
+    loop {
+        // a request may begin at any time
+        let next = Instant::now() + limits.write / 4;
+        let deadline = connection.slot.deadline(limits.first_request, limits.idle);
+        match deadline {
+            Some(deadline) if deadline <= Instant::now() => return "no request came in time",
+            None if connection.writing.is_stalled(limits.write) => return "the client does not read",
+            _ => sleep_until(deadline.map_or(next, |deadline| deadline.min(next)).into()).await,
+        }
+    }
+}
+
+/// The bytes of a connection, which has its place as long as there are any: also when it is no HTTP any more.
+struct Held<I> {
+    io: I,
+    _connection: Arc<Connection>,
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Held<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, into)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Held<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, from)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, from)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,96 @@
+//! The service as one connection has it: its requests are counted, and each client keeps to its share.
+
+use std::{
+    convert::Infallible,
+    net::IpAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use limits::{ActiveRequest, ConnectionSlot};
+use parking_lot::Mutex;
+use tower::Service;
+
+use super::{
+    body::{self, Writing},
+    share::{Client, Shares},
+};
+use crate::{Body, Identity, body::text};
+
+/// What all requests of a connection share.
+pub(super) struct Connection {
+    pub(super) slot: ConnectionSlot,
+    pub(super) address: IpAddr,
+    pub(super) identity: Option<Identity>,
+    pub(super) shares: Shares,
+    pub(super) writing: Writing,
+    /// Numbers its answers.
+    pub(super) answers: AtomicU64,
+    /// Of a connection that has become something else than HTTP; it ends with it.
+    pub(super) upgraded: Mutex<Option<ActiveRequest>>,
+}
+
+/// The service; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Tracked<S> {
+    pub(super) inner: S,
+    pub(super) connection: Arc<Connection>,
+}
+
+impl<S> Service<Request<Incoming>> for Tracked<S>
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+        let connection = self.connection.clone();
+        if let Some(identity) = &connection.identity {
+            request.extensions_mut().insert(identity.clone());
+        }
+        // the one that was asked whether it is ready
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        Box::pin(async move {
+            let is_master = connection.identity.as_ref().is_some_and(Identity::is_master);
+            let Ok(active) = connection.slot.begin(is_master) else { return Ok(too_many()) };
+            let client = Client::of(connection.identity.as_ref(), connection.address);
+            let Ok(mut share) = connection.shares.begin(client, is_master).await else {
+                return Ok(too_many());
+            };
+            let response = inner.call(request).await?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                *connection.upgraded.lock() = connection.slot.begin(is_master).ok();
+            }
+            let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
+            if share.answer(size).is_err() {
+                return Ok(too_many());
+            }
+            let number = connection.answers.fetch_add(1, Ordering::Relaxed);
+            let writing = connection.writing.clone();
+            Ok(response.map(|inner| body::served(inner, number, writing, active, share)))
+        })
+    }
+}
+
+/// In the real server's words.
+fn too_many() -> Response<Body> {
+    let mut response = text("Too many requests, please try again later.\n".to_owned());
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}

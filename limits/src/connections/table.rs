@@ -1,0 +1,159 @@
+//! The connections of one server, and which of them ends when there are too many: pure, told the time.
+
+use std::{collections::HashMap, net::IpAddr, time::Instant};
+
+use super::{ConnectionLimits, Full};
+
+/// A connection that must end, as its place goes to another one.
+pub(super) type Evicted<T> = (u64, T);
+
+/// What is known of a connection.
+#[derive(Debug)]
+struct Entry<T> {
+    /// Whose it is; `None`: of this machine, on a unix socket.
+    peer: Option<IpAddr>,
+    /// Since when it is pending or idle.
+    since: Instant,
+    /// Requests under way.
+    active: usize,
+    /// Whether it has had its first request.
+    established: bool,
+    /// Whether it may have one of the reserved places.
+    privileged: bool,
+    /// What ends it.
+    handle: T,
+}
+
+impl<T> Entry<T> {
+    fn is_idle(&self) -> bool {
+        self.established && self.active == 0
+    }
+}
+
+/// The connections of one server.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    limits: ConnectionLimits,
+    next: u64,
+    entries: HashMap<u64, Entry<T>>,
+}
+
+impl<T> Table<T> {
+    pub(super) fn new(limits: ConnectionLimits) -> Self {
+        Self { limits, next: 0, entries: HashMap::new() }
+    }
+
+    /// A connection comes: its number, and the one that ends for it. A peer that has as many as it may loses its own; a crowd that has
+    /// not begun loses the oldest of whoever has most of it.
+    ///
+    /// # Errors
+    /// The peer has as many as it may, and all are at work.
+    pub(super) fn accept(
+        &mut self,
+        peer: Option<IpAddr>,
+        now: Instant,
+        handle: T,
+    ) -> Result<(u64, Option<Evicted<T>>), Full> {
+        let mut evicted = None;
+        if let Some(peer) = peer.filter(|peer| !is_own(*peer)) {
+            let own = || self.entries.values().filter(|entry| entry.peer == Some(peer));
+            if own().count() >= self.limits.per_address {
+                let victim = self.oldest(|entry| entry.peer == Some(peer) && !entry.established);
+                let victim =
+                    victim.or_else(|| self.oldest(|entry| entry.peer == Some(peer) && entry.is_idle()));
+                evicted = Some(self.take(victim.ok_or(Full::Address)?).ok_or(Full::Address)?);
+            }
+        }
+        if evicted.is_none() && self.pending().count() >= self.limits.pending {
+            let most = self.most_pending();
+            let victim = self.oldest(|entry| !entry.established && entry.peer == most);
+            evicted = victim.and_then(|victim| self.take(victim));
+        }
+        self.next += 1;
+        let entry = Entry { peer, since: now, active: 0, established: false, privileged: false, handle };
+        self.entries.insert(self.next, entry);
+        Ok((self.next, evicted))
+    }
+
+    /// A request begins on connection `number`: the first one makes it established, and may end another connection that is idle.
+    ///
+    /// # Errors
+    /// As many connections as there may be are at work.
+    pub(super) fn begin(&mut self, number: u64, privileged: bool) -> Result<Option<Evicted<T>>, Full> {
+        let Some(entry) = self.entries.get(&number) else { return Err(Full::Server) };
+        let mut evicted = None;
+        if !entry.established {
+            let kept = if privileged { 0 } else { self.limits.reserved };
+            let places = self.limits.established.saturating_sub(kept);
+            if self.entries.values().filter(|entry| entry.established).count() >= places {
+                let victim = self.oldest(|entry| entry.is_idle() && !entry.privileged);
+                let victim = victim.or_else(|| self.oldest(Entry::is_idle).filter(|_| privileged));
+                evicted = Some(self.take(victim.ok_or(Full::Server)?).ok_or(Full::Server)?);
+            }
+        }
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.established = true;
+            entry.privileged = privileged;
+            entry.active += 1;
+        }
+        Ok(evicted)
+    }
+
+    /// A request of connection `number` has ended.
+    pub(super) fn end(&mut self, number: u64, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.active = entry.active.saturating_sub(1);
+            entry.since = now;
+        }
+    }
+
+    /// Connection `number` was heard of.
+    pub(super) fn touch(&mut self, number: u64, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.established) {
+            entry.since = now;
+        }
+    }
+
+    /// Connection `number` has ended.
+    pub(super) fn remove(&mut self, number: u64) {
+        self.entries.remove(&number);
+    }
+
+    /// Since when connection `number` waits for its next request, or for its first, and whether it has had one; `None` while one is
+    /// under way.
+    pub(super) fn waiting_since(&self, number: u64) -> Option<(Instant, bool)> {
+        let entry = self.entries.get(&number).filter(|entry| entry.active == 0)?;
+        Some((entry.since, entry.established))
+    }
+
+    /// How many there are: established, and not yet.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let pending = self.pending().count();
+        (self.entries.len() - pending, pending)
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.entries.values().filter(|entry| !entry.established)
+    }
+
+    /// Whose connections that have not begun are most.
+    fn most_pending(&self) -> Option<IpAddr> {
+        let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
+        self.pending().for_each(|entry| *counts.entry(entry.peer).or_default() += 1);
+        counts.into_iter().max_by_key(|(_, count)| *count).and_then(|(peer, _)| peer)
+    }
+
+    fn oldest(&self, is_one: impl Fn(&Entry<T>) -> bool) -> Option<u64> {
+        let candidates = self.entries.iter().filter(|(_, entry)| is_one(entry));
+        candidates.min_by_key(|(number, entry)| (entry.since, **number)).map(|(number, _)| *number)
+    }
+
+    fn take(&mut self, number: u64) -> Option<Evicted<T>> {
+        self.entries.remove(&number).map(|entry| (number, entry.handle))
+    }
+}
+
+/// Whether a peer is a program of this machine: it has the whole server anyway.
+fn is_own(peer: IpAddr) -> bool {
+    peer.to_canonical().is_loopback()
+}

@@ -1,0 +1,14 @@
+//! Bounds that servers share, so that nobody from outside can take all of a process: how many connections there are and which of them
+//! ends when a new one comes ([`ConnectionLimiter`]), how often a line of the log is written ([`Repeated`]), how many files may be
+//! open ([`raise_open_files`]).
+
+mod connections;
+mod open_files;
+mod repeated;
+#[cfg(feature = "testing")]
+#[allow(clippy::panic)]
+pub mod testing;
+
+pub use connections::{ActiveRequest, ConnectionLimiter, ConnectionLimits, ConnectionSlot, Full};
+pub use open_files::raise_open_files;
+pub use repeated::Repeated;

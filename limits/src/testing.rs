@@ -1,0 +1,55 @@
+//! For tests of servers: a crowd of clients that connect and say nothing.
+
+use std::{net::SocketAddr, path::Path, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    net::{TcpStream, UnixStream},
+    time::timeout,
+};
+
+/// Longer than anything here takes; what hangs fails.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// So many connections to `address` that say nothing. A server may have closed some of them again.
+///
+/// # Panics
+/// A connection is refused.
+pub async fn silent_tcp(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let _ = super::raise_open_files();
+    let mut crowd = Vec::with_capacity(count);
+    for number in 0..count {
+        let connected = timeout(TIMEOUT, TcpStream::connect(address)).await;
+        match connected {
+            Ok(Ok(stream)) => crowd.push(stream),
+            other => panic!("connection {number} to {address}: {other:?}"),
+        }
+    }
+    crowd
+}
+
+/// The same on a unix socket.
+///
+/// # Panics
+/// A connection is refused.
+pub async fn silent_unix(path: &Path, count: usize) -> Vec<UnixStream> {
+    let _ = super::raise_open_files();
+    let mut crowd = Vec::with_capacity(count);
+    for number in 0..count {
+        match timeout(TIMEOUT, UnixStream::connect(path)).await {
+            Ok(Ok(stream)) => crowd.push(stream),
+            other => panic!("connection {number} to {}: {other:?}", path.display()),
+        }
+    }
+    crowd
+}
+
+/// Waits until the server has closed a connection, whatever it says before.
+///
+/// # Panics
+/// It does not.
+pub async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut buffer = [0; 4096];
+    let ended = timeout(TIMEOUT, async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} }).await;
+    assert!(ended.is_ok(), "the server keeps a connection on which nothing is said");
+}
