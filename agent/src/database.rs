@@ -71,12 +71,13 @@ async fn check(
     let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if let Some(output) = output {
         let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes } = &health;
-        let damaged: Vec<Value> = damaged
-            .iter()
-            .map(|(object, why)| json!({"object": object.to_string(), "reason": why.to_string()}))
-            .collect();
+        let damaged = damaged.iter().map(|(key, why)| {
+            json!({
+                "resource": key.resource.as_str(), "namespace": key.namespace, "name": key.name, "reason": why,
+            })
+        });
         let told = json!({
-            "whole": is_whole, "faults": faults, "damaged": damaged, "objects": objects, "encrypted": sealed, "revision": revision,
+            "whole": is_whole, "faults": faults, "damaged": damaged.collect::<Vec<_>>(), "objects": objects, "encrypted": sealed, "revision": revision,
             "bytes": bytes, "freeBytes": free_bytes,
         });
         out.write_all(output.document(&told)?.as_bytes())?;
