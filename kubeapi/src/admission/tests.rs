@@ -25,8 +25,11 @@ struct Hook {
     _guard: DropGuard,
 }
 
-/// Answers `answer` for each path, after the question that came.
-async fn hook(answer: fn(&str, Value) -> Option<(u16, Vec<u8>)>) -> Hook {
+/// What is answered to a question at a path, with which code; nothing at all for `None`.
+type Answers = fn(&str, Value) -> Option<(u16, Vec<u8>)>;
+
+/// Answers as `answer` says.
+async fn hook(answer: Answers) -> Hook {
     let issuer = CertifiedIssuer::self_signed(
         {
             let mut params = CertificateParams::new(Vec::new()).unwrap();

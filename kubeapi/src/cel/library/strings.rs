@@ -16,9 +16,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         (_, [Val::String(text), rest @ ..]) => (text, rest),
         _ => return None,
     };
-    let texts: usize = rest.iter().map(|arg| if let Val::String(text) = arg { text.len() } else { 0 }).sum();
-    let paid = |context: &mut Context<'_>| context.budget.spend_bytes(text.len() + texts);
-    let answer = match (name, rest) {
+    Some(match (name, rest) {
         ("size", []) => Ok(Val::size(text.chars().count())),
         ("contains", [Val::String(part)]) => Ok(Val::Bool(text.contains(&**part))),
         ("startsWith", [Val::String(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
@@ -57,8 +55,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         ("format", [Val::List(list)]) => format::format(text, list, context),
         ("strings.quote", []) => Ok(Val::text(format!("{:?}", &**text))),
         _ => return None,
-    };
-    Some(paid(context).and(answer))
+    })
 }
 
 fn join<'a>(list: &List<'a>, separator: &str, context: &mut Context<'_>) -> Evaluated<'a> {
