@@ -45,6 +45,11 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
 
+    /// What is left without the other.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos) }
+    }
+
     /// How many times `other` it is.
     #[allow(clippy::cast_precision_loss, reason = "a ratio is told in six digits")]
     pub(crate) fn ratio(self, other: Self) -> f64 {
