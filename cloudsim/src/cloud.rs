@@ -20,7 +20,7 @@ use crate::{
     admin::{Admin, Doors},
     admission,
     controllers::{
-        binder,
+        api_services, binder,
         certificates::{self, Office},
         events::Recorder,
         kubernetes_service, manager, namespaces, node_lifecycle,
@@ -366,6 +366,7 @@ fn spawn_controllers(
     if is_on("csrcleaner") {
         tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
     }
+    tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));
     manager::spawn(tasks, client, events, &options.controllers, shutdown);
 }
 
