@@ -23,7 +23,7 @@ use crate::{
     admin::{Admin, Doors},
     admission,
     controllers::{
-        binder,
+        api_services, binder,
         certificates::{self, Office},
         events::Recorder,
         kubernetes_service, manager, namespaces, node_lifecycle,
@@ -393,6 +393,7 @@ fn spawn_controllers(
     if is_on("csrcleaner") {
         tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
     }
+    tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));
     let cluster = Cluster::new(client.clone(), events.clone()).counted_in(metrics.queues);
     manager::spawn_for(cluster, tasks, &options.controllers, shutdown);
 }

@@ -25,6 +25,7 @@ mod filters;
 mod nodes;
 mod pod_affinity;
 mod preemption;
+mod preferences;
 mod queue;
 mod scores;
 mod spread;

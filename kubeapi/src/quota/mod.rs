@@ -53,6 +53,35 @@ pub(crate) async fn admit<'a>(
     Ok(Some(turn))
 }
 
+/// 403 for a change by which an object would use more than a quota of its namespace leaves: of a service or a claim. (Pods change what
+/// they ask for by their `resize` alone.)
+pub(crate) async fn admit_change<'a>(
+    api: &'a Api,
+    target: &Target,
+    (old, new): (&Value, &Value),
+) -> Result<Turn<'a>, StatusError> {
+    let counts = target.kind.is(Builtin::Service) || target.kind.is(Builtin::PersistentVolumeClaim);
+    if !api.is_full() || target.part.is_some() || !counts {
+        return Ok(None);
+    }
+    let more = usage::more(&usage::of(&target.kind, old), &usage::of(&target.kind, new));
+    if more.is_empty() || quotas(api, &target.namespace).await?.is_empty() {
+        return Ok(None);
+    }
+    let turn = api.quota_turn().lock().await;
+    for quota in quotas(api, &target.namespace).await? {
+        let quota = quota.value()?;
+        if !usage::concerns(&quota, &target.kind, new) {
+            continue;
+        }
+        let hard = usage::amounts(&quota, "/spec/hard");
+        if let Some(why) = refusal(api, target, (&quota, new), &hard, &more).await? {
+            return Err(StatusError::forbidden(&target.kind, text_or_empty(new, "/metadata/name"), &why));
+        }
+    }
+    Ok(Some(turn))
+}
+
 /// Why a quota does not let an object in.
 async fn refusal(
     api: &Api,

@@ -151,6 +151,15 @@ pub(super) fn unsaid(pod: &Value, name: &str) -> Vec<String> {
     silent.map(|container| text_or_empty(container, "/name").to_owned()).collect()
 }
 
+/// What `new` uses beyond `old`.
+pub(super) fn more(old: &Usage, new: &Usage) -> Usage {
+    let beyond = |(name, amount): (&String, &Quantity)| {
+        let more = amount.minus(old.get(name).copied().unwrap_or(Quantity::ZERO));
+        more.is_positive().then(|| (name.clone(), more))
+    };
+    new.iter().filter_map(beyond).collect()
+}
+
 /// Adds `more` to `sum`.
 pub(super) fn add(sum: &mut Usage, more: &Usage) {
     for (name, amount) in more {

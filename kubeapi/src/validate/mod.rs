@@ -23,6 +23,7 @@ mod node;
 mod pod;
 mod pod_update;
 mod policy;
+mod sysctl;
 #[cfg(test)]
 mod tests;
 mod workload;
@@ -129,9 +130,13 @@ pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
         Some(Builtin::Namespace) => names::dns_label(name),
         Some(Builtin::Service) => names::dns_1035_label(name),
         // these take any name that fits into a path
-        Some(Builtin::Role | Builtin::RoleBinding | Builtin::ClusterRole | Builtin::ClusterRoleBinding) => {
-            names::path_segment(name)
-        }
+        Some(
+            Builtin::Role
+            | Builtin::RoleBinding
+            | Builtin::ClusterRole
+            | Builtin::ClusterRoleBinding
+            | Builtin::ApiService,
+        ) => names::path_segment(name),
         Some(Builtin::IpAddress) => names::ip_address(name),
         _ => names::dns_subdomain(name),
     };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{container, faults, in_range, names, required, supported};
+use super::{container, faults, in_range, names, required, supported, sysctl};
 use crate::{
     object::{items, text_or_empty},
     status::Cause,
@@ -36,6 +36,7 @@ pub(super) fn create(pod: &Value) -> Vec<Cause> {
     }
     causes.extend(super::metadata::labels(spec.get("nodeSelector"), "spec.nodeSelector"));
     causes.extend(tolerations(spec));
+    causes.extend(sysctl::sysctls(spec));
     causes
 }
 

@@ -17,6 +17,7 @@ use crate::{
     part::Part,
     patch::{self, ApplyOptions},
     path::Target,
+    quota,
     registry::{Builtin, Kind, SchemaSource},
     service::Call,
     services,
@@ -239,6 +240,10 @@ pub(super) async fn modify(
             Next::Remove if dry_run => return Ok(Outcome::Stored(current)),
             Next::Replace(object) => Some(object),
             Next::Remove => None,
+        };
+        let _turn = match &next {
+            Some(new) => quota::admit_change(api, target, (&value, new)).await?,
+            None => None,
         };
         attempts -= 1;
         match store(api, target, (Expect::Revision(current.revision), Some(&value)), next).await {

@@ -238,3 +238,42 @@ async fn parallel_writers_do_not_get_past_a_quota() {
     let list = world.get("/api/v1/namespaces/default/configmaps").await;
     assert_eq!(list["items"].as_array().unwrap().len(), 3);
 }
+
+#[tokio::test]
+async fn quotas_hold_for_services_and_claims_that_ask_for_more() {
+    let world = World::new().await;
+    let namespace = "/api/v1/namespaces/default";
+    let hard = json!({"services.nodeports": "1", "requests.storage": "2Gi"});
+    world
+        .create(
+            &format!("{namespace}/resourcequotas"),
+            json!({"metadata": {"name": "q"}, "spec": {"hard": hard}}),
+        )
+        .await;
+    let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
+    world
+        .create(
+            &format!("{namespace}/services"),
+            json!({"metadata": {"name": "s"}, "spec": {"ports": ports}}),
+        )
+        .await;
+    let why = "services \"s\" is forbidden: exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=0, limited: services.nodeports=1";
+    let change = json!({"spec": {"type": "NodePort"}});
+    world
+        .expect(
+            &format!("MERGE {namespace}/services/s"),
+            change,
+            403,
+            json!({"message": why, "reason": "Forbidden"}),
+        )
+        .await;
+    let one = json!({"spec": {"type": "NodePort", "ports": [{"name": "a", "port": 80}]}});
+    world
+        .expect(&format!("MERGE {namespace}/services/s"), one, 200, json!({"spec": {"type": "NodePort"}}))
+        .await;
+    let used = json!({"status": {"used": {"services.nodeports": "1"}}});
+    world.expect(&format!("GET {namespace}/resourcequotas/q"), Value::Null, 200, used).await;
+    world.expect(&format!("DELETE {namespace}/services/s"), Value::Null, 200, json!({})).await;
+    let free = json!({"status": {"used": {"services.nodeports": "0"}}});
+    world.expect(&format!("GET {namespace}/resourcequotas/q"), Value::Null, 200, free).await;
+}

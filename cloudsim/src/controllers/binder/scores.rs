@@ -1,15 +1,17 @@
-//! Which of the nodes that do is best: those of kube-scheduler's scores that need nothing but the nodes and the pod. Pure.
+//! Which of the nodes that do is best: kube-scheduler's scores. Pure.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::{cycle::Cycle, nodes::Place};
+use super::{cycle::Cycle, nodes::Place, preferences};
 use crate::controllers::workloads::affinity;
 
 /// What a pod counts for that asks for nothing, so that pods without requests are spread too.
 const DEFAULTS: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
 const TAINTS: i64 = 3;
 const AFFINITY: i64 = 2;
+const NEIGHBOURS: i64 = 2;
+const SPREAD: i64 = 2;
 
 /// The best of these nodes: by score, then the one with the fewest pods, then by name.
 pub(super) fn best(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Option<String> {
@@ -17,10 +19,18 @@ pub(super) fn best(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Option<Strin
     let most = preferences.iter().copied().max().unwrap_or_default();
     let taints: Vec<_> = nodes.iter().map(|(node, _)| soft_taints(cycle, node)).collect();
     let most_taints = taints.iter().copied().max().unwrap_or_default();
+    let neighbours = preferences::neighbours(cycle, nodes);
+    let spread = preferences::spread(cycle, nodes);
+    let images = preferences::images(cycle, nodes);
     let scored = nodes.iter().enumerate().map(|(at, (node, place))| {
         let preferred = if most > 0 { preferences[at] * 100 / most } else { 0 };
         let untainted = if most_taints > 0 { 100 - taints[at] * 100 / most_taints } else { 100 };
-        let score = TAINTS * untainted + AFFINITY * preferred + room(cycle, node, place);
+        let score = TAINTS * untainted
+            + AFFINITY * preferred
+            + NEIGHBOURS * neighbours[at]
+            + SPREAD * spread[at]
+            + images[at]
+            + room(cycle, node, place);
         (std::cmp::Reverse(score), place.pods.len(), node.name_any())
     });
     scored.min().map(|(_, _, name)| name)

@@ -1,4 +1,5 @@
-//! Spreading pods over zones, nodes and the like: the filter `PodTopologySpread`, for constraints that must hold. Pure.
+//! Spreading pods over zones, nodes and the like: the filter `PodTopologySpread`, for constraints that must hold, and what its score
+//! counts, for those that need not. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +17,13 @@ use crate::controllers::workloads::affinity;
 
 /// How many pods there are in each domain, for each constraint.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spread(Vec<Counted>);
+pub(super) struct Spread {
+    hard: Vec<Counted>,
+    soft: Vec<Counted>,
+}
 
 #[derive(Clone, Debug)]
-struct Counted {
+pub(super) struct Counted {
     key: String,
     max_skew: i64,
     /// How many the pod itself adds.
@@ -31,15 +35,23 @@ struct Counted {
 impl Spread {
     /// Counts, if the pod has constraints.
     pub(super) fn count(cycle: &Cycle<'_>) -> Self {
-        let all = cycle.spec.topology_spread_constraints.iter().flatten();
-        let hard: Vec<_> = all.filter(|one| one.when_unsatisfiable == "DoNotSchedule").collect();
-        Self(hard.iter().map(|constraint| counted(cycle, constraint, &hard)).collect())
+        let of = |what: &str| {
+            let all = cycle.spec.topology_spread_constraints.iter().flatten();
+            let such: Vec<_> = all.filter(|one| one.when_unsatisfiable == what).collect();
+            such.iter().map(|constraint| counted(cycle, constraint, &such)).collect()
+        };
+        Self { hard: of("DoNotSchedule"), soft: of("ScheduleAnyway") }
+    }
+
+    /// The constraints that need not hold.
+    pub(super) fn soft(&self) -> &[Counted] {
+        &self.soft
     }
 
     /// Why the node does not do, if it does not.
     pub(super) fn refusal(&self, _: &Cycle<'_>, node: &Node) -> Option<Refusal> {
         const REASON: &str = "node(s) didn't match pod topology spread constraints";
-        for one in &self.0 {
+        for one in &self.hard {
             let Some(domain) = node.labels().get(&one.key) else {
                 return Some(Refusal::of_node(format!("{REASON} (missing required label)")));
             };
@@ -49,6 +61,18 @@ impl Spread {
             }
         }
         None
+    }
+}
+
+impl Counted {
+    /// How many pods are near the node, more where there are many domains; `None` for a node without the label.
+    pub(super) fn weighed(&self, node: &Node) -> Option<f64> {
+        let domain = node.labels().get(&self.key)?;
+        let there = self.counts.get(domain).copied().unwrap_or_default();
+        // numbers of pods and domains, which doubles hold
+        #[allow(clippy::cast_precision_loss)]
+        let (there, domains, skew) = (there as f64, self.counts.len() as f64, (self.max_skew - 1) as f64);
+        Some(there * (domains + 2.0).ln() + skew)
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn run(client: Client, tasks: Tasks, stop: CancellationToken) {
 }
 
 /// An item whenever kinds may have been defined, changed or taken away.
-fn definition_changes(client: Client) -> impl Stream<Item = ()> {
+pub(crate) fn definition_changes(client: Client) -> impl Stream<Item = ()> {
     let all = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
     let events = watcher(all, watcher::Config::default()).default_backoff();
     events.filter_map(async |event| {

@@ -1,9 +1,10 @@
 //! A node whose Lease is no longer renewed becomes NotReady (`Ready=Unknown`, reason `NodeStatusUnknown`); a node that is not
-//! Ready, under pressure or cordoned has the taints that say so.
+//! Ready, under pressure or cordoned has the taints that say so, and its pods are not ready when it stops being so.
 //!
 //! Source: Kubernetes' node lifecycle controller (node monitor grace period 40 s).
 
 use std::{
+    collections::HashSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,6 +28,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+mod pods;
 mod seen;
 mod taints;
 
@@ -47,14 +49,22 @@ struct Context {
     grace: Duration,
     nodes: Store<Node>,
     seen: Mutex<Seen>,
+    /// Nodes that stopped being ready, and whose pods may still be said to be.
+    failed: Mutex<HashSet<String>>,
 }
 
 /// Runs until `shutdown`. `grace`: how old the last renewal may get.
 pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: CancellationToken) {
     let leases = Api::<Lease>::namespaced(client.clone(), LEASES);
     let controller = Controller::new(Api::<Node>::all(client.clone()), watcher::Config::default());
-    let context =
-        Arc::new(Context { client, events, grace, nodes: controller.store(), seen: Mutex::default() });
+    let context = Arc::new(Context {
+        client,
+        events,
+        grace,
+        nodes: controller.store(),
+        seen: Mutex::default(),
+        failed: Mutex::default(),
+    });
     controller
         .watches(leases, watcher::Config::default(), |lease| [ObjectRef::<Node>::new(&lease.name_any())])
         .run(
@@ -83,7 +93,9 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
     }
     if has_failed {
         tell("NodeNotReady", "status is now: NodeNotReady".to_owned());
+        context.failed.lock().insert(name.clone());
     }
+    mark_pods(&node, &context).await?;
     let now = jiff::Timestamp::now();
     let is_unknown = ready(&node).is_some_and(|condition| condition.status == "Unknown");
     if left.is_none() && !is_unknown {
@@ -96,6 +108,19 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
         set_taints(&node, &context.client, &taints).await?;
     }
     Ok(left.map_or_else(Action::await_change, Action::requeue))
+}
+
+/// Says of the pods of a node that stopped being ready that they are not either, until all are marked or the node is back.
+async fn mark_pods(node: &Node, context: &Context) -> Result<(), kube::Error> {
+    let name = node.name_any();
+    if !context.failed.lock().contains(&name) {
+        return Ok(());
+    }
+    if !ready(node).is_some_and(|condition| condition.status == "True") {
+        pods::mark_not_ready(&name, &context.client, &context.events).await?;
+    }
+    context.failed.lock().remove(&name);
+    Ok(())
 }
 
 /// A node's signs of life are a renewed lease and a reported status.

@@ -21,10 +21,14 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(crate::Options::default().any_ports(), |options| options).await
+    }
+
+    async fn with(cloud: crate::Options, nodes: impl FnOnce(Options) -> Options) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = tempfile::tempdir().unwrap();
-        let cloud = Cloud::start(crate::Options::default().any_ports()).await.unwrap();
-        let options = Options::new(1, directory.path().join("fleet"));
+        let cloud = Cloud::start(cloud).await.unwrap();
+        let options = nodes(Options::new(1, directory.path().join("fleet")));
         let fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
         Self { cloud, fleet, _directory: directory }
     }
@@ -177,5 +181,44 @@ async fn a_status_says_which_generation_it_is_of() {
     let api = world.pods();
     api.patch("p", &PatchParams::default(), &Patch::Strategic(toleration)).await.unwrap();
     world.until("p", "is of the second", observed(2)).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_a_node_that_is_gone_are_not_ready_until_it_is_back() {
+    let grace = Duration::from_secs(5);
+    let cloud = crate::Options { lease_grace: grace, ..crate::Options::default().any_ports() };
+    let mut world = World::with(cloud, |options| Options { lease: Duration::from_secs(4), ..options }).await;
+    world.create("p", json!({}), json!({})).await;
+    let ready = |pod: &Pod| condition(pod, "Ready") == Some("True");
+    let before = world.until("p", "becomes ready", ready).await;
+    let mut fleet = std::mem::replace(&mut world.fleet, Fleet { nodes: Vec::new() });
+    fleet.nodes[0].stop().await;
+    let gone = world.until("p", "is not ready", |pod| condition(pod, "Ready") == Some("False")).await;
+    assert_eq!(
+        condition(&gone, "ContainersReady"),
+        Some("True"),
+        "its containers are as they were last heard of"
+    );
+    let events = Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(world.cloud.client());
+    let told = async {
+        let of_pod = kube::api::ListParams::default().fields("involvedObject.name=p,reason=NodeNotReady");
+        loop {
+            if let Some(event) = events.list(&of_pod).await.unwrap().items.pop() {
+                return event;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let event = tokio::time::timeout(TIMEOUT, told).await.expect("it is told");
+    assert_eq!(
+        (event.message.as_deref(), event.type_.as_deref()),
+        (Some("Node is not ready"), Some("Warning"))
+    );
+    fleet.nodes[0].start().await.unwrap();
+    let back = world.until("p", "is ready again", ready).await;
+    assert_eq!(back.metadata.uid, before.metadata.uid);
+    assert_eq!(container(&back).unwrap().container_id, container(&before).unwrap().container_id);
+    fleet.stop().await;
     world.end().await;
 }

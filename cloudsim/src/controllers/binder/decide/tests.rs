@@ -357,3 +357,43 @@ fn less_important_pods_make_room() {
             .ends_with("preemption: not eligible due to a terminating pod on the nominated node.")
     );
 }
+
+#[test]
+fn a_pod_goes_where_it_would_rather_be() {
+    let zone = |name: &str, zone: &str| node(name, json!({"metadata": {"labels": {"zone": zone}}}));
+    let nodes = [zone("a", "1"), zone("b", "2"), zone("c", "3")];
+    let there = [pod("other", on("b", json!({})))];
+    let near = |kind: &str| {
+        let term = json!({"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"});
+        json!({"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}}})
+    };
+    let goes = |nodes: &[Value], pods: &[Value], spec: Value| match decided(
+        &state(nodes, pods),
+        &pod("new", spec),
+    ) {
+        Decision::Bind(node) => node,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(goes(&nodes, &there, json!({})), "a");
+    assert_eq!(goes(&nodes, &there, near("podAffinity")), "b");
+    let mut full = there.to_vec();
+    full.push(pod("another", on("a", json!({}))));
+    assert_eq!(goes(&nodes, &full, near("podAntiAffinity")), "c");
+    // what others would rather have of it counts as well
+    let welcoming = [pod("other", on("c", near("podAffinity")))];
+    assert_eq!(goes(&nodes, &welcoming, json!({})), "c");
+
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}}}]});
+    let pair = [zone("a", "1"), zone("a2", "1"), zone("b", "2")];
+    let uneven = [
+        pod("one", on("a", cpu("100m"))),
+        pod("two", on("b", cpu("1500m"))),
+        pod("three", on("a2", json!({}))),
+    ];
+    assert_eq!(goes(&pair, &uneven, spread), "b", "fewer of its kind are there, though there is less room");
+
+    let image = |size: i64| json!({"status": {"images": [{"names": ["big:latest"], "sizeBytes": size}]}});
+    let having = [node("a", json!({})), node("b", image(800 << 20))];
+    assert_eq!(goes(&having, &[], json!({"containers": [{"name": "c", "image": "big"}]})), "b");
+}

@@ -39,14 +39,22 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
     if cron.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let schedule = read(spec)?;
+    let Some(schedule) = read(&cron, spec, &cluster) else { return Ok(Action::await_change()) };
     let now = Timestamp::now();
     let jobs = cluster.jobs.controlled_by(cron.meta().uid.as_deref().unwrap_or_default());
     tell_completed(&cron, &jobs, &cluster);
     clean_up(&cron, spec, &jobs, &cluster).await?;
     let active: Vec<_> = jobs.iter().filter(|job| end(job).is_none()).cloned().collect();
     let last = cron.status.as_ref().and_then(|status| status.last_schedule_time.as_ref()).map(|time| time.0);
-    let due = if spec.suspend == Some(true) { None } else { due(&cron, spec, &schedule, last, now) };
+    let (due, misses) = match spec.suspend {
+        Some(true) => (None, false),
+        _ => due(&cron, spec, &schedule, last, now),
+    };
+    if misses {
+        let why =
+            "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
+        cluster.events.tell(&*cron, Told::warning(Component::CronJob, "TooManyMissedTimes", why.into()));
+    }
     let started = match due {
         Some(time) => start(&cron, spec, time, &active, &cluster).await?,
         None => false,
@@ -61,24 +69,38 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
     Ok(next.map_or_else(Action::await_change, |left| Action::requeue(left + Duration::from_millis(100))))
 }
 
-fn read(spec: &CronJobSpec) -> Result<Schedule, Failure> {
-    let zone = match spec.time_zone.as_deref() {
-        None | Some("") => TimeZone::UTC,
-        Some(name) => TimeZone::get(name).map_err(|error| Failure::Invalid(error.to_string()))?,
+/// The schedule; whoever wrote one that cannot be read is told so.
+fn read(cron: &CronJob, spec: &CronJobSpec, cluster: &Cluster) -> Option<Schedule> {
+    let (reason, message) = match parse(spec) {
+        Ok(schedule) => return Some(schedule),
+        Err(told) => told,
     };
-    Schedule::parse(&spec.schedule, zone).map_err(|error| Failure::Invalid(error.to_string()))
+    cluster.events.tell(cron, Told::warning(Component::CronJob, reason, message));
+    None
 }
 
-/// The latest time that is due and was not taken, unless it is too late for it.
+/// The schedule, or reason and message of the event about it.
+fn parse(spec: &CronJobSpec) -> Result<Schedule, (&'static str, String)> {
+    let zone = match spec.time_zone.as_deref() {
+        None | Some("") => TimeZone::UTC,
+        Some(name) => TimeZone::get(name)
+            .map_err(|error| ("UnknownTimeZone", format!("invalid timeZone: {name:?}: {error}")))?,
+    };
+    Schedule::parse(&spec.schedule, zone).map_err(|error| {
+        ("UnparseableSchedule", format!("unparseable schedule: {:?} : {error}", spec.schedule))
+    })
+}
+
+/// The latest time that is due and was not taken, unless it is too late for it, and whether very many were missed.
 fn due(
     cron: &CronJob,
     spec: &CronJobSpec,
     schedule: &Schedule,
     last: Option<Timestamp>,
     now: Timestamp,
-) -> Option<Timestamp> {
+) -> (Option<Timestamp>, bool) {
     let created = cron.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let mut from = last.or(created)?;
+    let Some(mut from) = last.or(created) else { return (None, false) };
     let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
     if let Some(earliest) = deadline.and_then(|deadline| now.checked_sub(deadline).ok()) {
         from = from.max(earliest);
@@ -87,13 +109,13 @@ fn due(
     for _ in 0..MISSED {
         match schedule.next(latest.unwrap_or(from)).filter(|time| *time <= now) {
             Some(time) => latest = Some(time),
-            None => return latest,
+            None => return (latest, false),
         }
     }
     // very many: begin again with the present
-    let recent = now.checked_sub(SignedDuration::from_hours(24)).ok()?.max(from);
+    let recent = now.checked_sub(SignedDuration::from_hours(24)).unwrap_or(from).max(from);
     let times = std::iter::successors(schedule.next(recent), |time| schedule.next(*time));
-    times.take_while(|time| *time <= now).last().or(latest)
+    (times.take_while(|time| *time <= now).last().or(latest), true)
 }
 
 /// Makes the job of a time, as the policy about those still running allows. Answers whether the time is taken.
@@ -110,7 +132,13 @@ async fn start(
             cluster.events.tell(cron, Told::normal(Component::CronJob, "JobAlreadyActive", why.into()));
             return Ok(false);
         }
-        Some("Replace") => cluster.delete_all(&cluster.jobs, active.to_vec()).await?,
+        Some("Replace") => {
+            cluster.delete_all(&cluster.jobs, active.to_vec()).await?;
+            for job in active {
+                let message = format!("Deleted job {}", job.name_any());
+                cluster.events.tell(cron, Told::normal(Component::CronJob, "SuccessfulDelete", message));
+            }
+        }
         _ => {}
     }
     match cluster.create(&cluster.jobs, &job(cron, spec, time)).await {
@@ -121,7 +149,11 @@ async fn start(
         }
         // made before, and not written down
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let message = format!("Error creating job: {error}");
+            cluster.events.tell(cron, Told::warning(Component::CronJob, "FailedCreate", message));
+            Err(error.into())
+        }
     }
 }
 
@@ -160,6 +192,13 @@ fn tell_completed(cron: &CronJob, jobs: &[Arc<Job>], cluster: &Cluster) {
         if let Some(end) = end(job) {
             let message = format!("Saw completed job: {}, condition: {end}", job.name_any());
             cluster.events.tell(cron, Told::normal(Component::CronJob, "SawCompletedJob", message));
+        }
+    }
+    let is_there = |uid: &Option<String>| jobs.iter().any(|job| job.metadata.uid == *uid);
+    for job in cron.status.iter().flat_map(|status| status.active.iter().flatten()) {
+        if !is_there(&job.uid) {
+            let message = format!("Active job went missing: {}", job.name.as_deref().unwrap_or_default());
+            cluster.events.tell(cron, Told::normal(Component::CronJob, "MissingJob", message));
         }
     }
 }
@@ -250,8 +289,21 @@ mod tests {
         ] {
             let cron = cron(spec);
             let spec = cron.spec.clone().unwrap();
-            let found = due(&cron, &spec, &read(&spec).unwrap(), last.map(at), at(now));
+            let (found, misses) = due(&cron, &spec, &parse(&spec).unwrap(), last.map(at), at(now));
             assert_eq!(found, expected.map(at), "{last:?} {now}");
+            assert_eq!(misses, now.starts_with("2025-09"), "{last:?} {now}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_told() {
+        for (spec, reason, begin) in [
+            (json!({"schedule": "no"}), "UnparseableSchedule", "unparseable schedule: \"no\" : "),
+            (json!({"timeZone": "No/Where"}), "UnknownTimeZone", "invalid timeZone: \"No/Where\": "),
+        ] {
+            let (told, message) = parse(cron(spec).spec.as_ref().unwrap()).err().unwrap();
+            assert_eq!(told, reason);
+            assert!(message.starts_with(begin), "{message}");
         }
     }
 

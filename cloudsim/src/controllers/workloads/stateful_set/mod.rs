@@ -11,6 +11,7 @@ use kube::{ResourceExt, runtime::controller::Action};
 use tokio_util::sync::CancellationToken;
 
 mod plan;
+mod retention;
 
 use self::plan::{Set, Step};
 use super::{
@@ -47,6 +48,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
     let current = current(&set, &revisions, &update);
     let now = Timestamp::now();
     let view = Set { object: &set, current: current.name_any(), update: update.name_any() };
+    retention::apply(&view, &pods, &cluster).await?;
     let steps = plan::steps(&view, &pods, now);
     let mut wait: Option<Duration> = None;
     for step in steps {

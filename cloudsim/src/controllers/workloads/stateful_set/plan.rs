@@ -5,9 +5,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, StatefulSet},
-    core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume},
+use k8s_openapi::{
+    api::{
+        apps::v1::{ControllerRevision, StatefulSet},
+        core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume},
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
 };
 use kube::ResourceExt;
 
@@ -50,6 +53,11 @@ impl Set<'_> {
         self.start() + self.object.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
     }
 
+    /// Whether a pod of this number is wanted.
+    pub(super) fn has(&self, ordinal: i32) -> bool {
+        (self.start()..self.end()).contains(&ordinal)
+    }
+
     fn is_parallel(&self) -> bool {
         let policy = self.object.spec.as_ref().and_then(|spec| spec.pod_management_policy.as_deref());
         policy == Some("Parallel")
@@ -65,6 +73,21 @@ impl Set<'_> {
         Some(self.start() + partition)
     }
 
+    /// How many pods may be away at the same time while they get the new revision: at least one.
+    fn max_unavailable(&self) -> usize {
+        let strategy = self.object.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
+        let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+        let wanted = match rolling.and_then(|rolling| rolling.max_unavailable.as_ref()) {
+            None => 1,
+            Some(IntOrString::Int(number)) => *number,
+            Some(IntOrString::String(share)) => {
+                let share: i32 = share.trim_end_matches('%').parse().unwrap_or_default();
+                (self.end() - self.start()).saturating_mul(share) / 100
+            }
+        };
+        usize::try_from(wanted).unwrap_or_default().max(1)
+    }
+
     /// Whether a new pod of this number is of the new revision.
     pub(super) fn is_updated(&self, ordinal: i32) -> bool {
         self.partition().is_none_or(|partition| ordinal >= partition)
@@ -72,7 +95,7 @@ impl Set<'_> {
 }
 
 /// The number in a pod's name.
-fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
+pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
     pod.name_any().strip_prefix(&set.name_any())?.strip_prefix('-')?.parse().ok()
 }
 
@@ -82,7 +105,7 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
     let mut surplus: BTreeMap<i32, &Arc<Pod>> = BTreeMap::new();
     for pod in pods {
         let Some(ordinal) = ordinal(set.object, pod) else { continue };
-        let into = if (set.start()..set.end()).contains(&ordinal) { &mut wanted } else { &mut surplus };
+        let into = if set.has(ordinal) { &mut wanted } else { &mut surplus };
         into.insert(ordinal, pod);
     }
     let min_ready = set.object.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
@@ -114,19 +137,24 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
     steps
 }
 
-/// The highest pod of an old revision, once all above it work.
-fn outdated(set: &Set<'_>, wanted: &BTreeMap<i32, &Arc<Pod>>, works: impl Fn(&Pod) -> bool) -> Option<Step> {
-    let partition = set.partition()?;
+/// The highest pods of an old revision, as many as may be away beside those above them that do not work.
+fn outdated(set: &Set<'_>, wanted: &BTreeMap<i32, &Arc<Pod>>, works: impl Fn(&Pod) -> bool) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let Some(partition) = set.partition() else { return steps };
+    let mut left = set.max_unavailable();
     for pod in wanted.range(partition..).rev().map(|(_, pod)| *pod) {
         let is_new = pod.labels().get(hash::REVISION).is_some_and(|own| *own == set.update);
-        if !is_new && !is_deleting(pod) {
-            return Some(Step::Delete(Arc::clone(pod)));
+        if left == 0 {
+            break;
         }
-        if !works(pod) {
-            return None;
+        if !is_new && !is_deleting(pod) {
+            steps.push(Step::Delete(Arc::clone(pod)));
+            left -= 1;
+        } else if !works(pod) {
+            left -= 1;
         }
     }
-    None
+    steps
 }
 
 fn is_deleting(pod: &Pod) -> bool {

@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
-    apps::v1::DaemonSet,
+    apps::v1::{DaemonSet, StatefulSet},
     batch::v1::{CronJob, Job},
-    core::v1::{Event, Pod},
+    core::v1::{Event, PersistentVolumeClaim, Pod},
 };
 use kube::{
     ResourceExt,
@@ -130,4 +130,40 @@ async fn a_daemon_set_that_surges_replaces_every_pod() {
     world.patch::<DaemonSet>("agent", json!({"spec": {"template": template("agent", "two")}})).await;
     world.until("agent", ready).await;
     world.until_all::<Pod>(|pods| pods.len() == 2 && pods.values().all(|pod| image(pod) == "two")).await;
+}
+
+#[tokio::test]
+async fn claims_go_with_their_pod_or_set_where_they_are_told_to() {
+    let world = World::new().await;
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    let spec = |policy: &str| {
+        json!({"replicas": 2, "volumeClaimTemplates": [claim],
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": policy, "whenScaled": policy}})
+    };
+    world.create(workload("StatefulSet", "kept", spec("Retain"))).await;
+    world.create(workload("StatefulSet", "gone", spec("Delete"))).await;
+    let owners = |claims: &std::collections::BTreeMap<String, PersistentVolumeClaim>, kind: &str| {
+        let owned =
+            claims.values().filter(|one| one.owner_references().iter().any(|owner| owner.kind == kind));
+        owned.map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    world
+        .until_all::<PersistentVolumeClaim>(|claims| {
+            claims.len() == 4 && owners(claims, "StatefulSet") == ["data-gone-0", "data-gone-1"]
+        })
+        .await;
+    for name in ["kept", "gone"] {
+        world.pods(name, 2).await;
+        world.patch::<StatefulSet>(name, json!({"spec": {"replicas": 1}})).await;
+    }
+    world
+        .until_all::<PersistentVolumeClaim>(|claims| claims.len() == 3 && !claims.contains_key("data-gone-1"))
+        .await;
+    world.pods("kept", 1).await;
+    world.delete::<StatefulSet>("kept").await;
+    world.delete::<StatefulSet>("gone").await;
+    world.until_all::<Pod>(|pods| pods.is_empty()).await;
+    let left = world.until_all::<PersistentVolumeClaim>(|claims| claims.len() == 2).await;
+    assert_eq!(left.keys().collect::<Vec<_>>(), ["data-kept-0", "data-kept-1"]);
 }

@@ -105,3 +105,25 @@ fn what_is_updated_on_deletion_waits_for_it() {
     let view = Set { object: &by_hand, current: "old".into(), update: "new".into() };
     assert!(view.is_updated(1), "what is made anew is of the new revision");
 }
+
+#[test]
+fn as_many_pods_are_away_at_once_as_may_be() {
+    let rolling = |max: Value| {
+        set(
+            4,
+            json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": max}},
+            "podManagementPolicy": "Parallel"}),
+        )
+    };
+    let all = ["db-0 old +", "db-1 old +", "db-2 old +", "db-3 old +"];
+    for (max, expected) in [
+        (json!(1), vec!["-db-3"]),
+        (json!(2), vec!["-db-3", "-db-2"]),
+        (json!("75%"), vec!["-db-3", "-db-2", "-db-1"]),
+        (json!("10%"), vec!["-db-3"]),
+    ] {
+        assert_eq!(planned(&rolling(max.clone()), &all), expected, "{max}");
+    }
+    let under_way = ["db-0 old +", "db-1 old +", "db-2 old +", "db-3 new -"];
+    assert_eq!(planned(&rolling(json!(2)), &under_way), ["-db-2"]);
+}

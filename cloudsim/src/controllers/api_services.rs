@@ -1,0 +1,181 @@
+//! An APIService for each group and version that the API serves itself, as clients find them that look there for what there is.
+//!
+//! Source: the registration controllers of Kubernetes' API server. An APIService of another server is only stored.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
+    APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{garbage::definition_changes, workloads::seconds};
+
+/// The label of those that are made here.
+const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// How often it is looked again, besides when a definition changes.
+const EVERY: Duration = Duration::from_secs(60);
+/// After a call that failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Runs until `stop`.
+pub async fn run(client: Client, stop: CancellationToken) {
+    let mut definitions = std::pin::pin!(definition_changes(client.clone()));
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        // every arm can be dropped at its await: a change that was told is only a reason to look
+        tokio::select! {
+            () = stop.cancelled() => return,
+            Some(()) = definitions.next() => {}
+            _ = ticks.tick() => {}
+        }
+        let ensured = stop.run_until_cancelled(ensure(&client)).await;
+        if let Some(Err(error)) = ensured {
+            warn!(error = &error as &dyn std::error::Error, "the APIServices could not be written");
+            ticks.reset_after(RETRY);
+        }
+    }
+}
+
+/// Makes those that are missing, and deletes those of what is no longer served.
+async fn ensure(client: &Client) -> Result<(), kube::Error> {
+    let api = Api::<APIService>::all(client.clone());
+    let mut served = BTreeMap::from([("v1.".to_owned(), (String::new(), "v1".to_owned()))]);
+    for group in client.list_api_groups().await?.groups {
+        for version in group.versions {
+            let name = format!("{}.{}", version.version, group.name);
+            served.insert(name, (group.name.clone(), version.version));
+        }
+    }
+    for known in api.list(&ListParams::default()).await? {
+        let name = known.name_any();
+        let is_local = known.spec.as_ref().is_some_and(|spec| spec.service.is_none());
+        if served.contains_key(&name) && is_available(&known) {
+            served.remove(&name);
+        } else if served.contains_key(&name) && is_local {
+            served.remove(&name);
+            mark_available(&api, &name).await?;
+        } else if served.remove(&name).is_none() && known.labels().contains_key(AUTOMANAGED) {
+            gone_is_fine(api.delete(&name, &DeleteParams::default()).await.map(drop))?;
+        }
+    }
+    for (name, (group, version)) in served {
+        match api.create(&PostParams::default(), &local(&name, &group, &version)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            made => drop(made?),
+        }
+        mark_available(&api, &name).await?;
+    }
+    Ok(())
+}
+
+fn is_available(service: &APIService) -> bool {
+    let mut conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Available" && condition.status == "True")
+}
+
+async fn mark_available(api: &Api<APIService>, name: &str) -> Result<(), kube::Error> {
+    let condition = APIServiceCondition {
+        type_: "Available".into(),
+        status: "True".into(),
+        reason: Some("Local".into()),
+        message: Some("Local APIServices are always available".into()),
+        last_transition_time: Some(seconds(Timestamp::now())),
+    };
+    let status = APIServiceStatus { conditions: Some(vec![condition]) };
+    let patch = Patch::Merge(json!({"status": status}));
+    gone_is_fine(api.patch_status(name, &PatchParams::default(), &patch).await.map(drop))
+}
+
+/// Kinds of Kubernetes itself go before those that are defined.
+fn local(name: &str, group: &str, version: &str) -> APIService {
+    let is_own = !group.contains('.') || group.ends_with(".k8s.io");
+    let (managed, group_priority, version_priority) = match group {
+        "" => ("onstart", 18000, 1),
+        _ if is_own => ("onstart", 17000, 15),
+        _ => ("true", 1000, 100),
+    };
+    APIService {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(BTreeMap::from([(AUTOMANAGED.to_owned(), managed.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        spec: Some(APIServiceSpec {
+            group: Some(group.to_owned()).filter(|group| !group.is_empty()),
+            version: Some(version.to_owned()),
+            group_priority_minimum: group_priority,
+            version_priority,
+            ..APIServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Who comes too late finds the work done.
+fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::runtime::wait::await_condition;
+    use kubeapi::store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_group_and_version_has_its_own() {
+        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        let stop = CancellationToken::new();
+        tokio::spawn(run(client.clone(), stop.clone()));
+        let api = Api::<APIService>::all(client.clone());
+        let until = async |name: &'static str, there: bool| {
+            let holds = move |one: Option<&APIService>| match one {
+                Some(service) => there && is_available(service),
+                None => !there,
+            };
+            let waited = await_condition(api.clone(), name, holds);
+            tokio::time::timeout(Duration::from_secs(60), waited).await.expect(name).unwrap()
+        };
+        let core = until("v1.", true).await.unwrap();
+        assert_eq!(core.labels()[AUTOMANAGED], "onstart");
+        let apps = until("v1.apps", true).await.unwrap();
+        let spec = apps.spec.unwrap();
+        assert_eq!(
+            (spec.group.as_deref(), spec.version.as_deref(), spec.service),
+            (Some("apps"), Some("v1"), None)
+        );
+        let names = json!({"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"});
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let definition: CustomResourceDefinition = serde_json::from_value(json!({
+            "metadata": {"name": "boats.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": names,
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
+        }))
+        .unwrap();
+        let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+        let boats = until("v1.example.com", true).await.unwrap();
+        assert_eq!(boats.labels()[AUTOMANAGED], "true");
+        definitions.delete("boats.example.com", &DeleteParams::default()).await.unwrap();
+        let definition = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let _ = definitions.patch("boats.example.com", &PatchParams::default(), &definition).await;
+        until("v1.example.com", false).await;
+        stop.cancel();
+    }
+}

@@ -1,0 +1,150 @@
+//! What a pod would rather have of a node's neighbourhood: the scores `InterPodAffinity`, `PodTopologySpread` of constraints that need
+//! not hold, and `ImageLocality`. Pure.
+//!
+//! Source: kube-scheduler's plugins of these names.
+
+use std::collections::{BTreeMap, HashMap};
+
+use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
+use kube::ResourceExt;
+
+use super::{cycle::Cycle, nodes::Place, terms::Term};
+
+/// What a required term of another pod adds that this pod meets.
+const HARD_WEIGHT: i64 = 1;
+/// Images smaller than this count nothing, and those of a container larger than that all.
+const SMALL_IMAGE: i64 = 23 << 20;
+const LARGE_IMAGE: i64 = 1000 << 20;
+
+/// Label and value of nodes that are near each other.
+type Domain = (String, String);
+
+/// The scores of each of these nodes, in their order: 0 to 100 of each plugin.
+pub(super) fn neighbours(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+    let sums = affinity_sums(cycle);
+    let raw = nodes.iter().map(|(node, _)| {
+        let of_domain = |((key, value), sum): (&Domain, &i64)| {
+            if node.labels().get(key) == Some(value) { *sum } else { 0 }
+        };
+        sums.iter().map(of_domain).sum::<i64>()
+    });
+    let raw: Vec<i64> = raw.collect();
+    let (least, most) = (raw.iter().min().copied(), raw.iter().max().copied());
+    let (least, most) = (least.unwrap_or_default(), most.unwrap_or_default());
+    let scaled = |score: i64| if most > least { 100 * (score - least) / (most - least) } else { 0 };
+    raw.into_iter().map(scaled).collect()
+}
+
+/// What each domain gains or loses by the preferences of the pod about others, and of others about it.
+fn affinity_sums(cycle: &Cycle<'_>) -> HashMap<Domain, i64> {
+    let mut sums = HashMap::new();
+    let (pod, labels_of) = (cycle.pod, cycle.known.namespaces);
+    let own = preferred(pod);
+    for (node, place) in cycle.known.nodes.all() {
+        for other in cycle.pods_on(node, place) {
+            let mut add = |key: &str, weight: i64| {
+                if let Some(value) = node.labels().get(key) {
+                    *sums.entry((key.to_owned(), value.clone())).or_default() += weight;
+                }
+            };
+            for (term, weight) in own.iter().filter(|(term, _)| term.matches(other, labels_of)) {
+                add(&term.key, *weight);
+            }
+            let theirs = preferred(other).into_iter().chain(required(other));
+            for (term, weight) in theirs.filter(|(term, _)| term.matches(pod, labels_of)) {
+                add(&term.key, weight);
+            }
+        }
+    }
+    sums
+}
+
+fn affinity(pod: &Pod) -> Option<&Affinity> {
+    pod.spec.as_ref()?.affinity.as_ref()
+}
+
+/// The pod's preferred terms with their weights, which are negative where it would rather be far.
+fn preferred(pod: &Pod) -> Vec<(Term, i64)> {
+    let Some(affinity) = affinity(pod) else { return Vec::new() };
+    let near = affinity.pod_affinity.as_ref();
+    let near = near.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let far = affinity.pod_anti_affinity.as_ref();
+    let far = far.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let term = |one: &WeightedPodAffinityTerm, sign: i64| {
+        (Term::of(&one.pod_affinity_term, pod), sign * i64::from(one.weight))
+    };
+    let near = near.into_iter().flatten().map(|one| term(one, 1));
+    near.chain(far.into_iter().flatten().map(|one| term(one, -1))).collect()
+}
+
+/// The terms that another pod insists on.
+fn required(pod: &Pod) -> Vec<(Term, i64)> {
+    let near = affinity(pod).and_then(|affinity| affinity.pod_affinity.as_ref());
+    let near = near.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+    let term = |term: &PodAffinityTerm| (Term::of(term, pod), HARD_WEIGHT);
+    near.into_iter().flatten().map(term).collect()
+}
+
+/// The scores of the constraints that need not hold: fewer pods of the kind in a node's domains are better. 0 for nodes without the
+/// labels.
+pub(super) fn spread(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+    let counted = cycle.spread.soft();
+    if counted.is_empty() {
+        return vec![0; nodes.len()];
+    }
+    let raw: Vec<Option<i64>> = nodes
+        .iter()
+        .map(|(node, _)| {
+            let sums = counted.iter().map(|one| one.weighed(node)).collect::<Option<Vec<f64>>>()?;
+            // small numbers: what is cut off decides nothing
+            #[allow(clippy::cast_possible_truncation)]
+            let sum = sums.into_iter().sum::<f64>().round() as i64;
+            Some(sum)
+        })
+        .collect();
+    let known = || raw.iter().flatten().copied();
+    let (least, most) = (known().min().unwrap_or_default(), known().max().unwrap_or_default());
+    let scaled = |score: Option<i64>| match score {
+        None => 0,
+        Some(_) if most == 0 => 100,
+        Some(score) => 100 * (most + least - score) / most,
+    };
+    raw.into_iter().map(scaled).collect()
+}
+
+/// The scores of the images that are there already: the larger, and the more nodes have them, the better.
+pub(super) fn images(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+    let sizes: Vec<BTreeMap<String, i64>> = nodes.iter().map(|(node, _)| images_of(node)).collect();
+    let containers = cycle.spec.init_containers.iter().flatten().chain(&cycle.spec.containers);
+    let wanted: Vec<String> = containers.filter_map(|one| one.image.as_deref()).map(complete).collect();
+    let count = i64::try_from(wanted.len()).unwrap_or(1).max(1);
+    let total = i64::try_from(nodes.len()).unwrap_or(1).max(1);
+    let score = |own: &BTreeMap<String, i64>| {
+        let sum: i64 = wanted
+            .iter()
+            .filter_map(|image| {
+                let size = own.get(image)?;
+                let having = sizes.iter().filter(|other| other.contains_key(image)).count();
+                Some(size * i64::try_from(having).unwrap_or(1) / total)
+            })
+            .sum();
+        let most = LARGE_IMAGE * count;
+        100 * (sum.clamp(SMALL_IMAGE, most) - SMALL_IMAGE) / (most - SMALL_IMAGE)
+    };
+    sizes.iter().map(score).collect()
+}
+
+fn images_of(node: &Node) -> BTreeMap<String, i64> {
+    let images = node.status.iter().flat_map(|status| status.images.iter().flatten());
+    let named = images.flat_map(|image| {
+        let size = image.size_bytes.unwrap_or_default();
+        image.names.iter().flatten().map(move |name| (name.clone(), size))
+    });
+    named.collect()
+}
+
+/// The image's name with its tag.
+fn complete(image: &str) -> String {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") }
+}

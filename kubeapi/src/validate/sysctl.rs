@@ -1,0 +1,67 @@
+//! Names of the kernel's settings that a pod asks for. Whether a node lets a pod have one is for the node to say.
+
+use serde_json::Value;
+
+use crate::{
+    object::{items, text_or_empty},
+    status::Cause,
+};
+
+const LONGEST: usize = 253;
+/// The real server's words: what a name must look like.
+const RULE: &str = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+
+/// What stands against the settings of a pod's `spec`.
+pub(super) fn sysctls(spec: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut taken = Vec::new();
+    for (index, sysctl) in items(spec, "/securityContext/sysctls").iter().enumerate() {
+        let field = format!("spec.securityContext.sysctls[{index}].name");
+        match text_or_empty(sysctl, "/name") {
+            "" => causes.push(Cause::required(field, "")),
+            name if !is_name(name) => causes.push(Cause::invalid(field, &name.into(), RULE)),
+            name if taken.contains(&name) => causes.push(Cause::duplicate(field, name)),
+            name => taken.push(name),
+        }
+    }
+    causes
+}
+
+fn is_name(name: &str) -> bool {
+    let is_end = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_segment = |segment: &str| {
+        let bytes = segment.as_bytes();
+        bytes.first().is_some_and(is_end)
+            && bytes.last().is_some_and(is_end)
+            && bytes.iter().all(|byte| is_end(byte) || matches!(byte, b'-' | b'_'))
+    };
+    name.len() <= LONGEST && name.split(['.', '/']).all(is_segment)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_that_are_none_are_told() {
+        for name in ["kernel.shmmax", "net/ipv4/tcp_syncookies", "safe-and-unsafe", "a", "a.b-c.d_e"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["foo-", "bar..", ".a", "A", "a b", "a//b", &"a".repeat(254)] {
+            assert!(!is_name(name), "{name}");
+        }
+        let named = |name: &str| json!({"name": name, "value": "1"});
+        let sysctls = json!([named("foo-"), named("kernel.shmmax"), named("kernel.shmmax"), named("")]);
+        let causes = super::sysctls(&json!({"securityContext": {"sysctls": sysctls}}));
+        assert_eq!(
+            causes,
+            [
+                Cause::invalid("spec.securityContext.sysctls[0].name", &json!("foo-"), RULE),
+                Cause::duplicate("spec.securityContext.sysctls[2].name", "kernel.shmmax"),
+                Cause::required("spec.securityContext.sysctls[3].name", ""),
+            ]
+        );
+    }
+}
