@@ -178,7 +178,7 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
     };
     let sent = tokio::select! {
         sent = told => sent,
-        () = ends.task.run(CancellationToken::new()) => panic!("the task has ended"),
+        () = Box::pin(ends.task.run(CancellationToken::new())) => panic!("the task has ended"),
         () = readers => unreachable!(),
     };
     (sent, log.text())
