@@ -11,12 +11,13 @@ use std::{
 const MAX_LINES: usize = 500;
 
 /// The workspace's crates.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "wire",
     "kubeapi",
     "crds",
     "mqtt",
     "unixsocket",
+    "spdy",
     "agent",
     "cloudsim",
     "mapper",
