@@ -6,6 +6,8 @@
 //!
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ devicetwin ─▶ eventbus, dmi ─▶ mappers
 //! cloud ◀─ edgehub ◀──────────────── devicetwin ◀─ eventbus, dmi ◀─┘
+//!
+//! cloud ◀─▶ edgestream ◀─▶ edged's kubelet API ◀─▶ logs, CRI
 //! ```
 //!
 //! | channel | between | bound | full | closed |
@@ -20,6 +22,8 @@
 //! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is there, else they are dropped and counted | – |
 //! | uploads | eventbus → its outbox | 512 | dropped, and said to be | – |
 //! | events | metamanager → its outbox | 64 | edged's events wait | askers are told that the agent ends |
+//! | outbound | edgestream's streams → the tunnel | 4 messages | a stream waits for its turn | the tunnel has ended: so do its streams |
+//! | pieces | the tunnel → each of its streams | 128 KiB | the tunnel is not read; after 5 s the stream is ended | the stream has ended: dropped |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
 mod meta_server;
@@ -45,6 +49,7 @@ use crate::{
     devicetwin::DeviceTwin,
     edged::{self, AddressSource, NodeConfig, PodNetwork, Shown, Signals, StaticPods, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
+    edgestream,
     eventbus::{self, Bus},
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
     rt::{Ended, Supervisor},
@@ -306,8 +311,16 @@ impl App {
                 secrets_in_memory: parts.secrets_in_memory,
             };
             let edged = edged_config(config, &meta, given, shown)?;
-            let (_, edged_task) = edged::new(edged)?;
+            let address = edged.node.address.clone();
+            let (edged, edged_task) = edged::new(edged)?;
             supervisor.keep("edged", edged_task, &shutdown);
+            if let Some(stream) = edge_stream_config(config, address)? {
+                supervisor.keep("edgestream", edgestream::new(stream, edged.api()), &shutdown);
+            }
+        } else if config.edge_stream.is_some() {
+            warn!(
+                "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
+            );
         }
         supervisor.keep("metamanager", meta_task, &shutdown);
         if let Some(meta_server) = meta_server {
@@ -384,6 +397,22 @@ fn timing(config: &Config) -> Timing {
         query_timeout: config.meta_manager.remote_query_timeout,
         pod_status_interval: config.meta_manager.pod_status_sync_interval,
     }
+}
+
+/// The tunnel's settings, where it is enabled.
+fn edge_stream_config(config: &Config, address: AddressSource) -> Result<Option<edgestream::Config>, Error> {
+    let Some(stream) = &config.edge_stream else { return Ok(None) };
+    let endpoint = &stream.endpoint;
+    Ok(Some(edgestream::Config {
+        node_name: config.node.name.clone(),
+        address,
+        server: endpoint.server.clone(),
+        proxy: Proxy::from_environment(|name| std::env::var(name).ok())?,
+        tls: stream.tls.clone(),
+        handshake_timeout: endpoint.handshake_timeout,
+        read_deadline: endpoint.read_deadline,
+        write_deadline: endpoint.write_deadline,
+    }))
 }
 
 fn edged_config(

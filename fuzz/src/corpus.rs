@@ -40,7 +40,7 @@ pub(crate) fn der(begin: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| decode(&fs::read_to_string(path).expect("a file"))).collect()
 }
 
-fn decode(pem: &str) -> Vec<u8> {
+pub(crate) fn decode(pem: &str) -> Vec<u8> {
     let lines: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
     STANDARD.decode(lines.trim()).expect("base64")
 }

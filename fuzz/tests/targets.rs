@@ -61,4 +61,7 @@ targets! {
     api_query "api-query",
     api_definition "api-definition",
     mqtt "mqtt",
+    tunnel "tunnel",
+    websocket "websocket",
+    spdy "spdy",
 }

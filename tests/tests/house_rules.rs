@@ -18,6 +18,7 @@ const CRATES: [&str; 15] = [
     "limits",
     "mqtt",
     "unixsocket",
+    "spdy",
     "agent",
     "cloudsim",
     "mapper",

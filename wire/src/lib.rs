@@ -2,7 +2,8 @@
 //!
 //! A [`Message`] is an envelope; [`Down`] and [`Up`] are the two vocabularies in it, and a message that is in neither is a value
 //! too, so nothing is lost; [`json`] is the WebSocket codec, `frame` that of QUIC, `compression` what two ends of ours do with the first; [`lane`] tells what is acknowledged; [`topic`] and
-//! [`twin`] are what devices say over MQTT and to the cloud; [`enroll`] is how a node gets its certificate. Strings die at this border: inside the programs there is an exhaustive `match`.
+//! [`twin`] are what devices say over MQTT and to the cloud; [`enroll`] is how a node gets its certificate; `tunnel` are the
+//! frames over which the cloud reaches logs and commands, with the `websocket` below them. Strings die at this border: inside the programs there is an exhaustive `match`.
 
 mod answer;
 pub mod application;
@@ -25,8 +26,12 @@ pub mod lane;
 mod path;
 mod route;
 pub mod topic;
+#[cfg(feature = "tunnel")]
+pub mod tunnel;
 pub mod twin;
 mod up;
+#[cfg(feature = "tunnel")]
+pub mod websocket;
 
 pub use answer::{Answer, Change, ObjectResp};
 pub use down::{Down, Downstream};

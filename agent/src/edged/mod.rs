@@ -22,8 +22,10 @@
 //! | `lost` | pods that run here and that a store which was begun anew has lost |
 //! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
 //! | `server` | both of them, over HTTP, to read |
+//! | `api` | the kubelet's API as the cloud uses it: logs, exec, attach, port-forward; called in process |
 
 mod admit;
+mod api;
 /// What pods ask for, as admission on nodes counts it: a scheduler must not count otherwise.
 pub mod requests {
     pub use super::admit::{Amounts, amounts, requests_of};
@@ -76,6 +78,11 @@ use kubeapi::{serve::BindError, store::Damaged};
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
+pub(crate) use self::{
+    api::{Answer, KubeletApi, Request},
+    inquire::{NoRuntime, RuntimeFound, inquire},
+    leave::{Left, clear, end_pods, pods_on_disk},
+};
 pub use self::{
     convert::{MASKED_PATHS, READONLY_PATHS},
     node::AddressSource,
@@ -84,10 +91,6 @@ pub use self::{
     static_pods::StaticPods,
     stats::{busy_nanos, idle},
     task::Task,
-};
-pub(crate) use self::{
-    inquire::{NoRuntime, RuntimeFound, inquire},
-    leave::{Left, clear, end_pods, pods_on_disk},
 };
 use crate::{
     component,
@@ -325,12 +328,18 @@ pub struct Progress {
 #[derive(Clone, Debug)]
 pub struct Edged {
     progress: watch::Receiver<Progress>,
+    api: KubeletApi,
 }
 
 impl Edged {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         *self.progress.borrow()
+    }
+
+    /// The kubelet's API, to be called in process.
+    pub(crate) fn api(&self) -> KubeletApi {
+        self.api.clone()
     }
 
     /// Waits until pods are listed and the node has reported; false when EdgeD ended before.
@@ -358,7 +367,8 @@ pub fn new(config: Config) -> Result<(Edged, Task), Error> {
     let private = std::fs::set_permissions(dirs.pods(), Permissions::from_mode(PODS_MODE));
     private.map_err(|source| Error::Directory { path: dirs.pods(), purpose: "the pods' volumes", source })?;
     let (sender, progress) = watch::channel(Progress::default());
-    Ok((Edged { progress }, Task::new(config, dirs, sender)))
+    let (parts, api) = watch::channel(None);
+    Ok((Edged { progress, api: KubeletApi::new(api) }, Task::new(config, dirs, (sender, parts))))
 }
 
 /// What an API error says to a person.

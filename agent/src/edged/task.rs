@@ -16,6 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Config, Error, Progress,
     admit::{self, Place},
+    api,
     convert::NodeDns,
     ending::Ending,
     events::{self, Occurrence, Recorder},
@@ -41,16 +42,20 @@ const NODES_RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Time between two questions to the controller of pods, whether it still takes triggers.
 const ASK: Duration = Duration::from_secs(15);
 
+/// What is known of EdgeD from outside: how far it is, and its API.
+type Ends = (watch::Sender<Progress>, watch::Sender<Option<Arc<api::Parts>>>);
+
 /// All of EdgeD, not running yet.
 pub struct Task {
     config: Config,
     dirs: Dirs,
     progress: Arc<watch::Sender<Progress>>,
+    api: watch::Sender<Option<Arc<api::Parts>>>,
 }
 
 impl Task {
-    pub(super) fn new(config: Config, dirs: Dirs, progress: watch::Sender<Progress>) -> Self {
-        Self { config, dirs, progress: Arc::new(progress) }
+    pub(super) fn new(config: Config, dirs: Dirs, (progress, api): Ends) -> Self {
+        Self { config, dirs, progress: Arc::new(progress), api }
     }
 
     /// Runs pods until `shutdown`. Containers keep running after that; the next run finds them by their labels.
@@ -116,7 +121,7 @@ impl Task {
         });
         let told = tell(&config, context.clone(), occurrences);
         let pleg = pleg::run(context.clone(), config.sync.relist);
-        let server = serve(&config, &context, &reader);
+        let server = self.serve(&config, &context, &reader);
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
         let lost = lost::run(context.clone(), reader.clone(), progress.subscribe());
@@ -135,6 +140,25 @@ impl Task {
         background.close();
         tokio::join!(background.wait(), runtime.finish());
         Ok(())
+    }
+
+    /// Has the API answer from now on. Then the server of this node, for ever where there is to be none.
+    fn serve(
+        &self,
+        config: &Config,
+        context: &Context,
+        reader: &Store<Pod>,
+    ) -> impl Future<Output = Result<(), Error>> + use<> {
+        let pages = pages(config, context, reader);
+        let (pods, runtime) = (reader.clone(), context.runtime.clone());
+        self.api.send_replace(Some(Arc::new(api::Parts { pods, runtime, pages: pages.clone() })));
+        let (address, shutdown) = (config.server, context.shutdown.clone());
+        async move {
+            match address {
+                Some(address) => Ok(server::run(address, pages, shutdown).await?),
+                None => std::future::pending().await,
+            }
+        }
     }
 }
 
@@ -187,14 +211,10 @@ fn dns(config: &Config) -> NodeDns {
     }
 }
 
-/// The server, for ever where there is to be none.
-fn serve(
-    config: &Config,
-    context: &Context,
-    reader: &Store<Pod>,
-) -> impl Future<Output = Result<(), Error>> + use<> {
+/// What the node is shown of its pods and itself.
+fn pages(config: &Config, context: &Context, reader: &Store<Pod>) -> Arc<Pages> {
     let Context { runtime, dirs, node_name, .. } = context;
-    let pages = Pages::new(server::Parts {
+    Pages::new(server::Parts {
         node_name: node_name.clone(),
         version: config.node.kubelet_version.clone(),
         settings: config.settings.clone(),
@@ -205,14 +225,7 @@ fn serve(
         runtime: runtime.clone(),
         triggers: context.triggers.clone(),
         shown: config.shown.clone(),
-    });
-    let (address, shutdown) = (config.server, context.shutdown.clone());
-    async move {
-        match address {
-            Some(address) => Ok(server::run(address, pages, shutdown).await?),
-            None => std::future::pending().await,
-        }
-    }
+    })
 }
 
 /// The node as pods find it before the API knows it.

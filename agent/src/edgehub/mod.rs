@@ -32,6 +32,13 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
+pub(crate) use self::{
+    dial::tcp::connect as connect_tcp,
+    enroll::{Known, by_token_once as enroll, look},
+    reach::{NoHub, reach},
+    redial::{Cause, Redial},
+    session::now_ms,
+};
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::EnrollError,
@@ -40,11 +47,6 @@ pub use self::{
     kind::Kind,
     task::Task,
     traffic::{Direction, Flow, Octets, Traffic},
-};
-pub(crate) use self::{
-    enroll::{Known, by_token_once as enroll, look},
-    reach::{NoHub, reach},
-    session::now_ms,
 };
 use self::{queue::Queue, waiters::Waiters};
 use crate::config::{HostPort, Secret, Transport};

@@ -22,7 +22,7 @@ const STABLE: Duration = Duration::from_secs(2);
 
 /// Why there is no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// The way to the cloud, or this end of it: probably this node's alone.
     Way,
     /// The cloud itself, as where it ended the connection or refused one: other nodes met with it at the same time.
@@ -34,7 +34,7 @@ pub(super) enum Cause {
 /// The waits of one outage after the other: exponential, with full jitter, so that a fleet cut off at one instant does not return
 /// at one instant (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>).
 #[derive(Debug)]
-pub(super) struct Redial {
+pub(crate) struct Redial {
     tries: u32,
     since: Instant,
     together: bool,
@@ -46,13 +46,13 @@ pub(super) struct Redial {
 
 impl Redial {
     /// Nothing has been dialled yet.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { tries: 0, since: now, together: false, rivals: 0, is_rival: false }
     }
 
     /// The connection that was made at `begun` has ended; the cloud was `heard` over it, or said nothing. A link that breaks every
     /// second is no cloud that is away: there are short waits between its connections however long that goes on.
-    pub(super) fn ended(&mut self, begun: Instant, now: Instant, heard: bool) {
+    pub(crate) fn ended(&mut self, begun: Instant, now: Instant, heard: bool) {
         let stable = now.duration_since(begun) >= STABLE;
         if stable {
             (self.tries, self.rivals) = (0, 0);
@@ -63,20 +63,20 @@ impl Redial {
     }
 
     /// The network is another one: what failed before says nothing.
-    pub(super) fn hope(&mut self) {
+    pub(crate) fn hope(&mut self) {
         self.tries = 0;
         self.together = false;
     }
 
     /// Why the last connection failed or ended.
-    pub(super) fn because(&mut self, cause: Cause) {
+    pub(crate) fn because(&mut self, cause: Cause) {
         self.together = cause == Cause::Cloud;
         self.is_rival = cause == Cause::Rival;
         self.rivals = if self.is_rival { self.rivals.saturating_add(1) } else { 0 };
     }
 
     /// The wait before the next dial, given `unit` drawn uniformly from 0.0..1.0.
-    pub(super) fn wait(&mut self, unit: f64, now: Instant) -> Duration {
+    pub(crate) fn wait(&mut self, unit: f64, now: Instant) -> Duration {
         if self.is_rival {
             let longest = RIVAL.saturating_mul(2_u32.saturating_pow(self.rivals.saturating_sub(1)));
             // never at once: two agents that take turns would be none

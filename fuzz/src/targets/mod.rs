@@ -5,6 +5,7 @@ mod broker;
 mod enrol;
 mod messages;
 mod node;
+mod tunnel;
 
 /// A decoder under test.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,7 @@ pub fn target(name: &str) -> Result<Target, NoSuchTarget> {
 }
 
 /// Every decoder.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 26] = [
     decoder("json", messages::json, messages::recorded),
     decoder("frame", messages::frame, messages::frames),
     decoder("compression", messages::compressed, messages::conversations),
@@ -60,4 +61,7 @@ pub const TARGETS: [Target; 23] = [
     decoder("api-query", api::query, api::queries),
     decoder("api-definition", api::definition, api::definitions),
     decoder("mqtt", broker::packets, broker::conversations),
+    decoder("tunnel", tunnel::frame, tunnel::frames),
+    decoder("websocket", tunnel::websocket, tunnel::sockets),
+    decoder("spdy", tunnel::spdy, tunnel::execs),
 ];

@@ -6,6 +6,7 @@ mod look;
 mod lost;
 mod network;
 mod observe;
+mod remote;
 mod stats;
 mod tasks;
 mod upkeep;

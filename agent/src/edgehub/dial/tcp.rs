@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const SEND_BUFFER: u32 = 64 * 1024;
 
 /// Connects; the name is resolved by the proxy where there is one.
-pub(in crate::edgehub) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpStream> {
+pub(crate) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpStream> {
     match proxy.to(&server.host, server.port) {
         None => straight(&server.to_string()).await,
         Some(way) => {

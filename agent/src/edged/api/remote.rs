@@ -1,0 +1,269 @@
+//! exec, attach and port-forward: the container runtime says where it serves them, and the cloud's request to upgrade is repeated
+//! there. What follows is bytes: SPDY or WebSocket, half-closes, terminals and exit codes are between the cloud and the runtime.
+//!
+//! When the cloud leaves, the connection is closed. The runtime then ends streams; a command that an exec has begun it does not end.
+
+use std::{io, net::IpAddr, time::Duration};
+
+use http::{HeaderMap, Method, StatusCode, Uri, header};
+use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+use wire::cri;
+
+use super::{
+    Answer, Parts, Request,
+    route::{PodPath, flag, values},
+    target, text,
+};
+use crate::edged::{names, runtime::CallError};
+
+/// How long the runtime's server may take to accept a connection and a request; it is on this machine.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Headers of a request that the runtime's server reads.
+const FORWARDED: [&str; 8] = [
+    "upgrade",
+    "user-agent",
+    "x-stream-protocol-version",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "sec-websocket-protocol",
+    "sec-websocket-extensions",
+    "origin",
+];
+/// Ports of one port-forward over a WebSocket; its channels are numbered by one byte.
+const MAX_PORTS: usize = 128;
+
+/// A failure as the kubelet tells it.
+type Failed = (StatusCode, String);
+
+/// What streams a request wants.
+struct Streams {
+    stdin: bool,
+    stdout: bool,
+    stderr: bool,
+    tty: bool,
+}
+
+impl Streams {
+    fn of(query: &str) -> Result<Self, Failed> {
+        let tty = flag(query, "tty");
+        let streams = Self {
+            stdin: flag(query, "input"),
+            stdout: flag(query, "output"),
+            // a terminal has one output
+            stderr: flag(query, "error") && !tty,
+            tty,
+        };
+        if streams.stdin || streams.stdout || streams.stderr {
+            Ok(streams)
+        } else {
+            let why = "you must specify at least 1 of stdin, stdout, stderr";
+            Err((StatusCode::BAD_REQUEST, why.to_owned()))
+        }
+    }
+}
+
+/// A command in a container.
+pub(super) async fn exec(parts: &Parts, path: &PodPath, request: &Request) -> Answer {
+    answer(request, async {
+        let streams = Streams::of(&request.query)?;
+        let id = container(parts, path, format!("container not found ({:?})", path.container)).await?;
+        let cmd = values(&request.query, "command");
+        let Streams { stdin, stdout, stderr, tty } = streams;
+        let call = cri::ExecRequest { container_id: id, cmd, tty, stdin, stdout, stderr };
+        parts.runtime.exec_url(call).await.map_err(call_failed)
+    })
+    .await
+}
+
+/// What a container itself reads and writes.
+pub(super) async fn attach(parts: &Parts, path: &PodPath, request: &Request) -> Answer {
+    answer(request, async {
+        let streams = Streams::of(&request.query)?;
+        let PodPath { namespace, pod, container: name, .. } = path;
+        let none = format!("container {name} not found in pod {pod}_{namespace}");
+        let id = container(parts, path, none).await?;
+        // a container keeps the terminal that it was made with, whatever is asked for
+        let tty = parts.pod(path).is_some_and(|pod| target::has_tty(&pod, name));
+        let Streams { stdin, stdout, stderr, .. } = streams;
+        let call = cri::AttachRequest { container_id: id, stdin, tty, stdout, stderr };
+        parts.runtime.attach_url(call).await.map_err(call_failed)
+    })
+    .await
+}
+
+/// Ports of a pod.
+pub(super) async fn port_forward(parts: &Parts, path: &PodPath, request: &Request) -> Answer {
+    answer(request, async {
+        let port = ports(request)?;
+        let uid = uid(parts, path)?;
+        let filter = cri::PodSandboxFilter {
+            label_selector: [(names::POD_UID.to_owned(), uid)].into(),
+            ..cri::PodSandboxFilter::default()
+        };
+        let sandboxes = parts.runtime.sandboxes(Some(filter)).await.map_err(call_failed)?;
+        let ready = sandboxes.into_iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
+        let newest = ready.max_by_key(|sandbox| sandbox.created_at);
+        let none = || {
+            let name = format!("{}_{}", path.pod, path.namespace);
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("failed to find sandboxID for pod {name:?}"))
+        };
+        let pod_sandbox_id = newest.ok_or_else(none)?.id;
+        parts
+            .runtime
+            .port_forward_url(cri::PortForwardRequest { pod_sandbox_id, port })
+            .await
+            .map_err(call_failed)
+    })
+    .await
+}
+
+/// The ports of a WebSocket's request, which has none in its streams.
+fn ports(request: &Request) -> Result<Vec<i32>, Failed> {
+    let is_websocket = request
+        .headers
+        .get(header::UPGRADE)
+        .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    if !is_websocket {
+        return Ok(Vec::new());
+    }
+    let listed = values(&request.query, "port");
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let ports: Result<Vec<u16>, _> = listed.iter().flat_map(|list| list.split(',')).map(str::parse).collect();
+    let ports = ports.map_err(|_| bad(format!("unable to parse {:?} as a port", listed.join(","))))?;
+    match ports.len() {
+        0 => Err(bad("query parameter \"port\" is required".to_owned())),
+        count if count > MAX_PORTS => Err(bad(format!("no more than {MAX_PORTS} ports at a time"))),
+        _ => Ok(ports.into_iter().map(i32::from).collect()),
+    }
+}
+
+fn uid(parts: &Parts, path: &PodPath) -> Result<String, Failed> {
+    let uid = parts.pod(path).and_then(|pod| pod.metadata.uid.clone());
+    uid.ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist".to_owned()))
+}
+
+/// The running instance of a container, by the runtime's id.
+async fn container(parts: &Parts, path: &PodPath, none: String) -> Result<String, Failed> {
+    let uid = uid(parts, path)?;
+    let labels =
+        [(names::POD_UID.to_owned(), uid), (names::CONTAINER_NAME.to_owned(), path.container.clone())];
+    let filter = cri::ContainerFilter { label_selector: labels.into(), ..cri::ContainerFilter::default() };
+    let all = parts.runtime.containers(Some(filter)).await.map_err(call_failed)?;
+    let running = all.into_iter().filter(|one| one.state() == cri::ContainerState::ContainerRunning);
+    let newest = running.max_by_key(|container| container.created_at);
+    newest.map(|container| container.id).ok_or((StatusCode::INTERNAL_SERVER_ERROR, none))
+}
+
+fn call_failed(error: CallError) -> Failed {
+    let code = match error.code() {
+        tonic::Code::NotFound => StatusCode::NOT_FOUND,
+        tonic::Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    // as Go writes an error of gRPC
+    (code, format!("rpc error: code = {:?} desc = {}", error.code(), error.message()))
+}
+
+/// Upgrades `request` at the URL that the runtime gives. It is asked for last: a URL is good for one request and a minute.
+async fn answer(request: &Request, url: impl Future<Output = Result<String, Failed>>) -> Answer {
+    if !is_upgrade(&request.headers) {
+        return text(StatusCode::INTERNAL_SERVER_ERROR, "Upgrade request required").into();
+    }
+    let url = match url.await {
+        Ok(url) => url,
+        Err((code, why)) => return text(code, why).into(),
+    };
+    match timeout(DIAL_TIMEOUT, dial(&url, &request.method, &request.headers)).await {
+        Ok(Ok(stream)) => Answer::Upgraded(stream),
+        Ok(Err(error)) => {
+            let why = format!("the container runtime's streaming server cannot be used: {error}");
+            text(StatusCode::INTERNAL_SERVER_ERROR, why).into()
+        }
+        Err(_) => {
+            let why = "the container runtime's streaming server does not answer";
+            text(StatusCode::INTERNAL_SERVER_ERROR, why).into()
+        }
+    }
+}
+
+fn is_upgrade(headers: &HeaderMap) -> bool {
+    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let asks =
+        connection.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case("upgrade"));
+    asks && headers.contains_key(header::UPGRADE)
+}
+
+/// Where the runtime serves a request: plain HTTP on this machine, as its default is. Any other address would have the node's bytes, and
+/// the token in the URL, go over a network.
+fn place(url: &str) -> io::Result<(String, String)> {
+    let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
+    let uri: Uri = url.parse().map_err(|_| bad("what it gave is no URL"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err(bad(
+            "it is not served over plain HTTP; switch TLS of the runtime's streaming server off",
+        ));
+    }
+    let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
+        return Err(bad("what it gave names no server"));
+    };
+    let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    if host != "localhost" && !address.is_some_and(|address| address.is_loopback()) {
+        return Err(bad(
+            "it is not on a loopback address; have the runtime's streaming server listen on 127.0.0.1",
+        ));
+    }
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    Ok((format!("{host}:{port}"), target.to_owned()))
+}
+
+async fn dial(url: &str, method: &Method, headers: &HeaderMap) -> io::Result<TcpStream> {
+    let (authority, target) = place(url)?;
+    let mut head =
+        format!("{method} {target} HTTP/1.1\r\nHost: {authority}\r\nConnection: Upgrade\r\n").into_bytes();
+    if method == Method::POST {
+        head.extend_from_slice(b"Content-Length: 0\r\n");
+    }
+    for (name, value) in headers.iter().filter(|(name, _)| FORWARDED.contains(&name.as_str())) {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            head.extend_from_slice(part);
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    let mut stream = TcpStream::connect(&authority).await?;
+    stream.set_nodelay(true)?;
+    stream.write_all(&head).await?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_is_reached_on_this_machine_only() {
+        let found = place("http://127.0.0.1:41241/exec/iBQa-_9z?x=1").unwrap();
+        assert_eq!(found, ("127.0.0.1:41241".to_owned(), "/exec/iBQa-_9z?x=1".to_owned()));
+        assert_eq!(place("http://[::1]:80/attach/a").unwrap().0, "[::1]:80");
+        assert_eq!(place("http://localhost:80").unwrap(), ("localhost:80".to_owned(), "/".to_owned()));
+        for bad in [
+            "",
+            "/exec/a",
+            "https://127.0.0.1:1/exec/a",
+            "http://10.0.0.1:1/exec/a",
+            "http://127.0.0.1/exec/a",
+            "http://evil.example:1/exec/a",
+            "unix:///run/x.sock",
+        ] {
+            assert!(place(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn streams_are_asked_for_as_of_a_kubelet() {
+        let of = |query| Streams::of(query).map(|one| [one.stdin, one.stdout, one.stderr, one.tty]).ok();
+        assert_eq!(of("input=1&output=1&error=1"), Some([true, true, true, false]));
+        assert_eq!(of("output=1&error=1&tty=1"), Some([false, true, false, true]));
+        assert_eq!(of("stdout=1"), None);
+        assert_eq!(of("error=1&tty=1"), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! An ordinary answer as the bytes of HTTP/1.1, for the streams that carry raw connections: so the cloud sees its status. The body is
+//! chunked, so that one that was cut off is not taken for complete.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, header};
+
+/// What ends a chunked body.
+pub(super) const END: &[u8] = b"0\r\n\r\n";
+
+/// The head of an answer.
+pub(super) fn head(status: StatusCode, headers: &HeaderMap) -> Bytes {
+    let reason = status.canonical_reason().unwrap_or("Unknown");
+    let mut head = BytesMut::new();
+    head.put_slice(format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).as_bytes());
+    let ours = [header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    for (name, value) in headers.iter().filter(|(name, _)| !ours.contains(name)) {
+        head.put_slice(name.as_str().as_bytes());
+        head.put_slice(b": ");
+        head.put_slice(value.as_bytes());
+        head.put_slice(b"\r\n");
+    }
+    head.put_slice(b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
+    head.freeze()
+}
+
+/// A part of the body, which must not be empty.
+pub(super) fn chunk(bytes: &[u8]) -> Bytes {
+    let mut chunk = BytesMut::from(format!("{:x}\r\n", bytes.len()).as_bytes());
+    chunk.put_slice(bytes);
+    chunk.put_slice(b"\r\n");
+    chunk.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_http() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, "text/plain".parse().unwrap());
+        headers.insert(header::CONTENT_LENGTH, "7".parse().unwrap());
+        let text = [&head(StatusCode::NOT_FOUND, &headers)[..], &chunk(b"sixteen bytes ok"), END].concat();
+        let expected = "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\nConnection: close\r\n\
+            Transfer-Encoding: chunked\r\n\r\n10\r\nsixteen bytes ok\r\n0\r\n\r\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+}

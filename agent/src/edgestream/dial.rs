@@ -1,0 +1,149 @@
+//! Dialling: TCP, TLS with the node's certificate, and the upgrade with the headers that CloudStream reads.
+
+use std::{io, pin::pin};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{body::Incoming, client::conn::http1, upgrade::Upgraded};
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::spawn_blocking,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+use wire::{tunnel, websocket::accept_key};
+
+use super::{
+    Config,
+    tls::{self, TlsError},
+};
+use crate::edgehub::{Cause, connect_tcp};
+
+/// Largest head of the answer, and what is read of a refusal's body.
+const MAX_ANSWER: usize = 16 * 1024;
+
+/// Why there is no tunnel.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    #[error(transparent)]
+    Files(#[from] TlsError),
+    #[error(
+        "cannot connect to {0}; check that the cloud runs and modules.edgeStream.server names its stream server"
+    )]
+    Connect(String, #[source] io::Error),
+    #[error(
+        "TLS with {0} failed; check that tlsTunnelCAFile is the cloud's CA and that this node's certificate is in its validity"
+    )]
+    Tls(String, #[source] io::Error),
+    #[error("{0} did not upgrade the connection")]
+    Upgrade(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("{0} refused this node: {1} {2}")]
+    Refused(String, StatusCode, String),
+    #[error("no tunnel to {0} within {1:?}")]
+    Timeout(String, std::time::Duration),
+}
+
+impl DialError {
+    /// Whether the node has no certificate yet, of which EdgeHub tells.
+    pub(super) fn is_too_early(&self) -> bool {
+        matches!(self, Self::Files(error) if error.is_missing())
+    }
+
+    /// Whose fault it seems to be.
+    pub(super) fn cause(&self) -> Cause {
+        match self {
+            Self::Files(_) | Self::Connect(..) | Self::Timeout(..) => Cause::Way,
+            Self::Tls(..) | Self::Upgrade(..) | Self::Refused(..) => Cause::Cloud,
+        }
+    }
+}
+
+/// A tunnel on which nothing has been said.
+pub(super) async fn connect(config: &Config) -> Result<TokioIo<Upgraded>, DialError> {
+    let late = || DialError::Timeout(config.server.to_string(), config.handshake_timeout);
+    timeout(config.handshake_timeout, connect_now(config)).await.map_err(|_| late())?
+}
+
+async fn connect_now(config: &Config) -> Result<TokioIo<Upgraded>, DialError> {
+    let address = config.server.to_string();
+    let files = config.tls.clone();
+    let connect_failed = |error| DialError::Connect(address.clone(), error);
+    let client = spawn_blocking(move || tls::client_config(&files)).await;
+    let client = client.map_err(|error| connect_failed(io::Error::other(error)))??;
+    let name = ServerName::try_from(config.server.host.clone())
+        .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let stream = connect_tcp(&config.server, &config.proxy).await.map_err(connect_failed)?;
+    let stream = TlsConnector::from(client).connect(name, stream).await;
+    let stream = stream.map_err(|error| DialError::Tls(address.clone(), error))?;
+    let ip = config.address.look().map(|ip| ip.to_string()).unwrap_or_default();
+    upgrade(stream, &address, &config.node_name, &ip).await
+}
+
+/// Upgrades a connection to the WebSocket of a tunnel.
+pub(super) async fn upgrade<T>(
+    stream: T,
+    address: &str,
+    node: &str,
+    ip: &str,
+) -> Result<TokioIo<Upgraded>, DialError>
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let failed =
+        |error: Box<dyn std::error::Error + Send + Sync>| DialError::Upgrade(address.to_owned(), error);
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(MAX_ANSWER);
+    let (mut sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.into()))?;
+    let key = STANDARD.encode(rand::random::<[u8; 16]>());
+    let request = request(address, node, ip, &key).map_err(|error| failed(error.into()))?;
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(|error| failed(error.into()))?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let status = response.status();
+            return Err(DialError::Refused(address.to_owned(), status, first_line(response).await));
+        }
+        let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
+        if accepted.is_none_or(|accepted| accepted.as_bytes() != accept_key(&key).as_bytes()) {
+            return Err(failed("it does not speak WebSocket".into()));
+        }
+        hyper::upgrade::on(response).await.map_err(|error| failed(error.into()))
+    };
+    let (mut exchange, mut connection) = (pin!(exchange), pin!(connection.with_upgrades()));
+    let mut runs = true;
+    loop {
+        tokio::select! {
+            // both are polled until the first has its answer
+            upgraded = &mut exchange => return upgraded.map(TokioIo::new),
+            ended = &mut connection, if runs => {
+                runs = false;
+                ended.map_err(|error| failed(error.into()))?;
+            }
+        }
+    }
+}
+
+fn request(address: &str, node: &str, ip: &str, key: &str) -> Result<Request<Empty<Bytes>>, http::Error> {
+    Request::builder()
+        .uri(tunnel::PATH)
+        .header(header::HOST, address)
+        .header(header::CONNECTION, HeaderValue::from_static("Upgrade"))
+        .header(header::UPGRADE, HeaderValue::from_static("websocket"))
+        .header(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
+        .header(header::SEC_WEBSOCKET_KEY, key)
+        .header(tunnel::NODE_HEADER, node)
+        .header(tunnel::ADDRESS_HEADER, ip)
+        .body(Empty::new())
+}
+
+/// The first line of a refusal's body, of which no more is read than [`MAX_ANSWER`].
+async fn first_line(response: Response<Incoming>) -> String {
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
+}

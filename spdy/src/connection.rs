@@ -1,0 +1,311 @@
+//! One connection, without IO.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    Error,
+    compress::{Deflater, Inflater},
+    frame::{self, Decoder, Frame, Status, StreamId},
+    headers::Headers,
+};
+
+/// Streams of one connection at a time. An exec has five; each connection of a port-forward has two.
+pub const MAX_STREAMS: usize = 256;
+
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The end that dialled; its streams are odd.
+    Client,
+    /// The other one; its streams are even.
+    Server,
+}
+
+/// What the peer has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It wants a stream. It must be answered at once, with [`Connection::reply`] or [`Connection::reset`]: clients open one stream
+    /// after the other, and wait for each.
+    Opened {
+        /// The stream.
+        id: StreamId,
+        /// What it is for.
+        headers: Headers,
+        /// Whether the peer will send nothing on it.
+        fin: bool,
+        /// Whether it wants nothing on it.
+        unidirectional: bool,
+    },
+    /// It accepts a stream of ours.
+    Accepted {
+        /// The stream.
+        id: StreamId,
+        /// Whether it will send nothing on it.
+        fin: bool,
+    },
+    /// Bytes of a stream; with `fin`, the last ones.
+    Data {
+        /// The stream.
+        id: StreamId,
+        /// Part of a frame, or all of it; empty only with `fin`.
+        bytes: Bytes,
+        /// Whether the peer sends no more on it.
+        fin: bool,
+    },
+    /// It ended a stream, in both directions. After data this is a normal end.
+    Reset {
+        /// The stream.
+        id: StreamId,
+        /// Why.
+        status: Status,
+    },
+    /// It answered [`Connection::ping`].
+    Pong(u32),
+    /// It sends nothing more at all.
+    GoAway,
+}
+
+/// Why something is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The stream has ended, or its sending half has.
+    #[error("the stream has ended")]
+    Ended,
+    /// There are [`MAX_STREAMS`], all numbers are used, or an end of the connection has said that it is the last.
+    #[error("no further stream can be opened")]
+    NoMoreStreams,
+    /// The headers exceed the bounds of a block.
+    #[error("the headers are too large")]
+    Headers,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// We send nothing more.
+    local_closed: bool,
+    /// The peer sends nothing more.
+    remote_closed: bool,
+    replied: bool,
+}
+
+/// The state of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    role: Role,
+    decoder: Decoder,
+    inflater: Inflater,
+    deflater: Deflater,
+    pub(crate) streams: BTreeMap<StreamId, Stream>,
+    next: StreamId,
+    /// The peer's newest stream.
+    last: StreamId,
+    next_ping: u32,
+    sent_go_away: bool,
+    received_go_away: bool,
+    output: BytesMut,
+}
+
+impl Connection {
+    /// A connection on which nothing has been said.
+    pub fn new(role: Role) -> Self {
+        let first = match role {
+            Role::Client => 1,
+            Role::Server => 2,
+        };
+        Self {
+            role,
+            decoder: Decoder::default(),
+            inflater: Inflater::new(),
+            deflater: Deflater::new(),
+            streams: BTreeMap::new(),
+            next: first,
+            last: 0,
+            next_ping: first,
+            sent_go_away: false,
+            received_go_away: false,
+            output: BytesMut::new(),
+        }
+    }
+
+    /// Opens a stream; with `fin`, one on which only the peer sends.
+    ///
+    /// # Errors
+    /// There can be no more, or the headers are too large.
+    pub fn open(&mut self, headers: &Headers, fin: bool) -> Result<StreamId, SendError> {
+        if self.sent_go_away || self.received_go_away || self.streams.len() >= MAX_STREAMS {
+            return Err(SendError::NoMoreStreams);
+        }
+        let id = self.next;
+        if id > 0x7fff_ffff {
+            return Err(SendError::NoMoreStreams);
+        }
+        let block = self.deflater.block(&headers.encode()).map_err(|_| SendError::Headers)?;
+        self.next = id.saturating_add(2);
+        frame::syn_stream(&mut self.output, id, fin, &block);
+        self.streams.insert(id, Stream { local_closed: fin, ..Stream::default() });
+        Ok(id)
+    }
+
+    /// Accepts a stream of the peer's.
+    ///
+    /// # Errors
+    /// It has ended, or was accepted before.
+    pub fn reply(&mut self, id: StreamId) -> Result<(), SendError> {
+        let stream = self.streams.get_mut(&id).filter(|stream| !stream.replied).ok_or(SendError::Ended)?;
+        stream.replied = true;
+        let block = self.deflater.block(&Headers::new().encode()).map_err(|_| SendError::Headers)?;
+        frame::syn_reply(&mut self.output, id, &block);
+        Ok(())
+    }
+
+    /// Sends bytes; with `fin`, the last ones.
+    ///
+    /// # Errors
+    /// The sending half has ended.
+    pub fn send(&mut self, id: StreamId, bytes: &[u8], fin: bool) -> Result<(), SendError> {
+        let stream = self.streams.get_mut(&id).filter(|stream| !stream.local_closed);
+        let stream = stream.ok_or(SendError::Ended)?;
+        stream.local_closed = fin;
+        let is_over = fin && stream.remote_closed;
+        frame::data(&mut self.output, id, bytes, fin);
+        if is_over {
+            self.streams.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Ends a stream in both directions; one that has ended stays so.
+    pub fn reset(&mut self, id: StreamId, status: Status) {
+        if self.streams.remove(&id).is_some() {
+            frame::rst_stream(&mut self.output, id, status);
+        }
+    }
+
+    /// Asks the peer for a sign; the number comes back in [`Event::Pong`].
+    pub fn ping(&mut self) -> u32 {
+        let id = self.next_ping;
+        self.next_ping = id.wrapping_add(2);
+        frame::ping(&mut self.output, id);
+        id
+    }
+
+    /// Ends all streams, and says that nothing follows.
+    pub fn go_away(&mut self) {
+        while let Some((id, _)) = self.streams.pop_first() {
+            frame::rst_stream(&mut self.output, id, Status::Cancel);
+        }
+        if !self.sent_go_away {
+            self.sent_go_away = true;
+            frame::go_away(&mut self.output, self.last);
+        }
+    }
+
+    /// Bytes that are to be written; whoever takes them writes them.
+    pub fn take_output(&mut self) -> Bytes {
+        self.output.split().freeze()
+    }
+
+    /// How many bytes are to be written.
+    pub fn output_len(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Streams that have not ended in both directions.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Reads from the beginning of `input` until there is an event; `None`: more bytes are needed, or none are read any more since
+    /// the peer went away.
+    ///
+    /// # Errors
+    /// The peer does not speak the protocol, or exceeds a bound: the connection cannot go on.
+    pub fn receive(&mut self, input: &mut BytesMut) -> Result<Option<Event>, Error> {
+        while !self.received_go_away {
+            let Some(frame) = self.decoder.next(input)? else { return Ok(None) };
+            if let Some(event) = self.frame(frame)? {
+                return Ok(Some(event));
+            }
+        }
+        input.clear();
+        Ok(None)
+    }
+
+    fn frame(&mut self, frame: Frame) -> Result<Option<Event>, Error> {
+        match frame {
+            Frame::SynStream { id, fin, unidirectional, block } => {
+                let headers = self.headers(&block)?;
+                Ok(self.opened(id, headers, fin, unidirectional))
+            }
+            Frame::SynReply { id, fin, block } => {
+                self.headers(&block)?;
+                Ok(self.accepted(id, fin))
+            }
+            Frame::Headers { id, fin, block } => {
+                self.headers(&block)?;
+                Ok(if fin { self.data(id, Bytes::new(), true) } else { None })
+            }
+            Frame::RstStream { id, status } => {
+                Ok(self.streams.remove(&id).map(|_| Event::Reset { id, status }))
+            }
+            Frame::Ping(id) if self.is_ours(id) => Ok(Some(Event::Pong(id))),
+            Frame::Ping(id) => {
+                frame::ping(&mut self.output, id);
+                Ok(None)
+            }
+            Frame::GoAway => {
+                self.received_go_away = true;
+                Ok(Some(Event::GoAway))
+            }
+            Frame::Data { id, bytes, fin } => Ok(self.data(id, bytes, fin)),
+            Frame::Ignored => Ok(None),
+        }
+    }
+
+    /// The headers of a block. Blocks are read in any case: the compression goes over all of them.
+    fn headers(&mut self, block: &[u8]) -> Result<Headers, Error> {
+        Headers::decode(&self.inflater.block(block)?)
+    }
+
+    fn is_ours(&self, id: u32) -> bool {
+        (id % 2 == 1) == (self.role == Role::Client)
+    }
+
+    fn opened(&mut self, id: StreamId, headers: Headers, fin: bool, unidirectional: bool) -> Option<Event> {
+        if self.is_ours(id) || id <= self.last {
+            frame::rst_stream(&mut self.output, id, Status::ProtocolError);
+            return None;
+        }
+        self.last = id;
+        if self.sent_go_away || self.streams.len() >= MAX_STREAMS {
+            frame::rst_stream(&mut self.output, id, Status::RefusedStream);
+            return None;
+        }
+        let stream = Stream { local_closed: unidirectional, remote_closed: fin, replied: false };
+        self.streams.insert(id, stream);
+        Some(Event::Opened { id, headers, fin, unidirectional })
+    }
+
+    fn accepted(&mut self, id: StreamId, fin: bool) -> Option<Event> {
+        let is_ours = self.is_ours(id);
+        let stream = self.streams.get_mut(&id).filter(|stream| is_ours && !stream.replied)?;
+        stream.replied = true;
+        stream.remote_closed |= fin;
+        if stream.local_closed && stream.remote_closed {
+            self.streams.remove(&id);
+        }
+        Some(Event::Accepted { id, fin })
+    }
+
+    /// What is for no stream, or comes after its end, is dropped.
+    fn data(&mut self, id: StreamId, bytes: Bytes, fin: bool) -> Option<Event> {
+        let stream = self.streams.get_mut(&id).filter(|stream| !stream.remote_closed)?;
+        stream.remote_closed = fin;
+        if fin && stream.local_closed {
+            self.streams.remove(&id);
+        }
+        (fin || !bytes.is_empty()).then_some(Event::Data { id, bytes, fin })
+    }
+}

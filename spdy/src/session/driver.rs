@@ -1,0 +1,389 @@
+//! The owner of a connection: moves bytes between it, its streams and what it is spoken over.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split},
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+use super::{
+    Command, Request,
+    stream::{Dropped, End, Stream},
+};
+use crate::{Connection, Event, Headers, SendError, Status, StreamId};
+
+/// Chunks that a stream holds for its reader. One is what was read of the connection at a time, [`READ`] bytes at most.
+const CHUNKS: usize = 8;
+/// Bytes read at a time.
+const READ: usize = 16 * 1024;
+/// No commands are taken while so many bytes wait to be written …
+const MAX_WRITTEN: usize = 64 * 1024;
+/// … and nothing is read while there are so many: answers to pings and refusals are added by reading.
+const MAX_OUTPUT: usize = 128 * 1024;
+/// Pings of ours that are not answered; further ones are not waited for.
+const MAX_PINGS: usize = 16;
+/// How long what is left may take to be written at the end.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a new [`Stream`] is made of.
+#[derive(Debug)]
+pub(super) struct Half {
+    pub(super) id: StreamId,
+    pub(super) chunks: mpsc::Receiver<Bytes>,
+    pub(super) end: Arc<End>,
+    pub(super) sends_nothing: bool,
+}
+
+/// A stream as the driver sees it.
+struct Entry {
+    /// `None`: the peer sends nothing more.
+    chunks: Option<mpsc::Sender<Bytes>>,
+    end: Arc<End>,
+    /// Who waits for the peer to accept it.
+    opened: Option<(oneshot::Sender<io::Result<Half>>, Half)>,
+}
+
+/// Bytes that a stream has no room for.
+struct Blocked {
+    id: StreamId,
+    chunks: mpsc::Sender<Bytes>,
+    bytes: Bytes,
+    fin: bool,
+}
+
+/// Runs a connection.
+pub struct Driver<T> {
+    io: T,
+    state: State,
+    commands: mpsc::Receiver<Command>,
+}
+
+struct State {
+    connection: Connection,
+    entries: BTreeMap<StreamId, Entry>,
+    blocked: Option<Blocked>,
+    requests: mpsc::Sender<Request>,
+    /// Weak: the streams and sessions that somebody holds keep the connection, not the driver itself.
+    handle: mpsc::WeakSender<Command>,
+    dropped: Arc<Dropped>,
+    pings: BTreeMap<u32, oneshot::Sender<()>>,
+    closing: bool,
+    /// What was taken of the connection and is not written, once it is closed.
+    unwritten: Bytes,
+    /// Why nothing can be written any more.
+    broken: Option<io::Error>,
+}
+
+impl<T> std::fmt::Debug for Driver<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
+    }
+}
+
+/// What ended a wait.
+enum Step {
+    Read(usize),
+    Written(io::Result<usize>),
+    Flushed(io::Result<()>),
+    Command(Option<Command>),
+    Room(Option<mpsc::OwnedPermit<Bytes>>),
+    Dropped,
+}
+
+impl<T: AsyncRead + AsyncWrite> Driver<T> {
+    pub(super) fn new(
+        io: T,
+        connection: Connection,
+        commands: mpsc::Receiver<Command>,
+        (requests, handle): (mpsc::Sender<Request>, mpsc::WeakSender<Command>),
+        dropped: Arc<Dropped>,
+    ) -> Self {
+        let state = State {
+            connection,
+            entries: BTreeMap::new(),
+            blocked: None,
+            requests,
+            handle,
+            dropped,
+            pings: BTreeMap::new(),
+            closing: false,
+            unwritten: Bytes::new(),
+            broken: None,
+        };
+        Self { io, state, commands }
+    }
+
+    /// Runs the connection until an end of it closes it, or until nobody holds a session or stream of it.
+    ///
+    /// # Errors
+    /// The peer does not speak the protocol, or the connection broke.
+    pub async fn run(self) -> io::Result<()> {
+        let Self { io, mut state, mut commands } = self;
+        let (mut reader, mut writer) = split(io);
+        let ended = state.work(&mut reader, &mut writer, &mut commands).await;
+        for entry in state.entries.values() {
+            entry.end.lose();
+        }
+        state.entries.clear();
+        state.blocked = None;
+        commands.close();
+        let flush = async {
+            writer.write_all(&state.unwritten).await?;
+            writer.write_all(&state.connection.take_output()).await?;
+            writer.shutdown().await
+        };
+        // a peer that takes nothing any more has no need of the rest
+        let _ = timeout(FLUSH_TIMEOUT, flush).await;
+        ended
+    }
+}
+
+impl State {
+    async fn work<T: AsyncRead + AsyncWrite>(
+        &mut self,
+        reader: &mut ReadHalf<T>,
+        writer: &mut WriteHalf<T>,
+        commands: &mut mpsc::Receiver<Command>,
+    ) -> io::Result<()> {
+        let mut input = BytesMut::new();
+        let mut output = Bytes::new();
+        let mut unflushed = false;
+        while !self.closing {
+            while self.blocked.is_none() && self.waiting(&output) < MAX_OUTPUT && !self.closing {
+                let event = self.connection.receive(&mut input);
+                match event.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+                    Some(event) => self.event(event),
+                    None => break,
+                }
+            }
+            if output.is_empty() {
+                output = self.connection.take_output();
+            }
+            if self.broken.is_some() {
+                // Nobody takes it. What the peer has said before it left is still read.
+                output.clear();
+            }
+            let waiting = self.waiting(&output);
+            let room = self.blocked.as_ref().map(|blocked| blocked.chunks.clone());
+            let step = tokio::select! {
+                // each arm is cancel-safe: what it has not yet done stays where it is
+                read = read(reader, &mut input), if room.is_none() && waiting < MAX_OUTPUT => Step::Read(read?),
+                step = write(writer, &output), if !output.is_empty() || unflushed => step,
+                command = commands.recv(), if waiting < MAX_WRITTEN => Step::Command(command),
+                permit = reserve(room.clone()), if room.is_some() => Step::Room(permit),
+                () = self.dropped.added() => Step::Dropped,
+            };
+            match step {
+                Step::Read(0) if self.entries.is_empty() => return Ok(()),
+                Step::Read(0) => {
+                    return Err(self.broken.take().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
+                }
+                Step::Read(_) => {}
+                Step::Written(Ok(0)) => self.broken = Some(io::ErrorKind::WriteZero.into()),
+                Step::Written(Ok(written)) => {
+                    unflushed = true;
+                    drop(output.split_to(written));
+                }
+                Step::Flushed(Ok(())) => unflushed = false,
+                Step::Written(Err(error)) | Step::Flushed(Err(error)) => {
+                    unflushed = false;
+                    self.broken = Some(error);
+                }
+                Step::Command(Some(command)) => self.command(command),
+                Step::Command(None) => {
+                    self.forget_dropped(commands);
+                    self.close();
+                }
+                Step::Room(permit) => self.unblock(permit),
+                Step::Dropped => self.forget_dropped(commands),
+            }
+        }
+        // what was under way is written with the rest
+        self.unwritten = output;
+        Ok(())
+    }
+
+    fn waiting(&self, output: &Bytes) -> usize {
+        self.connection.output_len() + output.len()
+    }
+
+    fn close(&mut self) {
+        self.connection.go_away();
+        for entry in self.entries.values() {
+            entry.end.reset();
+        }
+        self.entries.clear();
+        self.closing = true;
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Open { headers, fin, opened } => match self.connection.open(&headers, fin) {
+                Ok(id) => {
+                    let (chunks, half) = self.entry(id, fin);
+                    let entry =
+                        Entry { chunks: Some(chunks), end: half.end.clone(), opened: Some((opened, half)) };
+                    self.entries.insert(id, entry);
+                }
+                // whoever asked may have given up
+                Err(error) => drop(opened.send(Err(refused(error)))),
+            },
+            // a stream that has ended meanwhile takes nothing; its owner sees that by its end
+            Command::Reply { id } => drop(self.connection.reply(id)),
+            Command::Send { id, bytes, fin } => drop(self.connection.send(id, &bytes, fin)),
+            Command::Reset { id, status } => {
+                self.connection.reset(id, status);
+                self.entries.remove(&id);
+            }
+            Command::Ping(pong) => {
+                let id = self.connection.ping();
+                if self.pings.len() >= MAX_PINGS {
+                    self.pings.pop_first();
+                }
+                self.pings.insert(id, pong);
+            }
+            Command::Close => self.close(),
+        }
+    }
+
+    fn entry(&self, id: StreamId, sends_nothing: bool) -> (mpsc::Sender<Bytes>, Half) {
+        let (chunks, received) = mpsc::channel(CHUNKS);
+        (chunks, Half { id, chunks: received, end: Arc::default(), sends_nothing })
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Opened { id, headers, fin, unidirectional } => {
+                self.opened(id, headers, fin, unidirectional);
+            }
+            Event::Accepted { id, fin } => {
+                let Some(entry) = self.entries.get_mut(&id) else { return };
+                let waits = entry.opened.take();
+                if fin {
+                    self.finish(id);
+                }
+                if let Some((opened, half)) = waits
+                    && opened.send(Ok(half)).is_err()
+                {
+                    // whoever wanted it has given up
+                    self.connection.reset(id, Status::Cancel);
+                    self.entries.remove(&id);
+                }
+            }
+            Event::Data { id, bytes, fin } => self.deliver(id, bytes, fin),
+            Event::Reset { id, .. } => {
+                if let Some(entry) = self.entries.remove(&id) {
+                    entry.end.reset();
+                    if let Some((opened, _)) = entry.opened {
+                        let refused =
+                            io::Error::new(io::ErrorKind::ConnectionRefused, "the peer refused the stream");
+                        // whoever wanted it may have given up
+                        drop(opened.send(Err(refused)));
+                    }
+                }
+            }
+            Event::Pong(id) => {
+                if let Some(pong) = self.pings.remove(&id) {
+                    // whoever asked may have given up
+                    let _ = pong.send(());
+                }
+            }
+            Event::GoAway => self.close(),
+        }
+    }
+
+    fn opened(&mut self, id: StreamId, headers: Headers, fin: bool, unidirectional: bool) {
+        let Some(commands) = self.handle.upgrade() else {
+            return self.connection.reset(id, Status::RefusedStream);
+        };
+        let (chunks, half) = self.entry(id, unidirectional);
+        let end = half.end.clone();
+        let request = Request { headers, stream: Stream::new(half, commands, self.dropped.clone()) };
+        self.entries.insert(id, Entry { chunks: Some(chunks), end, opened: None });
+        if fin {
+            self.finish(id);
+        }
+        if self.requests.try_send(request).is_err() {
+            // Too many wait, or nobody takes them. The stream itself is dropped with this, and told so once more, which changes nothing.
+            self.connection.reset(id, Status::RefusedStream);
+            self.entries.remove(&id);
+        }
+    }
+
+    /// The peer sends nothing more on a stream.
+    fn finish(&mut self, id: StreamId) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.end.finish();
+            entry.chunks = None;
+        }
+    }
+
+    fn deliver(&mut self, id: StreamId, bytes: Bytes, fin: bool) {
+        let Some(chunks) = self.entries.get(&id).and_then(|entry| entry.chunks.clone()) else { return };
+        if !bytes.is_empty()
+            && let Err(mpsc::error::TrySendError::Full(bytes)) = chunks.try_send(bytes)
+        {
+            self.blocked = Some(Blocked { id, chunks, bytes, fin });
+            return;
+        }
+        if fin {
+            self.finish(id);
+        }
+    }
+
+    /// The reader has made room, or has gone.
+    fn unblock(&mut self, permit: Option<mpsc::OwnedPermit<Bytes>>) {
+        let Some(Blocked { id, bytes, fin, .. }) = self.blocked.take() else { return };
+        if let Some(permit) = permit {
+            drop(permit.send(bytes));
+        }
+        if fin {
+            self.finish(id);
+        }
+    }
+
+    /// Streams whose owners have gone are reset, where they have not ended. What they have sent goes before.
+    fn forget_dropped(&mut self, commands: &mut mpsc::Receiver<Command>) {
+        let ids = self.dropped.take();
+        while let Ok(command) = commands.try_recv() {
+            self.command(command);
+        }
+        for id in ids {
+            self.connection.reset(id, Status::Cancel);
+            self.entries.remove(&id);
+            if self.blocked.as_ref().is_some_and(|blocked| blocked.id == id) {
+                self.blocked = None;
+            }
+        }
+    }
+}
+
+fn refused(error: SendError) -> io::Error {
+    io::Error::other(error)
+}
+
+/// Cancel-safe: nothing is read where it is dropped.
+async fn read<T: AsyncRead>(reader: &mut ReadHalf<T>, input: &mut BytesMut) -> io::Result<usize> {
+    input.reserve(READ);
+    let mut limited = AsyncReadExt::take(reader, READ as u64);
+    limited.read_buf(input).await
+}
+
+/// Writes some of the output, or flushes where there is none left. Cancel-safe: what is written is told.
+async fn write<T: AsyncWrite>(writer: &mut WriteHalf<T>, output: &Bytes) -> Step {
+    if output.is_empty() {
+        Step::Flushed(writer.flush().await)
+    } else {
+        Step::Written(writer.write(output).await)
+    }
+}
+
+async fn reserve(chunks: Option<mpsc::Sender<Bytes>>) -> Option<mpsc::OwnedPermit<Bytes>> {
+    match chunks {
+        Some(chunks) => chunks.reserve_owned().await.ok(),
+        None => std::future::pending().await,
+    }
+}

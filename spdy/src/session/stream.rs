@@ -1,0 +1,195 @@
+//! One stream.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::{Notify, mpsc},
+};
+use tokio_util::sync::PollSender;
+
+use super::{Command, driver::Half, ended};
+use crate::{Status, StreamId};
+
+/// Bytes that one write takes at most.
+const CHUNK: usize = 16 * 1024;
+
+/// How the peer's half of a stream has ended.
+#[derive(Debug, Default)]
+pub(super) struct End(AtomicU8);
+
+const OPEN: u8 = 0;
+const FINISHED: u8 = 1;
+const RESET: u8 = 2;
+const LOST: u8 = 3;
+
+impl End {
+    /// It sends nothing more.
+    pub(super) fn finish(&self) {
+        self.first(FINISHED);
+    }
+
+    /// It has ended both halves.
+    pub(super) fn reset(&self) {
+        self.0.store(RESET, Ordering::Release);
+    }
+
+    /// The connection broke.
+    pub(super) fn lose(&self) {
+        self.first(LOST);
+    }
+
+    fn first(&self, end: u8) {
+        // what was the end stays it
+        let _ = self.0.compare_exchange(OPEN, end, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn is(&self, end: u8) -> bool {
+        self.0.load(Ordering::Acquire) == end
+    }
+}
+
+/// Streams whose owners have gone; no more than there are streams.
+#[derive(Debug, Default)]
+pub(super) struct Dropped {
+    ids: Mutex<Vec<StreamId>>,
+    added: Notify,
+}
+
+impl Dropped {
+    fn add(&self, id: StreamId) {
+        self.ids.lock().push(id);
+        self.added.notify_one();
+    }
+
+    /// Waits for some. Cancel-safe: they stay where they are.
+    pub(super) async fn added(&self) {
+        self.added.notified().await;
+    }
+
+    pub(super) fn take(&self) -> Vec<StreamId> {
+        std::mem::take(&mut self.ids.lock())
+    }
+}
+
+/// A stream: read to its end, written, and shut down, each half by itself. Dropped before both have ended, it is reset.
+pub struct Stream {
+    id: StreamId,
+    chunks: mpsc::Receiver<Bytes>,
+    chunk: Bytes,
+    end: Arc<End>,
+    commands: PollSender<Command>,
+    finished: bool,
+    dropped: Arc<Dropped>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    pub(super) fn new(half: Half, commands: mpsc::Sender<Command>, dropped: Arc<Dropped>) -> Self {
+        Self {
+            id: half.id,
+            chunks: half.chunks,
+            chunk: Bytes::new(),
+            end: half.end,
+            commands: PollSender::new(commands),
+            finished: half.sends_nothing,
+            dropped,
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Ends both halves.
+    pub async fn reset(self, status: Status) {
+        // a connection that has ended has ended this too
+        let _ = self.command(Command::Reset { id: self.id, status }).await;
+    }
+
+    pub(super) async fn command(&self, command: Command) -> io::Result<()> {
+        let sender = self.commands.get_ref().ok_or_else(ended)?.clone();
+        sender.send(command).await.map_err(|_| ended())
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8], fin: bool) -> Poll<io::Result<()>> {
+        if self.finished || self.end.is(RESET) || self.end.is(LOST) {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "the stream has ended")));
+        }
+        ready!(self.commands.poll_reserve(cx)).map_err(|_| ended())?;
+        let command = Command::Send { id: self.id, bytes: Bytes::copy_from_slice(bytes), fin };
+        self.finished = fin;
+        Poll::Ready(self.commands.send_item(command).map_err(|_| ended()))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.dropped.add(self.id);
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.chunk.is_empty() {
+            match ready!(self.chunks.poll_recv(cx)) {
+                Some(chunk) => self.chunk = chunk,
+                None if self.end.is(LOST) || self.end.is(OPEN) => {
+                    return Poll::Ready(Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the connection broke",
+                    )));
+                }
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let now = self.chunk.len().min(buffer.remaining());
+        buffer.put_slice(&self.chunk[..now]);
+        self.chunk.advance(now);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let now = &bytes[..bytes.len().min(CHUNK)];
+        if now.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        ready!(self.poll_send(cx, now, false))?;
+        Poll::Ready(Ok(now.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // the driver writes what it has as soon as the connection takes it
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the sending half; the other one can be read on.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.finished || self.end.is(RESET) || self.end.is(LOST) {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_send(cx, &[], true)
+    }
+}
