@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::too_many_lines)]
 
 mod access;
+mod bound_tokens;
 mod client;
 mod create;
 mod definitions;
