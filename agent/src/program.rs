@@ -70,7 +70,8 @@ pub fn run(cli: &Cli) -> ExitCode {
 /// The error and its causes in one line on stderr: what systemd shows.
 #[allow(clippy::print_stderr)]
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("edge-agent: {error:#}");
+    // the causes hold what peers have said
+    eprintln!("edge-agent: {}", wire::text::printable_lines(&format!("{error:#}")));
     ExitCode::FAILURE
 }
 

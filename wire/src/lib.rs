@@ -24,6 +24,7 @@ pub mod json;
 pub mod lane;
 mod path;
 mod route;
+pub mod text;
 pub mod topic;
 pub mod twin;
 mod up;

@@ -26,8 +26,8 @@ pub use self::{
     jwt::{install_crypto, verify_es256, verify_es256_within},
     key::EcKey,
     pem::{pem_certificate, pem_certificate_request, pem_ec_private_key},
-    serving::{ServingRequest, server_names_of},
-    token::{Token, TokenError, verify_bearer},
+    serving::{ServingRequest, node_of_request, server_names_of},
+    token::{Token, TokenError, TokenScope, sha256_hex, verify_bearer},
     usage::Usage,
 };
 

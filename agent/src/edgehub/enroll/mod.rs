@@ -165,7 +165,7 @@ pub(crate) async fn look(config: &Config) -> Result<(Known, Vec<u8>), EnrollErro
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
         match bootstrap::fetch_ca(config, server, &token).await {
-            Ok(ca) => return Ok((bootstrap::known(config, server, &ca).await?, ca)),
+            Ok(ca) => return Ok((bootstrap::known(config, server, &ca, &token).await?, ca)),
             Err(error) if error.may_pass() => last = error,
             Err(error) => return Err(error),
         }
