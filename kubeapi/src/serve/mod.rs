@@ -66,6 +66,10 @@ pub enum BindError {
     },
 }
 
+/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`].
+#[derive(Clone, Debug)]
+pub struct PeerCertificate(pub Arc<[u8]>);
+
 /// What a server shows and demands of a connection that begins now.
 type Keys = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
@@ -188,15 +192,20 @@ where
     }
 }
 
-async fn http<S, I>(io: I, identity: Option<Identity>, service: S, shutdown: CancellationToken)
-where
+async fn http<S, I>(
+    io: I,
+    identity: Option<(Identity, PeerCertificate)>,
+    service: S,
+    shutdown: CancellationToken,
+) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
 {
     let service = MapRequest::new(service, move |mut request: Request<Incoming>| {
-        if let Some(identity) = &identity {
+        if let Some((identity, certificate)) = &identity {
             request.extensions_mut().insert(identity.clone());
+            request.extensions_mut().insert(certificate.clone());
         }
         request
     });

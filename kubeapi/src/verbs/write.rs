@@ -204,6 +204,7 @@ pub(super) async fn modify(
         let next = change(&value)?;
         if let Next::Replace(new) = &next {
             access::check_escalation(api, call, Some(&value), new).await?;
+            access::check_signer(api, call, &value, new).await?;
             admission::check(api, target, Some(&value), new).await?;
         }
         let next = match next {
