@@ -23,13 +23,16 @@ use crate::{
         binder,
         certificates::{self, Office},
         events::Recorder,
-        kubernetes_service, manager, namespaces, node_lifecycle,
+        kubernetes_service, manager, namespaces, node_certificates, node_lifecycle,
     },
     enrolment::Enrolment,
     faults::Faults,
     hub::{self, Limits, NodeSession, Sessions},
     kinds, kubeconfig,
-    pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
+    pki::{
+        self, JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError,
+        ServiceAccountTokens, TokenRequest, Trust,
+    },
     tasks::{TaskPanicked, Tasks},
 };
 
@@ -70,6 +73,8 @@ pub struct Options {
     pub hubs: usize,
     /// How long after its end a node's certificate is good for its own renewal.
     pub renewal_grace: Duration,
+    /// The longest that a token of a service account lives.
+    pub max_token_lifetime: Duration,
     /// What chance is drawn from where links are bad on purpose.
     pub seed: u64,
 }
@@ -92,6 +97,7 @@ impl Default for Options {
             limits: Limits::default(),
             hubs: 1,
             renewal_grace: Duration::ZERO,
+            max_token_lifetime: ServiceAccountTokens::MAX_LIFETIME,
             seed: 1,
         }
     }
@@ -176,6 +182,7 @@ pub struct Cloud {
     faults: Faults,
     sessions: Sessions,
     trust: Trust,
+    join_tokens: JoinTokens,
     shutdown: CancellationToken,
     tasks: Tasks,
 }
@@ -185,7 +192,9 @@ impl Cloud {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let primary = options.names.first().cloned().ok_or(StartError::NoName)?;
         let (store, lock) = open_store(&options).await?;
-        let accounts = Arc::new(ServiceAccountTokens::default());
+        let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
+        let (certificates, tokens) =
+            (NodeCertificates::new(Arc::clone(&store)), JoinTokens::new(Arc::clone(&store)));
         let api =
             Api::builder(Arc::clone(&store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
         let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
@@ -198,14 +207,20 @@ impl Cloud {
         let token = JoinToken::renew(&client, pki.ca()).await?;
 
         let faults = Faults::new(options.seed);
-        let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults)?;
+        let grace = options.renewal_grace;
+        let trust = Trust::new(&pki, &options.names, grace, &faults, certificates.clone())?;
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
-        let replicas = replicas(&options, &client, &events, &pki);
+        let replicas = replicas(&options, &client, &events, &pki, &certificates);
         let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
         let sessions = hub.sessions();
-        let admin = Admin { faults: faults.clone(), sessions: sessions.clone(), trust: trust.clone() };
+        let admin = Admin {
+            faults: faults.clone(),
+            sessions: sessions.clone(),
+            trust: trust.clone(),
+            tokens: tokens.clone(),
+        };
 
         let at = |port| SocketAddr::new(options.address, port);
         let bound = |server, option| move |source| StartError::Bind { server, option, source };
@@ -213,7 +228,8 @@ impl Cloud {
         let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), doors)
             .await
             .map_err(bound("API", "--api-port"))?;
-        let enrolment = Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone());
+        let enrolment =
+            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
         let keys = trust.clone();
         let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
             .await
@@ -237,7 +253,11 @@ impl Cloud {
         tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
-        spawn_controllers(&options, &client, &events, &pki, &tasks, &shutdown);
+        spawn_controllers(&options, &client, &events, (&pki, &sessions), &tasks, &shutdown);
+        tasks.spawn(
+            "node certificates",
+            node_certificates::run(client.clone(), certificates, sessions.clone(), stop()),
+        );
         tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();
@@ -251,6 +271,7 @@ impl Cloud {
             faults,
             sessions,
             trust,
+            join_tokens: tokens,
             shutdown,
             tasks,
         })
@@ -296,6 +317,18 @@ impl Cloud {
         self.trust.token()
     }
 
+    /// A join token for one node, a time, a number of uses.
+    pub async fn join_token(&self, request: &TokenRequest) -> Result<String, NoToken> {
+        self.join_tokens.mint(self.trust.authority(), request).await
+    }
+
+    /// Takes the node's certificates back and ends its session: its name may be given by a join token again. Whether it had any.
+    pub async fn reset_node(&self, node: &str) -> Result<bool, RecordError> {
+        let any = self.trust.certificates().reset(node).await?;
+        self.sessions.end(node);
+        Ok(any)
+    }
+
     /// Waits for a panic of a controller or server: the cloud does not do all that it should any more, and is to be stopped.
     pub async fn panicked(&self) -> TaskPanicked {
         self.tasks.panicked().await
@@ -328,7 +361,7 @@ fn spawn_controllers(
     options: &Options,
     client: &Client,
     events: &Recorder,
-    pki: &Pki,
+    (pki, sessions): (&Pki, &Sessions),
     tasks: &Tasks,
     shutdown: &CancellationToken,
 ) {
@@ -356,6 +389,7 @@ fn spawn_controllers(
         signs: is_on("csrsigning"),
         ca: Arc::clone(pki.ca()),
         cloud: options.names.clone(),
+        sessions: sessions.clone(),
     };
     if office.approves || office.signs {
         tasks.spawn(

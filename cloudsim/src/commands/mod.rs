@@ -5,6 +5,7 @@ mod demo;
 mod devices;
 mod faults;
 mod join_line;
+mod node;
 mod nodes;
 mod paste;
 mod remote;
@@ -28,6 +29,7 @@ use tokio::{
     time::timeout,
 };
 use tracing_subscriber::{filter::Targets, prelude::*};
+use wire::text::printable_lines;
 
 use crate::{
     Cloud,
@@ -46,7 +48,7 @@ pub fn run(cli: Cli) -> ExitCode {
 /// The error and its causes in one line.
 #[allow(clippy::print_stderr)]
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("cloudsim: {error:#}");
+    eprintln!("cloudsim: {}", printable_lines(&format!("{error:#}")));
     ExitCode::FAILURE
 }
 
@@ -70,8 +72,11 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.context("no threads could be started")?.block_on(async {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
-            Command::Token { kubeconfig } => {
-                token::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
+            Command::Token { kubeconfig, scope } => {
+                token::run(kubeconfig.as_deref(), scope).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Node { kubeconfig, command } => {
+                node::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Devices { kubeconfig, command } => {
                 devices::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
@@ -142,7 +147,7 @@ async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyh
     }
 }
 
-/// Tells a person; nobody reading is no error.
+/// Tells a person; nobody reading is no error. Some of it nodes and devices have said.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    let _ = writeln!(std::io::stdout().lock(), "{}", printable_lines(line));
 }

@@ -67,7 +67,7 @@ impl Hub {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let sessions = Sessions::default();
-        let replicas = Replicas::new(replicas, &limits, faults, &sessions);
+        let replicas = Replicas::new(replicas, &limits, faults, &sessions, &trust);
         Ok(Self { listener, address, trust, quic: None, replicas, sessions })
     }
 
@@ -147,7 +147,7 @@ async fn serve(
         () = shutdown.cancelled() => return,
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let Upgraded { node, ticket, instance, begins, socket, compressed } = match upgraded {
+    let Upgraded { node, ticket, instance, begins, certificate, socket, compressed } = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
@@ -160,7 +160,15 @@ async fn serve(
     };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = super::Carrier::WebSocket;
-    let arrival =
-        Arrival { node, ticket, address: peer, transport, replica: shared.number, instance, begins };
+    let arrival = Arrival {
+        node,
+        ticket,
+        address: peer,
+        transport,
+        replica: shared.number,
+        instance,
+        begins,
+        certificate: Some(certificate),
+    };
     attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
 }
