@@ -23,6 +23,7 @@ use tracing_subscriber::{
     prelude::*,
     registry::LookupSpan,
 };
+use wire::text::printable_lines;
 
 mod cap;
 
@@ -68,7 +69,8 @@ pub fn init(filter: &str, format: LogFormat) -> Result<(), ParseError> {
 
 /// Writes why `program` ends: the error and its causes in one line on stderr, which is what systemd shows.
 pub fn fatal(program: &str, format: LogFormat, error: &anyhow::Error) {
-    let text = format!("{error:#}");
+    // the causes hold what peers have said
+    let text = printable_lines(&format!("{error:#}"));
     // nobody reading is no error
     let _ = match format {
         LogFormat::Text => writeln!(std::io::stderr().lock(), "{program}: {text}"),

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 pub use agent::cli::Output;
 
 pub use self::faults::{Bad, FaultsCommand};
-use crate::{controllers::manager::Switches, faults::Period};
+use crate::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
 
 mod faults;
 
@@ -34,8 +34,12 @@ Examples:
     cloudsim up --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
     cloudsim db check --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
 
-  The join token for a node's edgecore.yaml:
+  The join token for a node's edgecore.yaml, and one for a single node:
     cloudsim token
+    cloudsim token --node edge-1 --ttl 10m
+
+  Another machine in the place of a node:
+    cloudsim node reset edge-1
 
   What devices report, and another value for one of them:
     cloudsim devices
@@ -93,11 +97,23 @@ pub enum Command {
     /// Look into what a cloud keeps in its data directory, or write it anew
     #[command(subcommand)]
     Db(DbCommand),
-    /// Print the join token of a running cloud
+    /// Print the join token of a running cloud, or make one for a node, a time, a number of uses
     Token {
         /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
+        /// What it is to be good for
+        #[command(flatten)]
+        scope: TokenScope,
+    },
+    /// Change what a running cloud knows of one node
+    Node {
+        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// What to do
+        #[command(subcommand)]
+        command: NodeCommand,
     },
     /// List devices: what is wanted of them and what they report
     Devices {
@@ -187,6 +203,33 @@ pub struct DbPlace {
     /// The keys that its Secrets are encrypted with
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+}
+
+/// What a join token is to be good for; nothing of it: the one that the cloud keeps, for any new name.
+#[derive(Args, Clone, Debug)]
+pub struct TokenScope {
+    /// Make a token for this node alone, good for one certificate
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+
+    /// Make a token that is good for this time, as 10m or 12h
+    #[arg(long, value_name = "TIME")]
+    pub ttl: Option<Period>,
+
+    /// Make a token that is good for so many certificates
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub uses: Option<u32>,
+}
+
+/// What to do with a node.
+#[derive(Clone, Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Take its certificates back, so that another machine can join under its name; it is thrown out if it is connected
+    Reset {
+        /// The node
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 /// What to do with devices.
@@ -289,6 +332,10 @@ pub struct Up {
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub renewal_grace: Period,
 
+    /// The longest that a token of a service account lives, as 24h or 30d, at least 1h: one that is to live longer is shortened
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = token_lifetime)]
+    pub service_account_max_token_expiration: Duration,
+
     /// What chance is drawn from where `faults` makes links bad
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub fault_seed: u64,
@@ -297,6 +344,14 @@ pub struct Up {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: u64 = text.parse().map_err(|_| "a whole number of seconds".to_owned())?;
     if seconds == 0 { Err("at least 1".to_owned()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
+fn token_lifetime(text: &str) -> Result<Duration, String> {
+    let period: Period = text.parse().map_err(|error: crate::faults::NoPeriod| error.to_string())?;
+    if period.get() < ServiceAccountTokens::LEAST_MAX_LIFETIME {
+        return Err("at least 1h".to_owned());
+    }
+    Ok(period.get())
 }
 
 fn property(text: &str) -> Result<(String, String), String> {
@@ -322,6 +377,13 @@ mod tests {
         assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--renewal-grace", "30"]).is_err());
+        let max = |text: &str| {
+            Cli::try_parse_from(["cloudsim", "up", "--service-account-max-token-expiration", text])
+        };
+        assert!(max("59m").is_err() && max("1h").is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "token", "--node", "edge-1", "--ttl", "10m"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "token", "--uses", "0"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--kubeconfig", "k"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
         assert!(

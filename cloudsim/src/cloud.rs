@@ -26,7 +26,7 @@ use crate::{
         api_services, binder,
         certificates::{self, Office},
         events::Recorder,
-        kubernetes_service, manager, namespaces, node_lifecycle,
+        kubernetes_service, manager, namespaces, node_certificates, node_lifecycle,
         workloads::Cluster,
     },
     enrolment::Enrolment,
@@ -34,7 +34,10 @@ use crate::{
     hub::{self, Limits, NodeSession, Sessions},
     kinds, kubeconfig,
     metrics::Metrics,
-    pki::{self, JoinToken, Pki, PkiError, ServiceAccountTokens, Trust},
+    pki::{
+        self, JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError,
+        ServiceAccountTokens, TokenRequest, Trust,
+    },
     tasks::{TaskPanicked, Tasks},
 };
 
@@ -77,6 +80,8 @@ pub struct Options {
     pub hubs: usize,
     /// How long after its end a node's certificate is good for its own renewal.
     pub renewal_grace: Duration,
+    /// The longest that a token of a service account lives.
+    pub max_token_lifetime: Duration,
     /// What chance is drawn from where links are bad on purpose.
     pub seed: u64,
 }
@@ -100,6 +105,7 @@ impl Default for Options {
             limits: Limits::default(),
             hubs: 1,
             renewal_grace: Duration::ZERO,
+            max_token_lifetime: ServiceAccountTokens::MAX_LIFETIME,
             seed: 1,
         }
     }
@@ -199,6 +205,7 @@ pub struct Cloud {
     faults: Faults,
     sessions: Sessions,
     trust: Trust,
+    join_tokens: JoinTokens,
     shutdown: CancellationToken,
     tasks: Tasks,
 }
@@ -208,12 +215,11 @@ impl Cloud {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let primary = options.names.first().cloned().ok_or(StartError::NoName)?;
         let (store, lock) = open_store(&options).await?;
-        let accounts = Arc::new(ServiceAccountTokens::default());
-        let api =
-            Api::builder(Arc::clone(&store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
-        let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
+        let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
+        let (certificates, tokens) =
+            (NodeCertificates::new(Arc::clone(&store)), JoinTokens::new(Arc::clone(&store)));
         let metrics = Metrics::default();
-        let api = api.metrics(metrics.source()).rbac(options.rbac).build();
+        let api = api(&options, &store, &accounts, &metrics);
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);
@@ -222,15 +228,16 @@ impl Cloud {
         let token = JoinToken::renew(&client, pki.ca()).await?;
 
         let faults = Faults::new(options.seed);
-        let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults)?;
+        let grace = options.renewal_grace;
+        let trust = Trust::new(&pki, &options.names, grace, &faults, certificates.clone())?;
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
-        let replicas = replicas(&options, &client, &events, &pki);
+        let replicas = replicas(&options, &client, &events, &pki, &certificates);
         let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
         let sessions = hub.sessions();
         let _ = metrics.sessions.set(sessions.clone());
-        let admin = Admin { faults: faults.clone(), sessions: sessions.clone(), trust: trust.clone() };
+        let admin = Admin::new(&faults, &sessions, &trust, &tokens);
 
         let at = |port| SocketAddr::new(options.address, port);
         let bound = |server, option| move |source| StartError::Bind { server, option, source };
@@ -238,7 +245,8 @@ impl Cloud {
         let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), doors)
             .await
             .map_err(bound("API", "--api-port"))?;
-        let enrolment = Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone());
+        let enrolment =
+            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
         let keys = trust.clone();
         let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
             .await
@@ -251,18 +259,16 @@ impl Cloud {
         };
 
         kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
-
-        let (certificate, key) = pki.sign_admin()?;
-        let server = format!("https://{}:{}", kubeconfig::in_url(&primary), addresses.api.port());
-        let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
-        if let Some(path) = &options.kubeconfig {
-            kubeconfig::write(path, &kubeconfig)?;
-        }
+        let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
 
         tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
-        spawn_controllers(&options, (&client, &events, metrics), &pki, &tasks, &shutdown);
+        spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
+        tasks.spawn(
+            "node certificates",
+            node_certificates::run(client.clone(), certificates, sessions.clone(), stop()),
+        );
         tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();
@@ -276,6 +282,7 @@ impl Cloud {
             faults,
             sessions,
             trust,
+            join_tokens: tokens,
             shutdown,
             tasks,
         })
@@ -321,6 +328,18 @@ impl Cloud {
         self.trust.token()
     }
 
+    /// A join token for one node, a time, a number of uses.
+    pub async fn join_token(&self, request: &TokenRequest) -> Result<String, NoToken> {
+        self.join_tokens.mint(self.trust.authority(), request).await
+    }
+
+    /// Takes the node's certificates back and ends its session: its name may be given by a join token again. Whether it had any.
+    pub async fn reset_node(&self, node: &str) -> Result<bool, RecordError> {
+        let any = self.trust.certificates().reset(node).await?;
+        self.sessions.end(node);
+        Ok(any)
+    }
+
     /// Waits for a panic of a controller or server: the cloud does not do all that it should any more, and is to be stopped.
     pub async fn panicked(&self) -> TaskPanicked {
         self.tasks.panicked().await
@@ -348,11 +367,34 @@ impl Drop for Cloud {
     }
 }
 
+/// The API over the store.
+fn api(
+    options: &Options,
+    store: &Arc<dyn Store>,
+    accounts: &Arc<ServiceAccountTokens>,
+    metrics: &Metrics,
+) -> Api {
+    let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
+    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
+    api.metrics(metrics.source()).rbac(options.rbac).build()
+}
+
+/// The kubeconfig of a person who may do everything, written where it is to be.
+fn write_kubeconfig(options: &Options, primary: &str, port: u16, pki: &Pki) -> Result<String, StartError> {
+    let (certificate, key) = pki.sign_admin()?;
+    let server = format!("https://{}:{port}", kubeconfig::in_url(primary));
+    let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
+    if let Some(path) = &options.kubeconfig {
+        kubeconfig::write(path, &kubeconfig)?;
+    }
+    Ok(kubeconfig)
+}
+
 /// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.
 fn spawn_controllers(
     options: &Options,
     (client, events, metrics): (&Client, &Recorder, Metrics),
-    pki: &Pki,
+    (pki, sessions): (&Pki, &Sessions),
     tasks: &Tasks,
     shutdown: &CancellationToken,
 ) {
@@ -383,6 +425,7 @@ fn spawn_controllers(
         signs: is_on("csrsigning"),
         ca: Arc::clone(pki.ca()),
         cloud: options.names.clone(),
+        sessions: sessions.clone(),
     };
     if office.approves || office.signs {
         tasks.spawn(

@@ -1,8 +1,10 @@
 //! The HTTPS endpoints by which a machine becomes a node: the CA's certificate, a certificate of its own, and whether a node
 //! of its name exists.
 //!
-//! Source: KubeEdge's CloudHub HTTP server (`/ca.crt`, `/edge.crt`, `/node/{name}`). One difference: the node name in the
-//! header must be the certificate request's, also where a token is shown; otherwise a token's holder could become any node.
+//! Source: KubeEdge's CloudHub HTTP server (`/ca.crt`, `/edge.crt`, `/node/{name}`). Three differences. The node name in the
+//! header must be the certificate request's, also where a token is shown. A token gives no certificate for a name that a node has:
+//! otherwise a token's holder could become any node. And whether there is a node is told to those alone who show a token or a
+//! node's certificate.
 
 use std::{
     convert::Infallible,
@@ -18,19 +20,19 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{Body, Identity, Unread, gather};
+use kubeapi::{Body, Identity, Unread, gather, serve::PeerCertificate};
 use tower::Service;
 use tracing::{debug, info, warn};
 use wire::enroll::{
-    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, Usage, identity_of,
-    is_node_name, verify_bearer,
+    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, TokenScope, Usage,
+    identity_of, is_node_name, verify_bearer,
 };
 
 use crate::{
     controllers::sync::SyncRecords,
     faults::{Faults, false_body},
     hub::Sessions,
-    pki::Trust,
+    pki::{JoinTokens, Name, NoToken, RecordError, Trust},
 };
 
 /// CloudCore's limit of a certificate request, bytes.
@@ -49,15 +51,16 @@ pub(crate) struct Enrolment {
     faults: Faults,
     records: SyncRecords,
     sessions: Sessions,
+    tokens: JoinTokens,
 }
 
 /// By what a machine was known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Proof {
     /// The certificate that it renews.
     Certificate,
     /// A join token: it may never have been here before.
-    Token,
+    Token(TokenScope),
 }
 
 /// A refusal: status and text, as CloudCore gives them.
@@ -65,10 +68,16 @@ type Refusal = (StatusCode, String);
 
 impl Enrolment {
     /// Certificates of the authority that counts; nodes are looked up through `client`. `faults` may put other answers in the place
-    /// of the true ones. `sessions` hears of machines that show a token.
-    pub(crate) fn new(trust: Trust, client: Client, faults: Faults, sessions: Sessions) -> Self {
+    /// of the true ones. `sessions` hears of machines that show a token, whose uses `tokens` counts.
+    pub(crate) fn new(
+        trust: Trust,
+        client: Client,
+        faults: Faults,
+        sessions: Sessions,
+        tokens: JoinTokens,
+    ) -> Self {
         let records = SyncRecords::new(client.clone());
-        Self { trust, client, faults, records, sessions }
+        Self { trust, client, faults, records, sessions, tokens }
     }
 
     async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
@@ -80,7 +89,7 @@ impl Enrolment {
             CA_PATH => Ok(self.trust.authority().cert_der().to_vec()),
             EDGE_CERT_PATH => self.sign(parts, body).await,
             _ => match path.strip_prefix("/node/") {
-                Some(name) if is_node_name(name) => self.node(name).await,
+                Some(name) if is_node_name(name) => self.node(parts, name).await,
                 _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
             },
         }
@@ -93,7 +102,7 @@ impl Enrolment {
         if !is_node_name(name) {
             return Err(refused(format!("the header NodeName says {name:?}, which no node can be called")));
         }
-        let proof = self.authenticate(parts, name)?;
+        let proof = self.authenticate(parts, name).await?;
         let usages =
             Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
         let unreadable = |unread: Unread| (unread.code(), format!("the certificate request: {unread}"));
@@ -102,8 +111,13 @@ impl Enrolment {
         let signed = signed.map_err(|error| refused(error.to_string()))?;
         match identity_of(&signed) {
             Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
-                if proof == Proof::Token {
-                    self.begins_anew(name, &signed).await?;
+                match proof {
+                    Proof::Token(scope) => self.begins_anew(name, &signed, scope.id.as_deref()).await?,
+                    Proof::Certificate => {
+                        let authority = self.trust.authority().cert_der();
+                        let renewed = self.trust.certificates().renewed(name, &signed, authority).await;
+                        renewed.map_err(unrecorded)?;
+                    }
                 }
                 info!(node = name, "enrolled: a certificate was issued");
                 Ok(signed)
@@ -115,20 +129,71 @@ impl Enrolment {
     }
 
     /// This machine may hold nothing of what was sent to the node of its name before.
-    async fn begins_anew(&self, name: &str, certificate: &[u8]) -> Result<(), Refusal> {
+    async fn begins_anew(&self, name: &str, certificate: &[u8], token: Option<&str>) -> Result<(), Refusal> {
+        let certificates = self.trust.certificates();
+        if let Some(token) = token
+            && !certificates.is_repeated(name, token).await.map_err(unrecorded)?
+        {
+            self.tokens.take(token).await.map_err(|error| match error {
+                NoToken::UsedUp => (StatusCode::UNAUTHORIZED, format!("token validation failure: {error}")),
+                error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            })?;
+        }
+        let authority = self.trust.authority().cert_der();
+        let begun = certificates.begun(name, (certificate, authority), self.trust.grace(), token).await;
+        if !begun.map_err(unrecorded)? {
+            return Err(held(name));
+        }
         let doubted = self.records.doubt(name).await;
         doubted.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         self.sessions.beginners().add(name, certificate);
         Ok(())
     }
 
-    /// A verified certificate of the same node (it renews), or a join token.
-    fn authenticate(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
+    /// The name is to be had: nobody of this name lives, or whoever shows the token is to take its place, as an administrator has said.
+    async fn is_free(&self, name: &str) -> Result<(), Refusal> {
+        let authority = self.trust.authority().cert_der();
+        let known = self.trust.certificates().name(name, authority, self.trust.grace()).await;
+        let is_held = match known.map_err(unrecorded)? {
+            Name::Held => true,
+            Name::Free => false,
+            // of an older cloud's node nothing but the Node may be known
+            Name::Unknown => self.sessions.has(name) || self.has_reported(name).await?,
+        };
+        if is_held { Err(held(name)) } else { Ok(()) }
+    }
+
+    /// Whether a node of this name has ever told how it is.
+    async fn has_reported(&self, name: &str) -> Result<bool, Refusal> {
+        let found = Api::<Node>::all(self.client.clone()).get_opt(name).await;
+        let found = found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let info = found.and_then(|node| node.status?.node_info);
+        Ok(info.is_some_and(|info| !info.kubelet_version.is_empty()))
+    }
+
+    /// A verified certificate of the same node (it renews), or a join token and a free name.
+    async fn authenticate(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
+        let proof = self.known(parts, name).await?;
+        if matches!(proof, Proof::Token(_)) {
+            self.is_free(name).await?;
+        }
+        Ok(proof)
+    }
+
+    /// By what the machine shows that it belongs here.
+    async fn known(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
         let unauthorized = |why: String| (StatusCode::UNAUTHORIZED, why);
         if let Some(identity) = parts.extensions.get::<Identity>() {
             let is_node = identity.groups.iter().any(|group| group == NODES);
             if is_node && identity.user.strip_prefix(NODE_USER) == Some(name) {
-                return Ok(Proof::Certificate);
+                let shown = parts.extensions.get::<PeerCertificate>();
+                let shown = shown.map(|shown| shown.0.as_ref()).unwrap_or_default();
+                if self.trust.admits(name, shown).await.map_err(unrecorded)? {
+                    return Ok(Proof::Certificate);
+                }
+                return Err(unauthorized(format!(
+                    "the certificate of node {name} was taken back; join with a token"
+                )));
             }
             return Err(unauthorized(format!(
                 "the certificate shown is {}'s and not node {name}'s",
@@ -140,13 +205,20 @@ impl Enrolment {
         if token.is_empty() {
             return Err(unauthorized("token validation failure, token is empty".to_owned()));
         }
-        verify_bearer(token, self.trust.authority(), SystemTime::now())
-            .map_err(|error| unauthorized(format!("token validation failure: {error}")))?;
-        Ok(Proof::Token)
+        let scope = verify_bearer(token, self.trust.authority(), SystemTime::now());
+        let scope = scope.map_err(|error| unauthorized(format!("token validation failure: {error}")))?;
+        match scope.node.as_deref().filter(|only| *only != name) {
+            Some(only) => {
+                let why = format!("token validation failure: the token is for node {only} alone");
+                Err(unauthorized(why))
+            }
+            None => Ok(Proof::Token(scope)),
+        }
     }
 
-    /// Whether there is such a node. One that is connected is there, also while its object is being made anew.
-    async fn node(&self, name: &str) -> Result<Vec<u8>, Refusal> {
+    /// Whether there is such a node, for those who might be one. One that is connected is there, also before it has an object.
+    async fn node(&self, parts: &Parts, name: &str) -> Result<Vec<u8>, Refusal> {
+        self.known(parts, name).await?;
         if self.sessions.has(name) {
             return Ok(NODE_IS_CONNECTED.as_bytes().to_vec());
         }
@@ -156,6 +228,21 @@ impl Enrolment {
             Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
         }
     }
+}
+
+/// The name is a node's.
+fn held(name: &str) -> Refusal {
+    let why = format!(
+        "node {name} has a certificate, and renews it with itself: a join token gives no other one. If this machine is to take its \
+         place, let an administrator run `cloudsim node reset {name}` (or delete the Node), and try again"
+    );
+    (StatusCode::CONFLICT, why)
+}
+
+/// The record of certificates failed: nothing is given that could not be taken back.
+fn unrecorded(error: RecordError) -> Refusal {
+    warn!(error = &error as &dyn std::error::Error, "a certificate could not be put on record");
+    (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
 impl Service<Request<Incoming>> for Enrolment {

@@ -55,4 +55,4 @@ pub use identity::Identity;
 pub use manifest::complete_pod;
 pub use registry::{Convert, Kind, Registry};
 pub use service::ApiService;
-pub use token::{TokenError, TokenIssuer, VerifiedToken};
+pub use token::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};

@@ -69,6 +69,14 @@ pub(crate) fn default_to(map: &mut Map<String, Value>, key: &str, value: impl In
     }
 }
 
+/// What marks a pod that a node's file is about, whatever its value: such a pod is as the file says, and runs as nobody.
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Whether the pod is a mirror pod.
+pub(crate) fn is_mirror(pod: &Value) -> bool {
+    pod.pointer("/metadata/annotations").and_then(|annotations| annotations.get(MIRROR)).is_some()
+}
+
 /// Whether a deletion has begun.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     text(object, "/metadata/deletionTimestamp").is_some()

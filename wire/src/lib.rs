@@ -25,6 +25,7 @@ pub mod json;
 pub mod lane;
 mod path;
 mod route;
+pub mod text;
 pub mod topic;
 #[cfg(feature = "tunnel")]
 pub mod tunnel;

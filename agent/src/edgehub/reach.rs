@@ -57,7 +57,7 @@ pub(crate) async fn reach(config: &Config, ca: &[u8]) -> Result<(), NoHub> {
     // an alert or the end of the connection: it has not read the request
     let Ok(length @ 1..) = stream.read(&mut answer).await else { return Ok(()) };
     let text = String::from_utf8_lossy(&answer[..length]);
-    Err(NoHub::OtherService(server.clone(), text.lines().next().unwrap_or_default().to_owned()))
+    Err(NoHub::OtherService(server.clone(), wire::text::printable(text.lines().next().unwrap_or_default())))
 }
 
 /// Whether the server ended the handshake since it was shown no certificate.

@@ -101,7 +101,7 @@ async fn text(
     loop {
         match reader.next().await {
             Some(Ok(tungstenite::Message::Close(Some(frame)))) if u16::from(frame.code) == TAKEN_OVER => {
-                return Err(Ended::TakenOver(frame.reason.to_string()));
+                return Err(Ended::TakenOver(wire::text::printable(&frame.reason)));
             }
             None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
             Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),

@@ -65,7 +65,8 @@ async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
     let mut report = Report::new(&join.ignore_checks);
     checks::all(&Ground { join, path: &path, config: &config, machine: &machine, host: &host }, &mut report)
         .await;
-    write!(out, "{report}")?;
+    // some of it a cloud or a runtime has said
+    write!(out, "{}", wire::text::printable_lines(&report.to_string()))?;
     out.flush()?;
     if let failed @ 1.. = report.failed() {
         bail!("{failed} of these must be mended first; nothing was changed");

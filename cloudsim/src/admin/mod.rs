@@ -9,6 +9,8 @@
 //! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | the end of them; the last also of a false certificate and false answers |
 //! | `PUT certificate` | `{"certificate": NAME}`: what the servers for nodes show |
 //! | `PUT answers` | `{"answers": NAME}`: how the enrolment server answers |
+//! | `POST reset/NODE` | the end of the node's certificates and session: its name is free for a join token |
+//! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each of them optional: a join token |
 //! | `POST hostile/NODE` | `{"shape": NAME}`: a message that no cloud should send |
 
 mod request;
@@ -33,7 +35,7 @@ use self::request::{Order, Wanted, wanted};
 use crate::{
     faults::{Certificate, Faults},
     hub::Sessions,
-    pki::Trust,
+    pki::{JoinTokens, NoToken, Trust},
 };
 
 /// Where it is.
@@ -44,15 +46,22 @@ const LIMIT: usize = 64 * 1024;
 /// The service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Admin {
-    pub(crate) faults: Faults,
-    pub(crate) sessions: Sessions,
-    pub(crate) trust: Trust,
+    faults: Faults,
+    sessions: Sessions,
+    trust: Trust,
+    tokens: JoinTokens,
 }
 
 /// A refusal: a status and why.
 type Refusal = (StatusCode, String);
 
 impl Admin {
+    /// Over these parts of a cloud.
+    pub(crate) fn new(faults: &Faults, sessions: &Sessions, trust: &Trust, tokens: &JoinTokens) -> Self {
+        let (faults, sessions) = (faults.clone(), sessions.clone());
+        Self { faults, sessions, trust: trust.clone(), tokens: tokens.clone() }
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
         let (parts, body) = request.into_parts();
         admit(&parts)?;
@@ -81,6 +90,20 @@ impl Admin {
                 sent.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
             }
             Order::Answers(answers) => self.faults.set_answers(answers),
+            Order::Reset(node) => {
+                let reset = self.trust.certificates().reset(&node).await;
+                let reset = reset.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+                self.sessions.end(&node);
+                return Ok(json!({"node": node, "reset": reset}));
+            }
+            Order::Token(request) => {
+                let token = self.tokens.mint(self.trust.authority(), &request).await;
+                let token = token.map_err(|error| match error {
+                    NoToken::Asked(why) => (StatusCode::UNPROCESSABLE_ENTITY, why),
+                    error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+                })?;
+                return Ok(json!({"token": token}));
+            }
             Order::Certificate(certificate) => {
                 self.faults.set_certificate(certificate);
                 if certificate == Certificate::RotatedAuthority {

@@ -5,7 +5,10 @@ use serde::Deserialize;
 use wire::enroll::is_node_name;
 
 use super::Refusal;
-use crate::faults::{Answers, Certificate, Conditions, Shape, Whom};
+use crate::{
+    faults::{Answers, Certificate, Conditions, Shape, Whom},
+    pki::TokenRequest,
+};
 
 /// What is wanted.
 #[derive(Debug, PartialEq)]
@@ -31,6 +34,10 @@ pub(super) enum Order {
     Certificate(Certificate),
     /// How the enrolment server answers.
     Answers(Answers),
+    /// The end of a node's certificates.
+    Reset(String),
+    /// A join token.
+    Token(TokenRequest),
 }
 
 #[derive(Deserialize)]
@@ -67,7 +74,12 @@ pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted,
             Whom::Node(node) => order(Order::Hostile(node, read::<Hostile>(body)?.shape)),
             Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is sent its own".to_owned())),
         },
-        (_, "nodes" | "faults" | "certificate" | "answers" | "hostile", _) => {
+        ("POST", "reset", Some(name)) => match whom(name)? {
+            Whom::Node(node) => order(Order::Reset(node)),
+            Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is reset by itself".to_owned())),
+        },
+        ("POST", "tokens", None) => order(Order::Token(read(body)?)),
+        (_, "nodes" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens", _) => {
             Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}")))
         }
         _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
@@ -117,6 +129,10 @@ mod tests {
         assert_eq!(answers, order(Order::Answers(Answers::Endless)));
         let hostile = ask("POST", "hostile/edge-1", r#"{"shape": "null"}"#);
         assert_eq!(hostile, order(Order::Hostile("edge-1".to_owned(), Shape::Null)));
+        assert_eq!(ask("POST", "reset/edge-1", ""), order(Order::Reset("edge-1".to_owned())));
+        let token = TokenRequest { node: Some("edge-1".to_owned()), seconds: Some(600), uses: Some(1) };
+        let asked = r#"{"node": "edge-1", "seconds": 600, "uses": 1}"#;
+        assert_eq!(ask("POST", "tokens", asked), order(Order::Token(token)));
     }
 
     #[test]
@@ -132,6 +148,11 @@ mod tests {
             ("PUT", "faults/edge-1", r#"{"delay": "soon"}"#, 400),
             ("PUT", "certificate", r#"{"certificate": "golden"}"#, 400),
             ("POST", "hostile/all", r#"{"shape": "null"}"#, 400),
+            ("POST", "reset/all", "", 400),
+            ("POST", "reset/UPPER", "", 400),
+            ("GET", "reset/edge-1", "", 405),
+            ("POST", "tokens", "", 400),
+            ("POST", "tokens", r#"{"nodes": 1}"#, 400),
         ] {
             assert_eq!(ask(method, path, body), Err(code), "{method} {path} {body}");
         }

@@ -11,15 +11,22 @@ use crate::{
     faults::Faults,
     hub::{Hub, Replica},
     mailbox::Mailboxes,
-    pki::{Pki, Trust},
+    pki::{NodeCertificates, Pki, Trust},
     tasks::Tasks,
 };
 
 /// The replicas of the hub; their controllers do not run yet.
-pub(super) fn replicas(options: &Options, client: &Client, events: &Recorder, pki: &Pki) -> Vec<Replica> {
+pub(super) fn replicas(
+    options: &Options,
+    client: &Client,
+    events: &Recorder,
+    pki: &Pki,
+    certificates: &NodeCertificates,
+) -> Vec<Replica> {
     let replica = |_| {
         let mailboxes = Mailboxes::default();
         let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
+        let edge = edge.with_certificates(certificates.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         Replica { edge, dynamic, devices, records: SyncRecords::new(client.clone()), mailboxes }

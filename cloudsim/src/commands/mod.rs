@@ -6,6 +6,7 @@ mod demo;
 mod devices;
 mod faults;
 mod join_line;
+mod node;
 mod nodes;
 mod paste;
 mod remote;
@@ -26,6 +27,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::timeout,
 };
+use wire::text::printable_lines;
 
 use crate::{
     Cloud,
@@ -70,8 +72,11 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Db(command) => db::run(&command).await,
-            Command::Token { kubeconfig } => {
-                token::run(kubeconfig.as_deref()).await.map(|()| ExitCode::SUCCESS)
+            Command::Token { kubeconfig, scope } => {
+                token::run(kubeconfig.as_deref(), scope).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Node { kubeconfig, command } => {
+                node::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Devices { kubeconfig, output, command } => {
                 devices::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
@@ -148,7 +153,7 @@ fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells a person; nobody reading is no error.
+/// Tells a person; nobody reading is no error. Some of it nodes and devices have said.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    let _ = writeln!(std::io::stdout().lock(), "{}", printable_lines(line));
 }

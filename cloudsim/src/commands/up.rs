@@ -75,6 +75,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         limits: Limits { max_message: up.max_message, ..Limits::default() },
         hubs: usize::from(up.hubs),
         renewal_grace: up.renewal_grace.get(),
+        max_token_lifetime: up.service_account_max_token_expiration,
         seed: up.fault_seed,
     }
 }

@@ -18,6 +18,9 @@ pub mod manager;
 mod namespace_lifecycle;
 pub mod namespaces;
 mod newest;
+#[cfg(test)]
+mod node_authorization;
+pub mod node_certificates;
 pub mod node_lifecycle;
 mod parcels;
 mod pod_gc;

@@ -2,6 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt,
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -10,7 +11,7 @@ use std::{
 
 use agent::{
     app::{self, App, Parts},
-    config::{self, Config, DatabaseKeys},
+    config::{self, Config, DatabaseKeys, Secret},
     edged::Signals,
     edgehub::Link,
     eventbus::Bus,
@@ -73,9 +74,11 @@ impl HollowNode {
         let failed = |source| Error::Directory { path: directory.clone(), source };
         tokio::fs::create_dir_all(directory.join(MANIFESTS)).await.map_err(failed)?;
         let file = directory.join("edgecore.yaml");
-        let text = edgecore_yaml(name, &directory, addresses, token, options);
-        tokio::fs::write(&file, text).await.map_err(failed)?;
+        // the token is handed over in memory, and never lies on the disk
+        let text = edgecore_yaml(name, &directory, addresses, "", options);
+        write_private(&file, &text).await.map_err(failed)?;
         let (mut config, _) = config::load(&file)?;
+        config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
         config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
         let root = Some(directory.join("runtime"));
         let runtime = SimRuntime::new(runtime::Options { root, ..runtime::Options::default() })?;
@@ -200,6 +203,16 @@ impl HollowNode {
         agent.shutdown.cancel();
         released(agent.store).await;
     }
+}
+
+/// Writes a file that its owner alone reads, also where an older one stands that others could.
+async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use tokio::io::AsyncWriteExt;
+    let mut file =
+        tokio::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600)).await?;
+    file.write_all(text.as_bytes()).await?;
+    file.flush().await
 }
 
 /// Waits until nobody uses the store any more: a new agent on it must be the only one.

@@ -123,6 +123,8 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
     let up = link.wait_for(|link| *link != agent::edgehub::Link::Down);
     tokio::time::timeout(Duration::from_secs(60), up).await.expect("it connects").unwrap();
     assert!(!join(hub, "edge-1", "second", "").await);
+    assert!(!join(hub, "edge-1", "second", "--rejoin").await, "its name is not given by a token");
+    assert!(cloud.reset_node("edge-1").await.unwrap());
     assert!(join(hub, "edge-1", "second", "--rejoin").await);
     fleet.stop().await;
     cloud.stop().await.unwrap();

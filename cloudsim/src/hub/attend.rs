@@ -26,7 +26,7 @@ pub(super) async fn attend(
     shared: &Shared,
     shutdown: &CancellationToken,
 ) {
-    let (node, peer) = (arrival.node.clone(), arrival.address);
+    let (node, peer, certificate) = (arrival.node.clone(), arrival.address, arrival.certificate.clone());
     let mut first = None;
     if shared.sessions.has(&node) {
         // a connection that the node gave up before it was answered must not end the one that it uses
@@ -48,6 +48,11 @@ pub(super) async fn attend(
         Err(Refused::Overtaken) => return debug!(node, %peer, "the node has connected anew meanwhile"),
     };
     // registered first: a change from now on ends it as all others
+    if let Some(certificate) = &certificate
+        && let Some(why) = shared.refusal(&node, certificate).await
+    {
+        return warn!(node, %peer, why, "the connection was refused");
+    }
     if shared.faults.shown() != shown {
         return debug!(node, %peer, "the certificate that the node was shown is another one by now");
     }

@@ -49,6 +49,7 @@ impl Door {
             faults,
             sessions,
             refusals: Refusals::default(),
+            trust: None,
         })
     }
 
@@ -68,6 +69,7 @@ impl Door {
             replica: self.0.number,
             instance: None,
             begins: None,
+            certificate: None,
         };
         let connected = Connected { incoming, outgoing, mute: None };
         attend(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;

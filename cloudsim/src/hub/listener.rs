@@ -72,7 +72,7 @@ impl Hub {
         let address = listener.local_addr().map_err(failed)?;
         let sessions = Sessions::default();
         let (limits, all) = (limits.connections, &limits);
-        let replicas = Replicas::new(replicas, all, faults, &sessions);
+        let replicas = Replicas::new(replicas, all, faults, &sessions, &trust);
         let connections = ConnectionLimiter::new(limits);
         Ok(Self { listener, address, trust, quic: None, replicas, sessions, limits, connections })
     }
@@ -170,7 +170,7 @@ async fn serve(
         () = slot.evicted() => return debug!(%peer, "a connection without a session made room for others"),
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let Upgraded { node, ticket, instance, begins, socket, compressed } = match upgraded {
+    let Upgraded { node, ticket, instance, begins, certificate, socket, compressed } = match upgraded {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) if error.is_of_no_node() => {
             return debug!(%peer, "a connection without a certificate was refused");
@@ -189,7 +189,15 @@ async fn serve(
     let Ok(_active) = slot.begin(false) else { return };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = super::Carrier::WebSocket;
-    let arrival =
-        Arrival { node, ticket, address: peer, transport, replica: shared.number, instance, begins };
+    let arrival = Arrival {
+        node,
+        ticket,
+        address: peer,
+        transport,
+        replica: shared.number,
+        instance,
+        begins,
+        certificate: Some(certificate),
+    };
     attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
 }

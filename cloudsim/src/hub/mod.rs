@@ -43,6 +43,7 @@ use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
     faults::Faults,
     mailbox::Mailboxes,
+    pki::Trust,
 };
 
 /// What the hub allows.
@@ -113,6 +114,22 @@ struct Shared {
     faults: Faults,
     sessions: Sessions,
     refusals: Refusals,
+    /// Which certificates count; nothing where nodes have shown who they are elsewhere.
+    trust: Option<Trust>,
+}
+
+impl Shared {
+    /// Why the node may not come with this certificate, which TLS has verified.
+    async fn refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
+        match self.trust.as_ref()?.admits(node, certificate).await {
+            Ok(true) => None,
+            Ok(false) => Some(format!(
+                "this certificate of node {node} was taken back: the Node was deleted, the name reset, or another machine has joined \
+                 with it; run `edge-agent reset` and join anew"
+            )),
+            Err(error) => Some(format!("this cloud cannot say whether the certificate counts: {error}")),
+        }
+    }
 }
 
 /// The replicas behind one address, in turn.
@@ -125,13 +142,31 @@ struct Round {
 }
 
 impl Replicas {
-    fn new(replicas: Vec<Replica>, limits: &Limits, faults: &Faults, sessions: &Sessions) -> Self {
+    fn new(
+        replicas: Vec<Replica>,
+        limits: &Limits,
+        faults: &Faults,
+        sessions: &Sessions,
+        trust: &Trust,
+    ) -> Self {
         let refusals = Refusals::default();
         let all = replicas.into_iter().enumerate().map(|(number, replica)| {
             let Replica { edge, dynamic, devices, records, mailboxes } = replica;
             let (limits, faults, sessions) = (limits.clone(), faults.clone(), sessions.clone());
-            let refusals = refusals.clone();
-            Shared { number, edge, dynamic, devices, records, mailboxes, limits, faults, sessions, refusals }
+            let (refusals, trust) = (refusals.clone(), Some(trust.clone()));
+            Shared {
+                number,
+                edge,
+                dynamic,
+                devices,
+                records,
+                mailboxes,
+                limits,
+                faults,
+                sessions,
+                refusals,
+                trust,
+            }
         });
         Self(Arc::new(Round { all: all.collect(), next: AtomicUsize::new(0) }))
     }

@@ -174,7 +174,7 @@ async fn serve(
         welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
     };
     match welcomed {
-        Ok(Ok((node, begins, ticket, (incoming, outgoing)))) => {
+        Ok(Ok((node, (begins, certificate), ticket, (incoming, outgoing)))) => {
             // it has a session from here on, of which there are so many at most
             let Ok(_active) = slot.begin(false) else { return };
             let mute = Some((mute, peer));
@@ -186,6 +186,7 @@ async fn serve(
                 replica: shared.number,
                 instance: None,
                 begins,
+                certificate,
             };
             attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
@@ -199,9 +200,10 @@ async fn serve(
     }
 }
 
-type Welcome = (String, Option<Vec<u8>>, Ticket, (transport::Incoming, transport::Outgoing));
+type Welcome =
+    (String, (Option<Vec<u8>>, Option<Vec<u8>>), Ticket, (transport::Incoming, transport::Outgoing));
 
-/// The node's name, what it begins anew with, when it asked for its session, and its stream of messages.
+/// The node's name, what it begins anew with and what it shows, when it asked for its session, and its stream of messages.
 async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure> {
     let connection = incoming.await?;
     let (mut answer, mut greeting) = connection.accept_bi().await?;
@@ -216,7 +218,14 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
         }
     };
     let certificate = certificate(&connection);
-    let node = match named(certificate.as_ref(), &hello) {
+    let named = match named(certificate.as_ref(), &hello) {
+        Ok(node) => {
+            let shown = certificate.as_deref().unwrap_or_default();
+            shared.refusal(&node, shown).await.map_or(Ok(node), Err)
+        }
+        Err(why) => Err(why),
+    };
+    let node = match named {
         Ok(node) => node,
         Err(why) => {
             answer.write_all(&frame::encode(&reply(&hello, &why))).await?;
@@ -238,7 +247,8 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
     }
     info!(node, "came by QUIC");
     let incoming = transport::Incoming::Quic(receive, Decoder::new(shared.limits.max_message));
-    Ok((node, begins, ticket, (incoming, transport::Outgoing::Quic(send, connection))))
+    let shown = certificate.map(|shown| shown.as_ref().to_owned());
+    Ok((node, (begins, shown), ticket, (incoming, transport::Outgoing::Quic(send, connection))))
 }
 
 /// The certificate that was shown.

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -126,6 +126,8 @@ pub(super) struct Arrival {
     pub(super) instance: Option<Instance>,
     /// The certificate that it was given for a token, where it has not come with it before.
     pub(super) begins: Option<Vec<u8>>,
+    /// The certificate that it shows.
+    pub(super) certificate: Option<Vec<u8>>,
 }
 
 impl Arrival {
@@ -269,6 +271,24 @@ impl Sessions {
         Ok(session)
     }
 
+    /// Ends the node's session; whether it may come back is looked at when it does.
+    pub fn end(&self, node: &str) {
+        if let Some(entry) = self.0.lock().nodes.get(node) {
+            entry.token.cancel();
+        }
+    }
+
+    /// From where the node is connected.
+    pub fn address(&self, node: &str) -> Option<IpAddr> {
+        self.0.lock().nodes.get(node).map(|entry| entry.arrival.address.ip())
+    }
+
+    /// Whether another node is connected from there.
+    pub fn is_shared(&self, node: &str, address: IpAddr) -> bool {
+        let register = self.0.lock();
+        register.nodes.iter().any(|(other, entry)| other != node && entry.arrival.address.ip() == address)
+    }
+
     /// Ends every session; nodes may come back.
     pub(super) fn end_all(&self) {
         self.0.lock().nodes.values().for_each(|entry| entry.token.cancel());
@@ -346,6 +366,7 @@ mod tests {
             replica,
             instance: None,
             begins: None,
+            certificate: None,
         }
     }
 

@@ -70,6 +70,8 @@ pub(super) struct Upgraded {
     pub(super) instance: Option<Instance>,
     /// The certificate that it shows, where it was given for a token and the node has not come with it before.
     pub(super) begins: Option<Vec<u8>>,
+    /// The certificate that it shows.
+    pub(super) certificate: Vec<u8>,
     pub(super) socket: Socket,
     /// Whether messages are compressed.
     pub(super) compressed: bool,
@@ -85,15 +87,22 @@ pub(super) async fn upgrade(
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let address = stream.get_ref().0.peer_addr().map_err(UpgradeError::Tls)?;
     let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let identity = match peer.map(|cert| identity_of(cert)) {
+    let certificate = peer.map(|shown| shown.as_ref().to_owned()).unwrap_or_default();
+    let mut identity = match peer.map(|cert| identity_of(cert)) {
         Some(Ok(Identity::Node(name))) => Ok(name),
         Some(Ok(other)) => Err(format!("the certificate is {other:?}'s and not a node's")),
         Some(Err(error)) => Err(format!("the certificate names no node: {error}")),
         None => Err("no certificate was shown".to_owned()),
     };
+    let refusal = match &identity {
+        Ok(node) => shared.refusal(node, &certificate).await,
+        Err(_) => None,
+    };
     let mut begins = None;
-    if let Ok(node) = &identity {
-        begins = shared.sessions.begins(node, peer.map(|shown| shown.as_ref()));
+    if let Some(why) = refusal {
+        identity = Err(why);
+    } else if let Ok(node) = &identity {
+        begins = shared.sessions.begins(node, Some(&certificate));
         gate::pass(&shared.faults, node).await?;
     }
     let (mut refused, mut ticket, mut compressed, mut own) = (None, None, false, None);
@@ -115,7 +124,7 @@ pub(super) async fn upgrade(
     let node = identity.map_err(UpgradeError::Refused)?;
     let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
     let ticket = ticket.unwrap_or_else(|| shared.sessions.ticket());
-    Ok(Upgraded { node, ticket, instance: own, begins, socket, compressed })
+    Ok(Upgraded { node, ticket, instance: own, begins, certificate, socket, compressed })
 }
 
 /// What one message may cost.

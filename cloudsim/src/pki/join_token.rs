@@ -1,16 +1,21 @@
-//! The join token in Secret `kubeedge/tokensecret`: valid for a day, made anew each half day.
+//! Join tokens: the one in Secret `kubeedge/tokensecret`, valid for a day, made anew each half day, for any number of new names; and
+//! those that an administrator asks for, for one node, a time and a number of uses.
 
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use kube::Client;
+use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use wire::enroll::{Ca, Token};
+use uuid::Uuid;
+use wire::enroll::{Ca, Token, TokenScope, is_node_name};
 
 use super::{PkiError, secrets::Secrets};
 
@@ -21,6 +26,119 @@ const FIELD: &str = "tokendata";
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often a new one is made; CloudCore's `tokenRefreshDuration`. Older ones stay good for their time.
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// The longest life of a token that is asked for, seconds: thirty days.
+const MAX_SECONDS: u64 = 30 * 24 * 60 * 60;
+/// How often a use is counted while others count theirs.
+const ATTEMPTS: usize = 8;
+
+/// A token that an administrator wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TokenRequest {
+    /// The only node that it is for; none: any new one.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// How long it is good for, seconds; none: a day.
+    #[serde(default)]
+    pub seconds: Option<u64>,
+    /// How many certificates it is good for; none: any number.
+    #[serde(default)]
+    pub uses: Option<u32>,
+}
+
+/// Why there is no token, or it is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum NoToken {
+    /// What is asked for is not given.
+    #[error("{0}")]
+    Asked(String),
+    /// It has been used as often as it may be, or was taken away.
+    #[error("the token has been used as often as it may be; get a new one with `cloudsim token`")]
+    UsedUp,
+    /// Its uses could not be counted.
+    #[error("the uses of join tokens cannot be read or written")]
+    Store(#[from] StoreError),
+    /// It could not be made.
+    #[error("the token could not be made")]
+    Made(#[from] wire::enroll::TokenError),
+}
+
+/// Counts the uses of tokens that have a number of them; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct JoinTokens {
+    store: Arc<dyn Store>,
+}
+
+impl JoinTokens {
+    /// Counted in the store under the API, in a collection that the API does not serve.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// A token of this authority.
+    pub async fn mint(&self, ca: &Ca, request: &TokenRequest) -> Result<String, NoToken> {
+        if let Some(node) = request.node.as_deref().filter(|node| !is_node_name(node)) {
+            return Err(NoToken::Asked(format!("no node can be called {node:?}")));
+        }
+        let seconds = request.seconds.unwrap_or(LIFETIME.as_secs());
+        if !(1..=MAX_SECONDS).contains(&seconds) || request.uses == Some(0) {
+            return Err(NoToken::Asked(
+                "a token is good for one use at least, and for 1 s to 30 days".to_owned(),
+            ));
+        }
+        let mut scope = TokenScope { node: request.node.clone(), id: None };
+        if let Some(uses) = request.uses {
+            let id = Uuid::new_v4().to_string();
+            let value = json!({"metadata": {"name": id}, "uses": uses, "expires": now() + seconds});
+            let mut writes = vec![Write { key: key(&id), expect: Expect::Absent, value: Some(value) }];
+            writes.extend(self.expired().await?);
+            self.store.commit(writes).await?;
+            scope.id = Some(id);
+        }
+        Ok(Token::mint_for(ca, SystemTime::now(), Duration::from_secs(seconds), &scope)?)
+    }
+
+    /// The removal of those that nobody can use any more.
+    async fn expired(&self) -> Result<Vec<Write>, StoreError> {
+        let listing =
+            self.store.list(&Scope { resource: resource(), namespace: None }, &Page::default()).await?;
+        let is_over = |stored: &kubeapi::store::Object| {
+            stored.value().ok().and_then(|value| value["expires"].as_u64()).is_none_or(|end| end < now())
+        };
+        let over = listing.items.into_iter().filter(is_over);
+        Ok(over.map(|stored| Write { key: stored.key, expect: Expect::Anything, value: None }).collect())
+    }
+
+    /// Uses the token of this name once.
+    pub async fn take(&self, id: &str) -> Result<(), NoToken> {
+        for _ in 0..ATTEMPTS {
+            let stored = self.store.get(&key(id)).await?.ok_or(NoToken::UsedUp)?;
+            let mut value: Value = stored.value()?;
+            let left = value["uses"].as_u64().unwrap_or_default().checked_sub(1).ok_or(NoToken::UsedUp)?;
+            value["uses"] = left.into();
+            let write = Write { key: key(id), expect: Expect::Revision(stored.revision), value: Some(value) };
+            match self.store.commit(vec![write]).await {
+                Ok(_) => return Ok(()),
+                Err(StoreError::Conflict { .. } | StoreError::Missing(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(NoToken::UsedUp)
+    }
+}
+
+fn resource() -> Resource {
+    Resource::new("cloudsim", "jointokens")
+}
+
+fn key(id: &str) -> Key {
+    Key::new(resource(), "", id)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
 
 /// Keeps the token fresh.
 #[derive(Debug)]
@@ -59,6 +177,48 @@ impl JoinToken {
                     "the join token could not be renewed; the old one is good for 12 hours more"
                 );
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+    use wire::enroll::verify_bearer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_token_is_good_for_its_node_its_time_and_its_uses() {
+        let (tokens, ca) = (JoinTokens::new(MemoryStore::new()), Ca::generate(SystemTime::now()).unwrap());
+        let request = TokenRequest { node: Some("edge-1".into()), seconds: Some(600), uses: Some(2) };
+        let token = tokens.mint(&ca, &request).await.unwrap();
+        let jwt = Token::parse(&token).unwrap().jwt().to_owned();
+        let scope = verify_bearer(&jwt, &ca, SystemTime::now()).unwrap();
+        assert_eq!(scope.node.as_deref(), Some("edge-1"));
+        assert!(verify_bearer(&jwt, &ca, SystemTime::now() + Duration::from_secs(601)).is_err());
+        let id = scope.id.unwrap();
+        for _ in 0..2 {
+            tokens.take(&id).await.unwrap();
+        }
+        assert!(matches!(tokens.take(&id).await, Err(NoToken::UsedUp)));
+        assert!(matches!(tokens.take("unknown").await, Err(NoToken::UsedUp)));
+        let shared = tokens.mint(&ca, &TokenRequest::default()).await.unwrap();
+        let scope = verify_bearer(Token::parse(&shared).unwrap().jwt(), &ca, SystemTime::now()).unwrap();
+        assert_eq!(scope, TokenScope::default());
+    }
+
+    #[tokio::test]
+    async fn tokens_out_of_bounds_are_refused() {
+        let (tokens, ca) = (JoinTokens::new(MemoryStore::new()), Ca::generate(SystemTime::now()).unwrap());
+        let none = TokenRequest::default();
+        for request in [
+            TokenRequest { node: Some("Edge 1".into()), ..none.clone() },
+            TokenRequest { seconds: Some(0), ..none.clone() },
+            TokenRequest { seconds: Some(MAX_SECONDS + 1), ..none.clone() },
+            TokenRequest { uses: Some(0), ..none.clone() },
+        ] {
+            assert!(matches!(tokens.mint(&ca, &request).await, Err(NoToken::Asked(_))), "{request:?}");
         }
     }
 }

@@ -6,6 +6,7 @@
 mod client_ca;
 mod grace;
 mod join_token;
+mod node_certificates;
 mod secrets;
 mod service_accounts;
 mod tls;
@@ -20,7 +21,8 @@ use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
 use self::secrets::Secrets;
 pub use self::{
     client_ca::publish as publish_client_ca,
-    join_token::JoinToken,
+    join_token::{JoinToken, JoinTokens, NoToken, TokenRequest},
+    node_certificates::{Name, NodeCertificates, RecordError},
     service_accounts::ServiceAccountTokens,
     tls::{api_tls, enrolment_tls, hub_tls},
     trust::Trust,

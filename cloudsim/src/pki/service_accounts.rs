@@ -8,70 +8,74 @@ use std::{
 };
 
 use async_trait::async_trait;
-use k8s_openapi::{
-    api::authentication::v1::{TokenRequestSpec, TokenRequestStatus},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
-use kubeapi::{TokenError, TokenIssuer, VerifiedToken};
+use k8s_openapi::{api::authentication::v1::TokenRequestStatus, apimachinery::pkg::apis::meta::v1::Time};
+use kubeapi::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use wire::enroll::{EcKey, verify_es256};
+use wire::enroll::{EcKey, verify_es256_within};
 
 /// The issuer and the audience of requests that name none; a real cluster's default.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Kubernetes' limits of `expirationSeconds`.
-const SHORTEST: i64 = 600;
-const LONGEST: i64 = 1 << 32;
-/// Kubernetes' default of `expirationSeconds`.
-const DEFAULT: i64 = 3600;
+/// Clocks may differ by so much; Kubernetes' leeway.
+const LEEWAY: Duration = Duration::from_secs(60);
 
 /// Issues tokens once it has its key, which is kept in the API that it serves.
-#[derive(Debug, Default)]
-pub struct ServiceAccountTokens(OnceLock<EcKey>);
+#[derive(Debug)]
+pub struct ServiceAccountTokens {
+    key: OnceLock<EcKey>,
+    max_lifetime: Duration,
+}
 
 impl ServiceAccountTokens {
+    /// The longest life of a token where nothing else is said: a year, as long as Kubernetes ever extends one.
+    pub const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    /// The least that may be said; kube-apiserver's.
+    pub const LEAST_MAX_LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+    /// An issuer without key, whose tokens live no longer than `max_lifetime`.
+    pub fn new(max_lifetime: Duration) -> Self {
+        Self { key: OnceLock::new(), max_lifetime }
+    }
+
     /// Gives it the key to sign with. The first one stays.
     pub fn set_key(&self, key: EcKey) {
-        let _ = self.0.set(key);
+        let _ = self.key.set(key);
+    }
+
+    fn key(&self) -> Result<&EcKey, TokenError> {
+        self.key.get().ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))
+    }
+}
+
+impl Default for ServiceAccountTokens {
+    fn default() -> Self {
+        Self::new(Self::MAX_LIFETIME)
     }
 }
 
 #[async_trait]
 impl TokenIssuer for ServiceAccountTokens {
-    async fn issue(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        spec: &TokenRequestSpec,
-    ) -> Result<TokenRequestStatus, TokenError> {
-        let key =
-            self.0.get().ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))?;
-        let seconds = spec.expiration_seconds.unwrap_or(DEFAULT);
-        if !(SHORTEST..=LONGEST).contains(&seconds) {
-            return Err(TokenError::Refused(format!(
-                "spec.expirationSeconds: Invalid value: {seconds}: may not specify a duration less than 10 minutes or \
-                 larger than 2^32 seconds"
-            )));
-        }
-        let lifetime = Duration::from_secs(seconds.unsigned_abs());
+    async fn issue(&self, grant: &TokenGrant) -> Result<TokenRequestStatus, TokenError> {
+        let key = self.key()?;
+        let failed = |error: &dyn std::fmt::Display| TokenError::Failed(error.to_string());
         let now = SystemTime::now();
-        let expiry = now + lifetime;
-        let claims = claims(namespace, name, uid, spec, (now, expiry));
-        let token = key.sign_es256(&claims).map_err(|error| TokenError::Failed(error.to_string()))?;
-        let expiry =
-            jiff::Timestamp::try_from(expiry).map_err(|error| TokenError::Failed(error.to_string()))?;
+        let expiry = now.checked_add(grant.lifetime.min(self.max_lifetime));
+        let expiry = expiry.ok_or_else(|| failed(&"the token's end is beyond the calendar"))?;
+        let token = key.sign_es256(&claims(grant, (now, expiry))).map_err(|error| failed(&error))?;
+        let expiry = jiff::Timestamp::try_from(expiry).map_err(|error| failed(&error))?;
         Ok(TokenRequestStatus { token, expiration_timestamp: Time(expiry) })
     }
 
     async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError> {
-        let key =
-            self.0.get().ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))?;
         let refused = |why: &str| TokenError::Refused(format!("invalid bearer token: {why}"));
-        let claims = verify_es256(token, key.public_key(), SystemTime::now())
+        let claims = verify_es256_within(token, self.key()?.public_key(), SystemTime::now(), LEEWAY)
             .map_err(|error| refused(&error.to_string()))?;
         verified(&claims, audiences).map_err(refused)
+    }
+
+    fn max_lifetime(&self) -> Option<Duration> {
+        Some(self.max_lifetime)
     }
 }
 
@@ -94,32 +98,47 @@ fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'sta
         let found = claims.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         found.ok_or("no service account's")
     };
-    let pod = claims.pointer("/kubernetes.io/pod").is_some();
-    let pod =
-        if pod { Some((text("/kubernetes.io/pod/name")?, text("/kubernetes.io/pod/uid")?)) } else { None };
+    let named = |kind: BoundKind| {
+        let pointer = format!("/kubernetes.io/{}", kind.claim());
+        claims.pointer(&pointer).map(|_| (format!("{pointer}/name"), format!("{pointer}/uid")))
+    };
+    let mut bound = None;
+    // the node of a pod's token says where it was issued, and the token does not end with it
+    for kind in [BoundKind::Pod, BoundKind::Secret, BoundKind::Node] {
+        if let (None, Some((name, uid))) = (&bound, named(kind)) {
+            bound = Some(BoundObject { kind, name: text(&name)?, uid: text(&uid)? });
+        }
+    }
+    let node = match (&bound, named(BoundKind::Node)) {
+        (Some(BoundObject { kind: BoundKind::Pod, .. }), Some((name, uid))) => {
+            Some((text(&name)?, text(&uid).ok()))
+        }
+        _ => None,
+    };
     Ok(VerifiedToken {
         namespace: text("/kubernetes.io/namespace")?,
         name: text("/kubernetes.io/serviceaccount/name")?,
         uid: text("/kubernetes.io/serviceaccount/uid")?,
-        pod,
+        bound,
+        node,
+        id: text("/jti").ok(),
         audiences,
     })
 }
 
-fn claims(
-    namespace: &str,
-    name: &str,
-    uid: &str,
-    spec: &TokenRequestSpec,
-    (now, expiry): (SystemTime, SystemTime),
-) -> Value {
+fn claims(grant: &TokenGrant, (now, expiry): (SystemTime, SystemTime)) -> Value {
+    let TokenGrant { namespace, name, uid, audiences, bound, node, .. } = grant;
     let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let audiences = if spec.audiences.is_empty() { vec![ISSUER.to_owned()] } else { spec.audiences.clone() };
+    let audiences = if audiences.is_empty() { vec![ISSUER.to_owned()] } else { audiences.clone() };
     let mut kubernetes = json!({"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}});
-    if let Some(bound) = &spec.bound_object_ref
-        && let Some(kind) = bound.kind.as_deref().map(str::to_lowercase)
-    {
-        kubernetes[kind] = json!({"name": bound.name, "uid": bound.uid});
+    if let Some((name, uid)) = node {
+        kubernetes["node"] = match uid {
+            Some(uid) => json!({"name": name, "uid": uid}),
+            None => json!({"name": name}),
+        };
+    }
+    if let Some(BoundObject { kind, name, uid }) = bound {
+        kubernetes[kind.claim()] = json!({"name": name, "uid": uid});
     }
     json!({
         "aud": audiences, "exp": seconds(expiry), "iat": seconds(now), "nbf": seconds(now), "iss": ISSUER,
@@ -132,12 +151,16 @@ fn claims(
 mod tests {
     use super::*;
 
-    fn spec(seconds: Option<i64>) -> TokenRequestSpec {
-        serde_json::from_value(json!({
-            "audiences": [], "expirationSeconds": seconds,
-            "boundObjectRef": {"kind": "Pod", "name": "p", "uid": "pod-uid"},
-        }))
-        .unwrap()
+    fn grant(bound: BoundKind, lifetime: u64) -> TokenGrant {
+        TokenGrant {
+            namespace: "ns".into(),
+            name: "robot".into(),
+            uid: "u".into(),
+            audiences: Vec::new(),
+            lifetime: Duration::from_secs(lifetime),
+            bound: Some(BoundObject { kind: bound, name: "p".into(), uid: "p-uid".into() }),
+            node: (bound == BoundKind::Pod).then(|| ("edge-1".into(), None)),
+        }
     }
 
     #[tokio::test]
@@ -146,11 +169,12 @@ mod tests {
         let public = key.public_key().to_vec();
         let issuer = ServiceAccountTokens::default();
         issuer.set_key(key);
-        let status = issuer.issue("ns", "robot", "u", &spec(None)).await.unwrap();
-        let claims = verify_es256(&status.token, &public, SystemTime::now()).unwrap();
+        let status = issuer.issue(&grant(BoundKind::Pod, 3600)).await.unwrap();
+        let claims = verify_es256_within(&status.token, &public, SystemTime::now(), LEEWAY).unwrap();
         assert_eq!(claims["sub"], "system:serviceaccount:ns:robot");
         assert_eq!(claims["aud"], json!([ISSUER]));
-        assert_eq!(claims["kubernetes.io"]["pod"], json!({"name": "p", "uid": "pod-uid"}));
+        assert_eq!(claims["kubernetes.io"]["pod"], json!({"name": "p", "uid": "p-uid"}));
+        assert_eq!(claims["kubernetes.io"]["node"], json!({"name": "edge-1"}));
         assert_eq!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(), 3600);
     }
 
@@ -162,13 +186,17 @@ mod tests {
             issuer
         };
         let own = issuer(EcKey::generate().unwrap());
-        let token = own.issue("ns", "robot", "u", &spec(None)).await.unwrap().token;
-        let verified = own.verify(&token, &[]).await.unwrap();
-        assert_eq!(
-            (verified.namespace.as_str(), verified.name.as_str(), verified.uid.as_str()),
-            ("ns", "robot", "u")
-        );
-        assert_eq!(verified.pod, Some(("p".to_owned(), "pod-uid".to_owned())));
+        for kind in BoundKind::ALL {
+            let token = own.issue(&grant(kind, 3600)).await.unwrap().token;
+            let verified = own.verify(&token, &[]).await.unwrap();
+            assert_eq!(
+                (verified.namespace.as_str(), verified.name.as_str(), verified.uid.as_str()),
+                ("ns", "robot", "u")
+            );
+            let grant = grant(kind, 3600);
+            assert_eq!((verified.bound, verified.node), (grant.bound, grant.node));
+        }
+        let token = own.issue(&grant(BoundKind::Pod, 3600)).await.unwrap().token;
         let audiences = ["other".to_owned(), ISSUER.to_owned()];
         assert_eq!(own.verify(&token, &audiences).await.unwrap().audiences, [ISSUER]);
         let foreign = issuer(EcKey::generate().unwrap()).verify(&token, &[]).await;
@@ -180,15 +208,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lifetimes_out_of_bounds_and_a_missing_key_are_refused() {
-        let issuer = ServiceAccountTokens::default();
-        assert!(matches!(issuer.issue("ns", "a", "u", &spec(None)).await, Err(TokenError::Failed(_))));
+    async fn no_token_outlives_what_is_allowed_and_there_is_none_without_a_key() {
+        let issuer = ServiceAccountTokens::new(Duration::from_secs(7200));
+        let long = grant(BoundKind::Secret, 1 << 32);
+        assert!(matches!(issuer.issue(&long).await, Err(TokenError::Failed(_))));
         issuer.set_key(EcKey::generate().unwrap());
-        for seconds in [-1, 0, 599, LONGEST + 1] {
-            assert!(matches!(
-                issuer.issue("ns", "a", "u", &spec(Some(seconds))).await,
-                Err(TokenError::Refused(_))
-            ));
-        }
+        let end = issuer.issue(&long).await.unwrap().expiration_timestamp.0;
+        let life = end.duration_since(jiff::Timestamp::now()).as_secs();
+        assert!((7100..=7200).contains(&life), "{life}");
     }
 }

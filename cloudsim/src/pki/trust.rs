@@ -10,7 +10,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use tokio::sync::watch;
 use wire::enroll::{Ca, Token};
 
-use super::{Pki, PkiError, ServerIdentity, enrolment_tls, hub_tls};
+use super::{NodeCertificates, Pki, PkiError, RecordError, ServerIdentity, enrolment_tls, hub_tls};
 use crate::faults::{Certificate, Faults};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -30,12 +30,20 @@ struct All {
     keys: Vec<(Arc<ServerConfig>, Arc<ServerConfig>)>,
     genuine: Arc<Ca>,
     rotated: Arc<Ca>,
+    certificates: NodeCertificates,
+    grace: Duration,
 }
 
 impl Trust {
     /// Makes the keys. `names`: those by which the cloud is reached; `grace`: how long after its end a node's certificate is good
-    /// for its renewal.
-    pub fn new(pki: &Pki, names: &[String], grace: Duration, faults: &Faults) -> Result<Self, PkiError> {
+    /// for its renewal; `certificates`: those that nodes are known by.
+    pub fn new(
+        pki: &Pki,
+        names: &[String],
+        grace: Duration,
+        faults: &Faults,
+        certificates: NodeCertificates,
+    ) -> Result<Self, PkiError> {
         let rotated = Arc::new(Ca::generate(SystemTime::now())?);
         let mut keys = Vec::new();
         for certificate in Certificate::ALL {
@@ -44,7 +52,7 @@ impl Trust {
             enrolment.alpn_protocols = kubeapi::serve::ALPN.map(<[u8]>::to_vec).to_vec();
             keys.push((Arc::new(hub_tls(&identity)?), Arc::new(enrolment)));
         }
-        let all = All { keys, genuine: Arc::clone(pki.ca()), rotated };
+        let all = All { keys, genuine: Arc::clone(pki.ca()), rotated, certificates, grace };
         Ok(Self { now: faults.certificate(), all: Arc::new(all) })
     }
 
@@ -69,6 +77,21 @@ impl Trust {
             Certificate::RotatedAuthority => &self.all.rotated,
             _ => &self.all.genuine,
         }
+    }
+
+    /// Which certificates nodes are known by.
+    pub fn certificates(&self) -> &NodeCertificates {
+        &self.all.certificates
+    }
+
+    /// How long after its end a node's certificate is good for its renewal.
+    pub fn grace(&self) -> Duration {
+        self.all.grace
+    }
+
+    /// Whether the node may come with this certificate (DER), which TLS has verified.
+    pub async fn admits(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
+        self.all.certificates.admit(node, certificate, self.authority().cert_der()).await
     }
 
     /// A join token of that authority, good for a day.

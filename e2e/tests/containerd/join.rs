@@ -124,7 +124,13 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     // the cloud has the name still
     let taken = run(&mut machine.pasted(line)?)?;
     ensure!(taken.code == Some(1), "{taken:?}");
-    let again = machine.pasted(&format!("{line} --rejoin"))?;
+    // nor is it given by a token, until an administrator says so
+    let rejoin = format!("{line} --rejoin");
+    let taken = run(&mut machine.pasted(&rejoin)?)?;
+    ensure!(taken.code == Some(1) && format!("{taken:?}").contains("cloudsim node reset"), "{taken:?}");
+    let mut reset = Command::new(binary(CLOUDSIM)?);
+    run(reset.args(["node", "reset", NAME, "--kubeconfig"]).arg(&kubeconfig))?.success()?;
+    let again = machine.pasted(&rejoin)?;
     let mut agent = Process::start("edge-agent-again", again, directory.path())?;
     agent.wait_for("edge-agent runs")?;
     // the cloud has shown the pod as running all the time

@@ -1,6 +1,6 @@
 //! A person at a terminal: kubectl against the cloud, and the two programs' own words.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
 use e2e::{AGENT, Api, CLOUDSIM, Cloud, NODE, Process, Rig, binary, run, until};
@@ -204,6 +204,23 @@ fn cloudsim_heeds_the_kubeconfig_that_kubectl_heeds() -> anyhow::Result<()> {
     ensure_says(&none, &["cloudsim.kubeconfig is no kubeconfig", "$KUBECONFIG"])
 }
 
+/// What an administrator says of tokens and names.
+#[test]
+fn a_token_for_one_node_is_made_and_a_name_is_freed_by_command() -> anyhow::Result<()> {
+    let mut rig = Rig::start()?;
+    let cloudsim = |line: &str| {
+        let mut command = Command::new(binary(CLOUDSIM)?);
+        command.args(line.split(' ')).arg("--kubeconfig").arg(&rig.cloud.kubeconfig);
+        run(&mut command)
+    };
+    let token = cloudsim("token --node edge-9 --ttl 10m")?.success()?.text();
+    ensure!(token.trim().split('.').count() == 4 && token.trim() != rig.cloud.token()?, "{token}");
+    ensure_says(&cloudsim("token --ttl 90d")?.failure()?, &["30 days"])?;
+    ensure_says(&cloudsim(&format!("node reset {NODE}"))?.success()?.text(), &[NODE, "count no more"])?;
+    rig.node.process.wait_for("was taken back")?;
+    ensure_says(&cloudsim("node reset nobody")?.success()?.text(), &["it had no certificate"])
+}
+
 #[test]
 fn a_cloud_with_a_node_keeps_its_state_in_a_directory_named_from_here() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
@@ -231,6 +248,13 @@ fn a_cloud_with_a_node_keeps_its_state_in_a_directory_named_from_here() -> anyho
     for file in ["state/cloudsim.db", "state/nodes/edge-1/edgecore.yaml"] {
         ensure!(directory.path().join(file).is_file(), "{file} is missing");
     }
+    let config = directory.path().join("state/nodes/edge-1/edgecore.yaml");
+    let mode = fs::metadata(&config)?.permissions().mode() & 0o777;
+    ensure!(mode == 0o600, "{mode:o}");
+    ensure!(
+        fs::read_to_string(&config)?.lines().any(|line| line.trim() == r#"token: """#),
+        "a token lies there"
+    );
     Ok(())
 }
 

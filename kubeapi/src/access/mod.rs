@@ -16,6 +16,7 @@ mod policy;
 mod review;
 mod roles;
 mod rules;
+mod signers;
 mod tokens;
 
 pub(crate) use aggregate::refresh as aggregate;
@@ -23,6 +24,7 @@ pub(crate) use escalation::check as check_escalation;
 pub(crate) use policy::{Policy, ready};
 pub(crate) use review::{Review, answer as review};
 pub use rules::rule_allows;
+pub(crate) use signers::check as check_signer;
 
 /// The group of the nodes, who have CloudHub and no business here.
 const NODES: &str = "system:nodes";

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, request::Parts};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Attributes, decide, granted, is_node, roles, tokens};
 use crate::{
-    Api, Body, Identity, body,
+    Api, Body, BoundKind, Identity, VerifiedToken, body,
     object::{as_map, child, items, text_or_empty},
     status::{Cause, StatusError},
 };
@@ -126,14 +126,35 @@ async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
         Ok(token) => {
             let mut user = info(&tokens::identity(&token));
             user["uid"] = token.uid.as_str().into();
-            if let Some((name, uid)) = &token.pod {
-                user["extra"] = json!({
-                    "authentication.kubernetes.io/pod-name": [name], "authentication.kubernetes.io/pod-uid": [uid],
-                });
+            let extra = extra(&token);
+            if !extra.is_empty() {
+                user["extra"] = extra.into();
             }
             Ok(json!({"authenticated": true, "user": user, "audiences": token.audiences}))
         }
     }
+}
+
+/// What a token says beside whose it is, as Kubernetes names it.
+fn extra(token: &VerifiedToken) -> Map<String, Value> {
+    let mut extra = Map::new();
+    let mut add = |name: &str, value: &str| {
+        extra.insert(format!("authentication.kubernetes.io/{name}"), json!([value]));
+    };
+    if let Some(id) = &token.id {
+        add("credential-id", &format!("JTI={id}"));
+    }
+    if let Some(bound) = token.bound.as_ref().filter(|bound| bound.kind != BoundKind::Secret) {
+        add(&format!("{}-name", bound.kind.claim()), &bound.name);
+        add(&format!("{}-uid", bound.kind.claim()), &bound.uid);
+    }
+    if let Some((name, uid)) = &token.node {
+        add("node-name", name);
+        if let Some(uid) = uid {
+            add("node-uid", uid);
+        }
+    }
+    extra
 }
 
 fn check_subject(review: Review, namespace: &str, question: &Value) -> Result<(), StatusError> {

@@ -1,13 +1,20 @@
 //! Whose a bearer token is: the issuer knows its signature, the store whether what it was issued to is still there.
 
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
 use crate::{
-    Api, Identity, TokenError, VerifiedToken,
-    object::text_or_empty,
+    Api, BoundKind, Identity, TokenError, VerifiedToken,
+    object::{text, text_or_empty},
     status::StatusError,
     store::{Key, Resource, Store},
 };
 
-/// The token, if it is good for one of `audiences` (none given: for this API) and its account still there; else why not.
+/// A token outlives the end of what it was issued to by so much; Kubernetes' leeway for clocks.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
+
+/// The token, if it is good for one of `audiences` (none given: for this API) and its account still there, with what the token
+/// is bound to; else why not.
 pub(super) async fn verify(
     api: &Api,
     token: &str,
@@ -19,16 +26,31 @@ pub(super) async fn verify(
         Err(TokenError::Refused(why)) => return Ok(Err(why)),
         Err(error @ TokenError::Failed(_)) => return Err(StatusError::internal(error.to_string())),
     };
-    let mut bearers = vec![("serviceaccounts", verified.name.as_str(), verified.uid.as_str())];
-    bearers.extend(verified.pod.iter().map(|(name, uid)| ("pods", name.as_str(), uid.as_str())));
-    for (plural, name, uid) in bearers {
-        let key = Key::new(Resource::new("", plural), verified.namespace.as_str(), name);
+    let namespace = verified.namespace.as_str();
+    let mut bearers = vec![("serviceaccounts", namespace, verified.name.as_str(), verified.uid.as_str())];
+    if let Some(bound) = &verified.bound {
+        let namespace = if bound.kind == BoundKind::Node { "" } else { namespace };
+        bearers.push((bound.kind.plural(), namespace, bound.name.as_str(), bound.uid.as_str()));
+    }
+    for (plural, namespace, name, uid) in bearers {
+        let key = Key::new(Resource::new("", plural), namespace, name);
         let found = Store::get(&**api.store(), &key).await?.map(|object| object.value()).transpose()?;
-        if found.is_none_or(|object| text_or_empty(&object, "/metadata/uid") != uid) {
+        if found.is_none_or(|object| is_over(&object, uid, Timestamp::now())) {
             return Ok(Err("invalid bearer token: what it was issued to is gone".to_owned()));
         }
     }
     Ok(Ok(verified))
+}
+
+/// Whether the object is another one by now, or was to be gone a while ago.
+fn is_over(object: &Value, uid: &str, now: Timestamp) -> bool {
+    let end = text(object, "/metadata/deletionTimestamp").map(str::parse::<Timestamp>);
+    let has_ended = match end {
+        None => false,
+        Some(Ok(end)) => now.duration_since(end) > LEEWAY,
+        Some(Err(_)) => true,
+    };
+    has_ended || text_or_empty(object, "/metadata/uid") != uid
 }
 
 /// The service account as a caller.
@@ -37,4 +59,28 @@ pub(super) fn identity(token: &VerifiedToken) -> Identity {
     let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
     let groups = groups.into_iter().chain([super::roles::AUTHENTICATED.to_owned()]).collect();
     Identity { user: format!("system:serviceaccount:{namespace}:{name}"), groups }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_being_deleted_bears_its_token_for_another_minute() {
+        let now: Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
+        let object = |end: Value| json!({"metadata": {"uid": "u", "deletionTimestamp": end}});
+        for (end, expected) in [
+            (Value::Null, false),
+            (json!("2026-01-01T00:02:00Z"), false),
+            (json!("2026-01-01T00:01:00Z"), false),
+            (json!("2026-01-01T00:00:30Z"), false),
+            (json!("2026-01-01T00:00:29Z"), true),
+            (json!("soon"), true),
+        ] {
+            assert_eq!(is_over(&object(end.clone()), "u", now), expected, "{end}");
+        }
+        assert!(is_over(&object(Value::Null), "another", now));
+    }
 }

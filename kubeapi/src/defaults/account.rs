@@ -5,19 +5,17 @@
 use serde_json::{Map, Value, json};
 
 use super::{maps, text_at};
-use crate::object::{as_map, child, default_to, text_or_empty};
+use crate::object::{as_map, child, default_to, is_mirror, text_or_empty};
 
 /// Where clients of the API look.
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The volume's name.
 const VOLUME: &str = "kube-api-access";
-/// What marks a pod that a node's file is about: such a pod is as the file says.
-const MIRROR: &str = "/metadata/annotations/kubernetes.io~1config.mirror";
 
 /// Mounts them into each container of a new pod that has nothing there, if the pod says `automountServiceAccountToken: true`.
 /// Other API servers do so unless it says `false`; here a pod that calls no API is spared a volume in memory and a token.
 pub(super) fn mount(pod: &mut Value) {
-    let is_mirror = !text_or_empty(pod, MIRROR).is_empty();
+    let is_mirror = is_mirror(pod);
     let spec = child(as_map(pod), "spec");
     if is_mirror || spec.get("automountServiceAccountToken") != Some(&Value::Bool(true)) {
         return;

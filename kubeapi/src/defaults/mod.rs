@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    object::{as_map, child, default_to, metadata},
+    object::{as_map, child, default_to, is_mirror, metadata},
     registry::{Builtin, Kind, KindSchema},
 };
 
@@ -25,9 +25,10 @@ mod workload;
 pub(crate) fn fill(kind: &Kind, object: &mut Value) {
     use Builtin as B;
     let Some(builtin) = kind.builtin else { return custom(kind, object) };
+    let is_mirror = builtin == B::Pod && is_mirror(object);
     let map = as_map(object);
     match builtin {
-        B::Pod => pod::fill(child(map, "spec")),
+        B::Pod => pod::fill(child(map, "spec"), is_mirror),
         B::PodTemplate => workload::pods(child(map, "template")),
         B::Deployment => workload::deployment(child(map, "spec")),
         B::ReplicaSet => workload::replica_set(child(map, "spec")),

@@ -9,10 +9,12 @@ use crate::object::{default_to, text_or_empty};
 const TOLERATED_SECONDS: i64 = 300;
 const DEFAULT_MODE: i64 = 0o644;
 
-/// A pod, with what admission adds to it beyond a template's defaults.
-pub(super) fn fill(spec: &mut Map<String, Value>) {
+/// A pod, with what admission adds to it beyond a template's defaults. A mirror pod runs as nobody.
+pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
     unadmitted(spec);
-    service_account(spec);
+    if !is_mirror {
+        service_account(spec);
+    }
     priority(spec);
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         tolerate(spec, taint);

@@ -35,7 +35,7 @@ use super::{
     share::Shares,
     tracked::{Connection, Tracked},
 };
-use crate::{Body, Identity};
+use crate::Body;
 
 /// How often an HTTP/2 client is asked whether it is still there: one that vanished would hold its watches for ever.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
@@ -92,7 +92,7 @@ pub(super) async fn serve<S>(
     };
     match accepted {
         Ok(Ok(stream)) => {
-            let identity: Option<Identity> = peer::identity(stream.get_ref().1);
+            let identity = peer::identity(stream.get_ref().1);
             http(stream, connection(slot, identity), deps).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),

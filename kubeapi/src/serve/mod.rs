@@ -58,6 +58,10 @@ pub enum BindError {
     },
 }
 
+/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`].
+#[derive(Clone, Debug)]
+pub struct PeerCertificate(pub Arc<[u8]>);
+
 /// What a server shows and demands of a connection that begins now.
 type Keys = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 

@@ -3,15 +3,16 @@
 use rustls::ServerConnection;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::PeerCertificate;
 use crate::Identity;
 
 /// The subject's common name is the user, its organisations are the groups (Kubernetes: X.509 client certificates).
-pub(super) fn identity(connection: &ServerConnection) -> Option<Identity> {
-    let certificate = connection.peer_certificates()?.first()?;
-    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+pub(super) fn identity(connection: &ServerConnection) -> Option<(Identity, PeerCertificate)> {
+    let shown = connection.peer_certificates()?.first()?;
+    let (_, certificate) = X509Certificate::from_der(shown).ok()?;
     let subject = certificate.subject();
     let user = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
     let groups =
         subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
-    Some(Identity { user, groups })
+    Some((Identity { user, groups }, PeerCertificate(shown.as_ref().into())))
 }

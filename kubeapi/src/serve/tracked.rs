@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use tower::Service;
 
 use super::{
+    PeerCertificate,
     body::{self, Writing},
     share::{Client, Shares},
 };
@@ -28,7 +29,8 @@ use crate::{Body, Identity, body::text};
 pub(super) struct Connection {
     pub(super) slot: ConnectionSlot,
     pub(super) address: IpAddr,
-    pub(super) identity: Option<Identity>,
+    /// Who the client is by the certificate that it showed.
+    pub(super) identity: Option<(Identity, PeerCertificate)>,
     pub(super) shares: Shares,
     pub(super) writing: Writing,
     /// Numbers its answers.
@@ -59,16 +61,18 @@ where
 
     fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
         let connection = self.connection.clone();
-        if let Some(identity) = &connection.identity {
+        if let Some((identity, certificate)) = &connection.identity {
             request.extensions_mut().insert(identity.clone());
+            request.extensions_mut().insert(certificate.clone());
         }
         // the one that was asked whether it is ready
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         Box::pin(async move {
-            let is_master = connection.identity.as_ref().is_some_and(Identity::is_master);
+            let identity = connection.identity.as_ref().map(|(identity, _)| identity);
+            let is_master = identity.is_some_and(Identity::is_master);
             let Ok(active) = connection.slot.begin(is_master) else { return Ok(too_many()) };
-            let client = Client::of(connection.identity.as_ref(), connection.address);
+            let client = Client::of(identity, connection.address);
             let Ok(mut share) = connection.shares.begin(client, is_master).await else {
                 return Ok(too_many());
             };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    object::{items, text_or_empty},
+    object::{MIRROR, items, text_or_empty},
     status::Cause,
 };
 
@@ -12,6 +12,10 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
+    let mirror = mirror(old, new);
+    if !mirror.is_empty() {
+        return mirror;
+    }
     let none = Value::Null;
     let spec = |pod: &Value| pod.get("spec").unwrap_or(&none).clone();
     let (old, new) = (spec(old), spec(new));
@@ -41,6 +45,21 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
         causes.push(Cause::forbidden("spec", FIXED));
     }
     causes
+}
+
+/// A pod is a mirror pod for good, or never one.
+fn mirror(old: &Value, new: &Value) -> Vec<Cause> {
+    let of = |pod: &Value| pod.pointer("/metadata/annotations").and_then(|all| all.get(MIRROR)).cloned();
+    let (before, after) = (of(old), of(new));
+    if before == after {
+        return Vec::new();
+    }
+    let why = if before.is_some() {
+        "may not remove or update mirror pod annotation"
+    } else {
+        "may not add mirror pod annotation"
+    };
+    vec![Cause::forbidden(format!("metadata.annotations[{MIRROR}]"), why)]
 }
 
 fn images(spec: &Value) -> Vec<Cause> {

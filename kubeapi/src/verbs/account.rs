@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::references;
 use crate::{
     Api,
-    object::{as_map, child, default_to, items, text_or_empty},
+    object::{as_map, child, default_to, is_mirror, items, text_or_empty},
     path::Target,
     registry::Builtin,
     status::StatusError,
@@ -14,13 +15,17 @@ use crate::{
 /// The account of pods that name none. Whoever makes namespaces makes it a moment later, so a pod need not wait for it.
 const DEFAULT: &str = "default";
 
-/// What marks a pod that a node's file is about: such a pod is as the file says.
-const MIRROR: &str = "/metadata/annotations/kubernetes.io~1config.mirror";
-
-/// Gives a new pod the pull secrets of its account. 403 for an account that is not there.
+/// Gives a new pod the pull secrets of its account. 403 for an account that is not there, and for a mirror pod that names anything
+/// of the API: it runs as nobody.
 pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result<(), StatusError> {
-    if !text_or_empty(pod, MIRROR).is_empty() {
-        return Ok(());
+    if is_mirror(pod) {
+        return match references::of_mirror(pod) {
+            None => Ok(()),
+            Some(what) => {
+                let why = format!("a mirror pod may not {what}");
+                Err(StatusError::forbidden(&target.kind, text_or_empty(pod, "/metadata/name"), &why))
+            }
+        };
     }
     let name = match text_or_empty(pod, "/spec/serviceAccountName") {
         "" => text_or_empty(pod, "/spec/serviceAccount"),

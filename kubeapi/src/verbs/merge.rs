@@ -32,6 +32,10 @@ pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Valu
         let finalizers = old.pointer("/spec/finalizers").cloned();
         assign(child(as_map(&mut new), "spec"), "finalizers", finalizers);
     }
+    if kind.is(Builtin::CertificateSigningRequest) {
+        // who asks, and for what, stays as it was created
+        assign(as_map(&mut new), "spec", old.get("spec").cloned());
+    }
     if kind.status {
         assign(as_map(&mut new), "status", old.get("status").cloned());
     }

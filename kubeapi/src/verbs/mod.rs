@@ -14,6 +14,7 @@ mod merge;
 mod options;
 mod patch;
 mod priority;
+mod references;
 mod remote;
 mod runtime_class;
 mod scale;

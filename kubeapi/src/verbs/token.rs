@@ -1,17 +1,29 @@
 //! `serviceaccounts/<name>/token`: `TokenRequest` (authentication.k8s.io/v1).
+//!
+//! Whose the token is, and what it is bound to, is what the server has stored: the request names objects, and says nothing of them.
+//!
+//! Source: Kubernetes' registry of service accounts (`TokenREST`).
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use k8s_openapi::api::authentication::v1::TokenRequestSpec;
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequestSpec};
 use serde_json::{Value, json};
 
 use super::{get::find, write::now};
 use crate::{
-    Api, Body, TokenError, body,
-    object::text_or_empty,
+    Api, Body, BoundKind, BoundObject, TokenError, TokenGrant, body,
+    object::{is_mirror, text_or_empty},
     service::Call,
     status::{Cause, StatusError},
+    store::{Key, Resource, Store},
 };
+
+const GROUP: &str = "authentication.k8s.io";
+const KIND: &str = "TokenRequest";
+/// How long a token is good for whose request does not say.
+const DEFAULT_LIFETIME: i64 = 3600;
 
 /// A token for the request's service account.
 pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
@@ -20,34 +32,144 @@ pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         StatusError::not_implemented("no issuer of service account tokens is configured; ask the cloud's API")
     })?;
     let request = body::parse(&call.headers, &call.body)?;
-    let spec = request.get("spec").cloned().unwrap_or_else(|| json!({}));
-    let typed: TokenRequestSpec = serde_json::from_value(with_audiences(spec.clone()))
+    let mut spec = with_audiences(request.get("spec").cloned().unwrap_or_else(|| json!({})));
+    let typed: TokenRequestSpec = serde_json::from_value(spec.clone())
         .map_err(|error| StatusError::bad_request(format!("the body is not a TokenRequest: {error}")))?;
-    check_lifetime(name, &typed)?;
     let account = find(api, &call.target).await?.value()?;
-    let status = issuer.issue(namespace, name, text_or_empty(&account, "/metadata/uid"), &typed).await;
-    let status = status.map_err(|error| match error {
+    let uid = text_or_empty(&account, "/metadata/uid");
+    check_subject(call, uid, &request)?;
+    let (lifetime, warnings) = lifetime(name, &typed, issuer.max_lifetime())?;
+    let (bound, node) = match &typed.bound_object_ref {
+        Some(reference) => bound(api, call, reference).await?,
+        None => (None, None),
+    };
+    let grant = TokenGrant {
+        namespace: namespace.clone(),
+        name: name.clone(),
+        uid: uid.to_owned(),
+        audiences: typed.audiences,
+        lifetime,
+        bound,
+        node,
+    };
+    let status = issuer.issue(&grant).await.map_err(|error| match error {
         TokenError::Refused(why) => StatusError::bad_request(why),
         TokenError::Failed(_) => StatusError::internal(error.to_string()),
     })?;
+    spec["expirationSeconds"] = lifetime.as_secs().into();
+    if let Some(bound) = &grant.bound {
+        spec["boundObjectRef"]["uid"] = bound.uid.as_str().into();
+    }
     let answer = json!({
-        "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+        "kind": KIND, "apiVersion": format!("{GROUP}/v1"),
         "metadata": {"name": name, "namespace": namespace, "creationTimestamp": now()},
         "spec": spec, "status": status,
     });
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(answer.to_string()), &[]))
+    Ok(body::answer(StatusCode::CREATED, Bytes::from(answer.to_string()), &warnings))
 }
 
-/// Tokens live ten minutes at the least; the upper limit is that of the field.
-fn check_lifetime(name: &str, spec: &TokenRequestSpec) -> Result<(), StatusError> {
-    let Some(seconds) = spec.expiration_seconds else { return Ok(()) };
-    let why = match seconds {
-        ..600 => "may not specify a duration less than 10 minutes",
-        4_294_967_297.. => "may not specify a duration larger than 2^32 seconds",
-        _ => return Ok(()),
+/// What the request says of the account must be so.
+fn check_subject(call: &Call, uid: &str, request: &Value) -> Result<(), StatusError> {
+    let (namespace, name) = (&call.target.namespace, &call.target.name);
+    let said = |field: &str| text_or_empty(request, &format!("/metadata/{field}"));
+    let mut causes = Vec::new();
+    for (field, own) in [("name", name), ("namespace", namespace)] {
+        if !said(field).is_empty() && said(field) != own {
+            let why = format!("must match the service account {field} if specified");
+            causes.push(Cause::invalid(format!("metadata.{field}"), &said(field).into(), &why));
+        }
+    }
+    if !causes.is_empty() {
+        return Err(StatusError::invalid(GROUP, KIND, name, causes));
+    }
+    if !said("uid").is_empty() && said("uid") != uid {
+        let why = format!(
+            "the UID in the token request ({}) does not match the UID of the service account ({uid})",
+            said("uid")
+        );
+        return Err(StatusError::conflict(&call.target.kind, name, &why));
+    }
+    Ok(())
+}
+
+/// Tokens live ten minutes at the least, and no longer than the server allows.
+fn lifetime(
+    name: &str,
+    spec: &TokenRequestSpec,
+    max: Option<Duration>,
+) -> Result<(Duration, Vec<String>), StatusError> {
+    let seconds = spec.expiration_seconds.unwrap_or(DEFAULT_LIFETIME);
+    let refused = |why: &str| {
+        let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), why);
+        Err(StatusError::invalid(GROUP, KIND, name, vec![cause]))
     };
-    let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), why);
-    Err(StatusError::invalid("authentication.k8s.io", "TokenRequest", name, vec![cause]))
+    match seconds {
+        ..600 => return refused("may not specify a duration less than 10 minutes"),
+        4_294_967_297.. => return refused("may not specify a duration larger than 2^32 seconds"),
+        _ => {}
+    }
+    let asked = Duration::from_secs(seconds.unsigned_abs());
+    match max.filter(|max| asked > *max) {
+        Some(max) => {
+            let warning =
+                format!("requested expiration of {seconds} seconds shortened to {} seconds", max.as_secs());
+            Ok((max, vec![warning]))
+        }
+        None => Ok((asked, Vec::new())),
+    }
+}
+
+/// What a token is bound to, and the node of the pod, where it is one.
+type Bound = (Option<BoundObject>, Option<(String, Option<String>)>);
+
+/// The object that the token is to end with, as it is stored.
+async fn bound(api: &Api, call: &Call, reference: &BoundObjectReference) -> Result<Bound, StatusError> {
+    let (version, kind) =
+        (reference.api_version.as_deref().unwrap_or_default(), reference.kind.as_deref().unwrap_or_default());
+    let name = reference.name.as_deref().unwrap_or_default();
+    let known = BoundKind::ALL.into_iter().find(|known| known.kind() == kind && !version.contains('/'));
+    let Some(known) = known else {
+        let group = version.split_once('/').map_or_else(|| format!("/{version}"), |_| version.to_owned());
+        let what = format!("cannot bind token to object of type {group}, Kind={kind}");
+        return Err(StatusError::bad_request(what));
+    };
+    let namespace = if known == BoundKind::Node { "" } else { call.target.namespace.as_str() };
+    let found = stored(api, known.plural(), namespace, name).await?;
+    let Some(object) = found else {
+        let registry = api.registry();
+        let kind = registry.find("", "v1", known.plural());
+        return Err(kind.map_or_else(StatusError::no_resource, |kind| StatusError::not_found(kind, name)));
+    };
+    let account = call.target.name.as_str();
+    let runs_as = if is_mirror(&object) { "" } else { text_or_empty(&object, "/spec/serviceAccountName") };
+    if known == BoundKind::Pod && runs_as != account {
+        return Err(StatusError::bad_request(format!(
+            "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
+        )));
+    }
+    let uid = text_or_empty(&object, "/metadata/uid");
+    if let Some(asked) = reference.uid.as_deref().filter(|asked| !asked.is_empty() && *asked != uid) {
+        let registry = api.registry();
+        let kind = registry.find("", "v1", known.plural()).ok_or_else(StatusError::no_resource)?;
+        let why = format!(
+            "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted \
+             and then recreated"
+        );
+        return Err(StatusError::conflict(kind, name, &why));
+    }
+    let on = if known == BoundKind::Pod { text_or_empty(&object, "/spec/nodeName") } else { "" };
+    let node = if on.is_empty() {
+        None
+    } else {
+        let node = stored(api, "nodes", "", on).await?;
+        Some((on.to_owned(), node.map(|node| text_or_empty(&node, "/metadata/uid").to_owned())))
+    };
+    Ok((Some(BoundObject { kind: known, name: name.to_owned(), uid: uid.to_owned() }), node))
+}
+
+async fn stored(api: &Api, plural: &str, namespace: &str, name: &str) -> Result<Option<Value>, StatusError> {
+    let key = Key::new(Resource::new("", plural), namespace, name);
+    Ok(Store::get(&**api.store(), &key).await?.map(|object| object.value()).transpose()?)
 }
 
 /// An absent list of audiences is an empty one: the API server's own.

@@ -228,6 +228,7 @@ pub(super) async fn modify(
             (next, _) => next,
         };
         if let Next::Replace(new) = &next {
+            access::check_signer(api, call, &value, new).await?;
             admission::check(api, target, Some(&value), new).await?;
         }
         let next = match next {

@@ -3,6 +3,7 @@
 
 mod access;
 mod admission;
+mod bound_tokens;
 mod client;
 mod create;
 mod damage;

@@ -56,19 +56,19 @@ async fn a_pod_is_bound_once() {
 async fn tokens_come_from_the_issuer() {
     let world = World::new().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
-    for name in ["robot", "failing"] {
-        world.create(accounts, named(name)).await;
-    }
+    world.create(accounts, named("failing")).await;
+    let robot = world.create(accounts, named("robot")).await;
+    let uid = robot["metadata"]["uid"].as_str().unwrap();
     let path = format!("POST {accounts}/robot/token");
     let issued = json!({
         "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
-        "status": {"token": "default/robot/36/Some(600)", "expirationTimestamp": "2025-06-01T12:00:00Z"},
+        "status": {"token": format!("default/robot/{uid}/600"), "expirationTimestamp": "2025-06-01T12:00:00Z"},
     });
     let of_absent = refusal("NotFound", "serviceaccounts \"absent\" not found");
     world
         .expect_all(vec![
             (&path, json!({"spec": {"audiences": ["a"], "expirationSeconds": 600}}), 201, issued),
-            (&path, json!({}), 201, json!({"status": {"token": "default/robot/36/None"}})),
+            (&path, json!({}), 201, json!({"status": {"token": format!("default/robot/{uid}/3600")}})),
             (
                 &path,
                 json!({"spec": {"audiences": ["other"]}}),

@@ -282,3 +282,45 @@ async fn cluster_roles_take_over_the_rules_of_others() {
     let open = World::new().await;
     assert_eq!(open.get(&cluster_roles).await["items"], json!([]));
 }
+
+/// Somebody who may write certificate requests, and would have one signed for a node.
+#[tokio::test]
+async fn certificate_requests_stay_their_askers_and_need_a_signers_approval() {
+    const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let world = strict().await;
+    let groups = ["certificates.k8s.io"];
+    let parts = [
+        "certificatesigningrequests",
+        "certificatesigningrequests/approval",
+        "certificatesigningrequests/status",
+    ];
+    let mut approver = rule(&groups, &["signers"], &["approve", "sign"]);
+    approver["resourceNames"] = json!(["example.com/*"]);
+    for (name, rules, user_) in [
+        ("writer", json!([rule(&groups, &parts, &["create", "get", "update", "patch"])]), "eve"),
+        ("approver", json!([rule(&groups, &parts, &["get", "update", "patch"]), approver]), "ann"),
+    ] {
+        world
+            .create(&format!("{RBAC}/clusterroles"), json!({"metadata": {"name": name}, "rules": rules}))
+            .await;
+        let bound = binding(name, ("ClusterRole", name), user("User", user_));
+        world.create(&format!("{RBAC}/clusterrolebindings"), bound).await;
+    }
+    let (eve, ann) = (world.called_by(person("eve", &[])), world.called_by(person("ann", &[])));
+    let spec = |signer: &str| json!({"request": "AAAA", "signerName": signer, "usages": ["server auth"], "username": "system:node:edge-1", "groups": ["system:nodes"]});
+    for (name, signer) in [("a", "kubernetes.io/kubelet-serving"), ("b", "example.com/robots")] {
+        let made = eve.create(REQUESTS, json!({"metadata": {"name": name}, "spec": spec(signer)})).await;
+        assert_eq!(made["spec"]["username"], "eve");
+        let forged = json!({"spec": {"username": "system:node:edge-1", "groups": ["system:nodes"]}});
+        let same = json!({"spec": {"username": "eve", "signerName": signer}});
+        eve.expect(&format!("MERGE {REQUESTS}/{name}"), forged, 200, same).await;
+        let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "r", "message": "m"}]}});
+        let signed = json!({"status": {"certificate": "AAAA"}});
+        for (part, patch) in [("approval", approved), ("status", signed)] {
+            let path = format!("MERGE {REQUESTS}/{name}/{part}");
+            eve.expect(&path, patch.clone(), 403, json!({"reason": "Forbidden"})).await;
+            let code = if signer.starts_with("example.com/") { 200 } else { 403 };
+            ann.expect(&path, patch.clone(), code, json!({})).await;
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! An API to send requests to, and what to expect of its answers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,12 +8,13 @@ use futures::FutureExt;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::{
-    api::authentication::v1::{TokenRequestSpec, TokenRequestStatus},
+    api::authentication::v1::TokenRequestStatus,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kubeapi::{
-    Api, Body, Identity, Registry, Rules, TokenError, TokenIssuer, VerifiedToken,
+    Api, Body, BoundKind, BoundObject, Identity, Registry, Rules, TokenError, TokenGrant, TokenIssuer,
+    VerifiedToken,
     store::{MemoryStore, Store},
 };
 use serde_json::{Value, json};
@@ -45,32 +46,42 @@ pub(crate) struct Issuer;
 
 #[async_trait]
 impl TokenIssuer for Issuer {
-    async fn issue(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        spec: &TokenRequestSpec,
-    ) -> Result<TokenRequestStatus, TokenError> {
-        match name {
+    async fn issue(&self, grant: &TokenGrant) -> Result<TokenRequestStatus, TokenError> {
+        let TokenGrant { namespace, name, uid, audiences, lifetime, bound, .. } = grant;
+        match name.as_str() {
             "failing" => Err(TokenError::Failed("the key is gone".into())),
-            _ if spec.audiences.contains(&"other".to_owned()) => {
+            _ if audiences.contains(&"other".to_owned()) => {
                 Err(TokenError::Refused("no tokens for other".into()))
             }
             _ => Ok(TokenRequestStatus {
-                token: format!("{namespace}/{name}/{}/{:?}", uid.len(), spec.expiration_seconds),
+                token: match bound {
+                    None => format!("{namespace}/{name}/{uid}/{}", lifetime.as_secs()),
+                    Some(BoundObject { kind, name: of, uid: its }) => {
+                        format!("{namespace}/{name}/{uid}/{}/{}/{of}/{its}", lifetime.as_secs(), kind.kind())
+                    }
+                },
                 expiration_timestamp: Time("2025-06-01T12:00:00Z".parse().unwrap()),
             }),
         }
     }
 
-    /// Tokens of tests read `namespace/name/uid`.
+    fn max_lifetime(&self) -> Option<Duration> {
+        Some(Duration::from_secs(86_400))
+    }
+
+    /// Tokens of tests read `namespace/name/uid`, or `namespace/name/uid/seconds/kind/name/uid`.
     async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError> {
         let mut parts = token.split('/').map(str::to_owned);
         let refused = || TokenError::Refused("invalid bearer token".into());
         let mut next = || parts.next().ok_or_else(refused);
         let (namespace, name, uid) = (next()?, next()?, next()?);
-        Ok(VerifiedToken { namespace, name, uid, pod: None, audiences: audiences.to_vec() })
+        let _seconds = next();
+        let bound = next().ok().map(|kind| {
+            let kind = BoundKind::ALL.into_iter().find(|known| known.kind() == kind).ok_or_else(refused)?;
+            Ok(BoundObject { kind, name: next()?, uid: next()? })
+        });
+        let (bound, audiences) = (bound.transpose()?, audiences.to_vec());
+        Ok(VerifiedToken { namespace, name, uid, bound, node: None, id: None, audiences })
     }
 }
 

@@ -16,6 +16,8 @@ async fn reset(world: &mut World) {
     let directory = node.directory().to_owned();
     drop(node);
     fs::rename(&directory, directory.with_extension("old")).unwrap();
+    // `cloudsim node reset edge-1`: a token alone does not give a name that a node has
+    assert!(world.cloud().reset_node("edge-1").await.unwrap());
     world.nodes.push(world.prepare("edge-1", &Setup::default()).await);
     assert!(world.running(0).is_empty());
 }
@@ -76,6 +78,7 @@ async fn a_node_that_lost_its_certificate_alone_ends_what_was_deleted_meanwhile(
     for file in ["node.crt", "node.key"] {
         fs::remove_file(world.nodes[0].directory().join(file)).unwrap();
     }
+    assert!(world.cloud().reset_node("edge-1").await.unwrap());
     let ids = world.running(0);
     world.nodes[0].start().await.unwrap();
     world.until_nothing_is_left(0, &goes).await;

@@ -1,6 +1,6 @@
 //! What a real link carries: somebody between a node and its cloud, with certificates of both, counts the frames.
 
-use std::{net::SocketAddr, sync::Arc, time::SystemTime};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::SystemTime};
 
 use cloudsim::Addresses;
 use futures::{SinkExt, StreamExt};
@@ -63,8 +63,10 @@ struct Seen {
 /// Somebody between.
 struct Between {
     cloud: SocketAddr,
-    /// Shows the cloud the node's certificate.
-    node: Caller,
+    /// The cloud's authority.
+    ca: Vec<u8>,
+    /// The node's directory, with the certificate that is shown to the cloud.
+    directory: PathBuf,
     /// Shows the node the cloud's.
     tls: TlsAcceptor,
     /// Whether the two ends hear of each other's offers.
@@ -73,15 +75,17 @@ struct Between {
 }
 
 impl Between {
-    async fn new(world: &World, tells: bool) -> Arc<Self> {
+    async fn new(world: &World, directory: PathBuf, tells: bool) -> Arc<Self> {
         let now = SystemTime::now();
-        let (certificate, key) = authority(world).await.sign_server(["127.0.0.1"], now).unwrap();
+        let authority = authority(world).await;
+        let (certificate, key) = authority.sign_server(["127.0.0.1"], now).unwrap();
         let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key));
         let builder = ServerConfig::builder().with_no_client_auth();
         let tls = builder.with_single_cert(vec![CertificateDer::from(certificate)], key).unwrap();
         Arc::new(Self {
             cloud: world.cloud().addresses().websocket,
-            node: Caller::node(world, "edge-1").await,
+            ca: authority.cert_der().to_vec(),
+            directory,
             tls: TlsAcceptor::from(Arc::new(tls)),
             tells,
             seen: Mutex::default(),
@@ -103,7 +107,8 @@ impl Between {
         let mut node = tokio_tungstenite::accept_hdr_async(stream, check).await.ok()?;
         let mut headers = vec![("node_id", "edge-1"), ("connectionuse", "msg")];
         headers.extend(offered.as_deref().filter(|_| self.tells).map(|form| (HEADER, form)));
-        let (mut cloud, answer) = self.node.upgrade(self.cloud, &headers).await.ok()?;
+        let caller = Caller::with_files(&self.ca, &self.directory);
+        let (mut cloud, answer) = caller.upgrade(self.cloud, &headers).await.ok()?;
         let taken = answer.headers().get(HEADER).map(text);
         *self.seen.lock() = Seen { offered, taken, ..Seen::default() };
         loop {
@@ -132,9 +137,10 @@ fn text(value: &HeaderValue) -> String {
 async fn seen(tells: bool) -> Seen {
     let setup = Setup::default();
     let mut world = World::with(Setup { nodes: 0, ..setup.clone() }).await;
-    let between = Between::new(&world, tells).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addresses = Addresses { websocket: listener.local_addr().unwrap(), ..world.cloud().addresses() };
+    let mut node = world.prepare_at(addresses, "edge-1", &setup).await;
+    let between = Between::new(&world, node.directory().to_owned(), tells).await;
     let mut relaying = JoinSet::new();
     let relay = between.clone();
     relaying.spawn(async move {
@@ -143,7 +149,6 @@ async fn seen(tells: bool) -> Seen {
             connections.spawn(relay.clone().relay(stream));
         }
     });
-    let mut node = world.prepare_at(addresses, "edge-1", &setup).await;
     node.start().await.unwrap();
     world.nodes.push(node);
     world.until_ready().await;

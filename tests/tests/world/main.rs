@@ -36,6 +36,7 @@ mod metaserver_kubectl;
 mod metaserver_refused;
 mod metrics;
 mod mqtt;
+mod names;
 mod nodes;
 mod offline;
 mod pods;

@@ -192,11 +192,7 @@ async fn a_node_gets_no_certificate_but_its_own() {
             "username": format!("system:node:{node}"), "groups": ["system:masters"],
         }})
     };
-    let rows = [
-        ("own", "edge-1", "127.0.0.1", "Approved"),
-        ("other", "edge-2", "127.0.0.1", "Denied"),
-        ("far", "edge-1", "192.0.2.1", "Denied"),
-    ];
+    let rows = [("own", "edge-1", "127.0.0.1", "Approved"), ("far", "edge-1", "192.0.2.1", "Denied")];
     for (name, node, address, expected) in rows {
         let made = Upstream::put(Change::Insert, "default", &kind, name, object(name, node, address));
         session.ask(made).await;
@@ -207,6 +203,11 @@ async fn a_node_gets_no_certificate_but_its_own() {
         assert_eq!(request["spec"]["username"], "system:node:edge-1");
         assert_eq!(request["spec"]["groups"], json!(["system:nodes", "system:authenticated"]));
     }
+    // of another node it is not even asked for
+    let made =
+        Upstream::put(Change::Insert, "default", &kind, "other", object("other", "edge-2", "127.0.0.1"));
+    let answer = session.ask(made).await;
+    assert!(answer.content.to_string().contains("is not node edge-1's"), "{answer:?}");
     // as the kubelet names them
     let mut nameless = object("", "edge-1", "127.0.0.1");
     nameless["metadata"] = json!({"generateName": "csr-"});

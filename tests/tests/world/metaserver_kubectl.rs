@@ -110,8 +110,24 @@ async fn kubectl_works_on_the_node_as_on_any_cluster() {
     assert!(says(&kubectl, "delete thing t").await.contains("deleted"));
     assert!(complains(&kubectl, "get thing t").await.contains("NotFound"));
 
-    let created = says(&kubectl, "run once --image=registry.example/app:1 --restart=Never").await;
-    assert!(created.contains("created"), "{created}");
+    // no role lets a node make pods; the account of one of its pods may
+    let once = "run once --image=registry.example/app:1 --restart=Never";
+    let refused = complains(&kubectl, once).await;
+    assert!(refused.contains("Forbidden") && refused.contains("system:node:edge-1"), "{refused}");
+    let api = "rbac.authorization.k8s.io";
+    world
+        .apply(&json!({
+            "apiVersion": format!("{api}/v1"), "kind": "RoleBinding", "metadata": {"name": "web", "namespace": "default"},
+            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "edge-apps"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+        }))
+        .await;
+    eventually("the pod is made", async || match run(&kubectl, once).await.success() {
+        Ok(created) if created.text().contains("created") => Ok(()),
+        Ok(other) => Err(other.text()),
+        Err(error) => Err(format!("{error:#}")),
+    })
+    .await;
     let refused = complains(&kubectl, "get secrets").await;
     assert!(refused.contains("Forbidden") && refused.contains("requireAuthorization"), "{refused}");
     let refused = complains(&kubectl, "get deployments").await;

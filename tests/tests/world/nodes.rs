@@ -1,11 +1,14 @@
 //! Nodes come, are heard of, and are missed.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, api::WatchParams, core::WatchEvent};
-use tests::{Object, Setup, World, condition, within};
+use tests::{Object, Setup, World, condition, eventually, within};
+use wire::enroll::Csr;
+
+use crate::raw::Caller;
 
 #[tokio::test]
 async fn a_node_registers_itself_and_is_ready() {
@@ -40,25 +43,54 @@ async fn a_node_whose_agent_is_gone_becomes_not_ready_and_comes_back_with_it() {
     .await;
 }
 
-#[tokio::test]
-async fn a_node_that_was_deleted_in_the_cloud_registers_itself_again() {
-    let mut world = World::new(1).await;
-    world.until_ready().await;
-    let old = world.node("edge-1").get().await["metadata"]["uid"].clone();
-    world.nodes[0].stop().await;
-    world.node("edge-1").delete(None).await;
-    world.nodes[0].start().await.unwrap();
-    let ready =
-        |node: &serde_json::Value| node["metadata"]["uid"] != old && condition(node, "Ready") == Some("True");
-    world.node("edge-1").until("registered anew", ready).await;
+/// The machine joins anew, as with `edge-agent reset` and `join`.
+async fn join_anew(world: &mut World, setup: &Setup) {
+    let mut node = world.nodes.remove(0);
+    node.stop().await;
+    let directory = node.directory().to_owned();
+    drop(node);
+    fs::remove_dir_all(&directory).unwrap();
+    let mut node = world.prepare("edge-1", setup).await;
+    node.start().await.unwrap();
+    world.nodes.push(node);
 }
 
 #[tokio::test]
-async fn a_node_that_is_deleted_while_it_is_connected_registers_itself_again() {
-    let world = World::new(1).await;
+async fn a_node_that_was_deleted_in_the_cloud_joins_anew() {
+    let setup = Setup { durable: true, ..Setup::default() };
+    let mut world = World::with(setup.clone()).await;
+    world.until_ready().await;
+    let old = world.node("edge-1").get().await["metadata"]["uid"].clone();
+    world.nodes[0].stop().await;
+    let thief = Caller::thief(&world, world.nodes[0].directory()).await;
+    world.node("edge-1").delete(None).await;
+    eventually("its certificate is refused", async || match thief.refusal(&world, "edge-1").await {
+        Some(403) => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    let (status, said) = thief.enrol(&world, "", "edge-1", &Csr::for_node("edge-1").unwrap()).await;
+    assert_eq!(status, 401, "nor is it renewed: {}", String::from_utf8_lossy(&said));
+    // the cloud remembers
+    world.stop_cloud().await;
+    world.start_cloud().await;
+    assert_eq!(thief.refusal(&world, "edge-1").await, Some(403));
+    join_anew(&mut world, &setup).await;
+    let ready =
+        |node: &serde_json::Value| node["metadata"]["uid"] != old && condition(node, "Ready") == Some("True");
+    world.node("edge-1").until("registered anew", ready).await;
+    assert_eq!(thief.refusal(&world, "edge-1").await, Some(403), "the older one stays refused");
+}
+
+#[tokio::test]
+async fn a_node_that_is_deleted_while_it_is_connected_is_thrown_out_until_it_joins_anew() {
+    let mut world = World::new(1).await;
     world.until_ready().await;
     let old = world.node("edge-1").get().await["metadata"]["uid"].clone();
     world.node("edge-1").delete(None).await;
+    world.until_connected(0, false).await;
+    assert!(world.node("edge-1").find().await.is_none(), "it does not register itself again");
+    join_anew(&mut world, &Setup::default()).await;
     let ready =
         |node: &serde_json::Value| node["metadata"]["uid"] != old && condition(node, "Ready") == Some("True");
     world.node("edge-1").until("registered anew", ready).await;
@@ -72,7 +104,8 @@ fn owners(lease: &serde_json::Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_lease_belongs_to_the_node_of_now_and_is_collected_with_each_once() {
-    let world = World::with(Setup { lease: Duration::from_secs(4), ..Setup::default() }).await;
+    let setup = Setup { lease: Duration::from_secs(4), ..Setup::default() };
+    let mut world = World::with(setup.clone()).await;
     let leases = Api::<Lease>::namespaced(world.client(), "kube-node-lease");
     let mut watch = leases.watch(&WatchParams::default(), "0").await.unwrap().boxed();
     world.until_ready().await;
@@ -85,6 +118,8 @@ async fn a_lease_belongs_to_the_node_of_now_and_is_collected_with_each_once() {
     for _ in 0..2 {
         let old = nodes.last().unwrap().clone();
         node.delete(None).await;
+        world.until_connected(0, false).await;
+        join_anew(&mut world, &setup).await;
         let found = node.until("registered anew", |node| tests::uid(node) != old).await;
         nodes.push(tests::uid(&found).to_owned());
         let owned = |lease: &serde_json::Value| owners(lease) == [nodes.last().unwrap().as_str()];

@@ -1,13 +1,13 @@
 //! A client of the cloud's servers that can do everything wrong: TLS with any certificate, HTTP and WebSocket by hand.
 
-use std::{io, net::SocketAddr, sync::Arc, time::SystemTime};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::SystemTime};
 
 use futures::{SinkExt, StreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, ServerName},
+    pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, ServerName, pem::PemObject},
 };
 use tests::{World, within};
 use tokio::{
@@ -49,8 +49,9 @@ impl Caller {
         Self { ca: ca.cert_der().to_vec(), identity: Some(ca.sign_admin(SystemTime::now()).unwrap()) }
     }
 
-    /// With a node's certificate, enrolled as every node.
+    /// With a node's certificate, enrolled as every node; a node that has the name is reset by an administrator before.
     pub(crate) async fn node(world: &World, name: &str) -> Self {
+        world.cloud().reset_node(name).await.unwrap();
         let mut caller = Self::anonymous(world).await;
         let csr = Csr::for_node(name).unwrap();
         let token = Token::parse(world.cloud().token()).unwrap();
@@ -58,6 +59,31 @@ impl Caller {
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&certificate));
         caller.identity = Some((certificate, csr.key_sec1_der()));
         caller
+    }
+
+    /// With the certificate in a node's directory.
+    pub(crate) async fn thief(world: &World, directory: &Path) -> Self {
+        Self::with_files(authority(world).await.cert_der(), directory)
+    }
+
+    /// The same, at the cloud with this authority (DER).
+    pub(crate) fn with_files(ca: &[u8], directory: &Path) -> Self {
+        let certificate = CertificateDer::from_pem_file(directory.join("node.crt")).unwrap();
+        let PrivateKeyDer::Sec1(key) = PrivateKeyDer::from_pem_file(directory.join("node.key")).unwrap()
+        else {
+            panic!("another form of key")
+        };
+        let identity = Some((certificate.to_vec(), key.secret_sec1_der().to_vec()));
+        Self { ca: ca.to_owned(), identity }
+    }
+
+    /// The status with which the hub refuses a session; `None` where it gives one.
+    pub(crate) async fn refusal(&self, world: &World, name: &str) -> Option<u16> {
+        match self.websocket(world, &[("node_id", name), ("connectionuse", "msg")]).await {
+            Ok(_) => None,
+            Err(tungstenite::Error::Http(answer)) => Some(answer.status().as_u16()),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// This caller's certificate, shown to another world.

@@ -52,7 +52,20 @@ impl EcKey {
 /// # Errors
 /// Malformed, signed by another key, not valid yet, or expired.
 pub fn verify_es256(jwt: &str, public_key: &[u8], now: SystemTime) -> Result<Value, TokenError> {
-    verify(Algorithm::ES256, jwt, &DecodingKey::from_ec_der(public_key), now)
+    verify_es256_within(jwt, public_key, now, Duration::ZERO)
+}
+
+/// The same, with clocks that may differ by `leeway`.
+///
+/// # Errors
+/// As [`verify_es256`].
+pub fn verify_es256_within(
+    jwt: &str,
+    public_key: &[u8],
+    now: SystemTime,
+    leeway: Duration,
+) -> Result<Value, TokenError> {
+    verify(Algorithm::ES256, jwt, &DecodingKey::from_ec_der(public_key), now, leeway)
 }
 
 pub(super) fn sign_hs256(claims: &Value, key: &[u8]) -> Result<String, TokenError> {
@@ -60,7 +73,7 @@ pub(super) fn sign_hs256(claims: &Value, key: &[u8]) -> Result<String, TokenErro
 }
 
 pub(super) fn verify_hs256(jwt: &str, key: &[u8], now: SystemTime) -> Result<Value, TokenError> {
-    verify(Algorithm::HS256, jwt, &DecodingKey::from_secret(key), now)
+    verify(Algorithm::HS256, jwt, &DecodingKey::from_secret(key), now, Duration::ZERO)
 }
 
 fn sign(algorithm: Algorithm, claims: &Value, key: &EncodingKey) -> Result<String, TokenError> {
@@ -68,7 +81,13 @@ fn sign(algorithm: Algorithm, claims: &Value, key: &EncodingKey) -> Result<Strin
     jsonwebtoken::encode(&Header::new(algorithm), claims, key).map_err(TokenError::Sign)
 }
 
-fn verify(algorithm: Algorithm, jwt: &str, key: &DecodingKey, now: SystemTime) -> Result<Value, TokenError> {
+fn verify(
+    algorithm: Algorithm,
+    jwt: &str,
+    key: &DecodingKey,
+    now: SystemTime,
+    leeway: Duration,
+) -> Result<Value, TokenError> {
     install_crypto();
     if jwt.len() > LIMIT {
         return Err(TokenError::Malformed("it is too long"));
@@ -83,17 +102,21 @@ fn verify(algorithm: Algorithm, jwt: &str, key: &DecodingKey, now: SystemTime) -
             ErrorKind::InvalidAlgorithm => TokenError::Malformed("it is signed with another algorithm"),
             _ => TokenError::Malformed("it is no JSON Web Token"),
         })?;
-    in_time(&claims.claims, now)?;
+    in_time(&claims.claims, now, leeway)?;
     Ok(claims.claims)
 }
 
-/// Whether `now` is before `exp`, which must be there, and not before `nbf`, which may.
-fn in_time(claims: &Value, now: SystemTime) -> Result<(), TokenError> {
+/// Whether `now` is before `exp`, which must be there, and not before `nbf`, which may, give or take `leeway`.
+fn in_time(claims: &Value, now: SystemTime, leeway: Duration) -> Result<(), TokenError> {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let at = |name| claims.get(name).map(|value: &Value| value.as_u64().map(Duration::from_secs));
     match (at("exp"), at("nbf")) {
-        (Some(Some(expiry)), _) if now >= expiry => Err(TokenError::Expired { since: now - expiry }),
-        (_, Some(Some(start))) if now < start => Err(TokenError::TooEarly { until: start - now }),
+        (Some(Some(expiry)), _) if now >= expiry.saturating_add(leeway) => {
+            Err(TokenError::Expired { since: now - expiry })
+        }
+        (_, Some(Some(start))) if now.saturating_add(leeway) < start => {
+            Err(TokenError::TooEarly { until: start - now })
+        }
         (Some(Some(_)), None | Some(Some(_))) => Ok(()),
         _ => Err(TokenError::Malformed("it does not say from when until when it is valid")),
     }

@@ -23,11 +23,11 @@ pub use self::{
     csr::Csr,
     error::CertError,
     identity::{Identity, identity_of, is_node_name, validity_of},
-    jwt::{install_crypto, verify_es256},
+    jwt::{install_crypto, verify_es256, verify_es256_within},
     key::EcKey,
     pem::{pem_certificate, pem_certificate_request, pem_ec_private_key},
-    serving::{ServingRequest, server_names_of},
-    token::{Token, TokenError, verify_bearer},
+    serving::{ServingRequest, node_of_request, server_names_of},
+    token::{Token, TokenError, TokenScope, sha256_hex, verify_bearer},
     usage::Usage,
 };
 

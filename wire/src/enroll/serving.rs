@@ -60,6 +60,22 @@ impl ServingRequest {
     }
 }
 
+/// The node that a certificate request, PKCS#10 DER, is for; its signature is not looked at.
+///
+/// # Errors
+/// No request, or one whose subject is no node's.
+pub fn node_of_request(der: &[u8]) -> Result<String, CertError> {
+    if der.len() > REQUEST_LIMIT {
+        return Err(CertError::RequestTooLarge { size: der.len(), limit: REQUEST_LIMIT });
+    }
+    let (_, request) = X509CertificationRequest::from_der(der).map_err(|_| CertError::Request)?;
+    let subject = &request.certification_request_info.subject;
+    match of_subject(subject)? {
+        Identity::Node(node) => Ok(node),
+        Identity::Admin(_) => Err(CertError::Subject(subject.to_string())),
+    }
+}
+
 /// The DNS names and addresses of a server's certificate, DER.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ring::digest::{SHA256, digest};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Ca, jwt};
 
@@ -69,8 +69,33 @@ impl Token {
     pub fn mint(ca: &Ca, now: SystemTime, lifetime: Duration) -> Result<String, TokenError> {
         let expiry = now.checked_add(lifetime).and_then(|end| end.duration_since(UNIX_EPOCH).ok());
         let expiry = expiry.ok_or(TokenError::Malformed("its lifetime ends beyond the calendar"))?.as_secs();
-        let jwt = jwt::sign_hs256(&json!({ "exp": expiry }), ca.key_sec1_der())?;
-        Ok(format!("{}.{jwt}", hash(ca.cert_der())))
+        Self::sign(ca, &json!({ "exp": expiry }))
+    }
+
+    /// The same for `scope`: what it may be used for, and by what name its uses are counted.
+    ///
+    /// # Errors
+    /// As [`Token::mint`].
+    pub fn mint_for(
+        ca: &Ca,
+        now: SystemTime,
+        lifetime: Duration,
+        scope: &TokenScope,
+    ) -> Result<String, TokenError> {
+        let expiry = now.checked_add(lifetime).and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+        let expiry = expiry.ok_or(TokenError::Malformed("its lifetime ends beyond the calendar"))?.as_secs();
+        let mut claims = json!({ "exp": expiry });
+        for (claim, value) in [("node", &scope.node), ("jti", &scope.id)] {
+            if let Some(value) = value {
+                claims[claim] = value.as_str().into();
+            }
+        }
+        Self::sign(ca, &claims)
+    }
+
+    fn sign(ca: &Ca, claims: &Value) -> Result<String, TokenError> {
+        let jwt = jwt::sign_hs256(claims, ca.key_sec1_der())?;
+        Ok(format!("{}.{jwt}", sha256_hex(ca.cert_der())))
     }
 
     /// Takes a join token apart; spaces and line ends around it do not matter.
@@ -101,7 +126,7 @@ impl Token {
     /// # Errors
     /// It was not: the cloud is another one.
     pub fn check_ca(&self, ca_der: &[u8]) -> Result<(), TokenError> {
-        let found = hash(ca_der);
+        let found = sha256_hex(ca_der);
         if found == self.ca_hash {
             Ok(())
         } else {
@@ -120,7 +145,7 @@ impl Token {
     /// Another authority, a false signature, or its time is over.
     pub fn verify(&self, ca: &Ca, now: SystemTime) -> Result<(), TokenError> {
         self.check_ca(ca.cert_der())?;
-        verify_bearer(&self.jwt, ca, now)
+        verify_bearer(&self.jwt, ca, now).map(drop)
     }
 }
 
@@ -128,8 +153,23 @@ impl Token {
 ///
 /// # Errors
 /// Malformed, a false signature, or its time is over.
-pub fn verify_bearer(jwt: &str, ca: &Ca, now: SystemTime) -> Result<(), TokenError> {
-    jwt::verify_hs256(jwt, ca.key_sec1_der(), now).map(drop)
+pub fn verify_bearer(jwt: &str, ca: &Ca, now: SystemTime) -> Result<TokenScope, TokenError> {
+    let claims = jwt::verify_hs256(jwt, ca.key_sec1_der(), now)?;
+    let text = |claim: &str| match claims.get(claim) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(TokenError::Malformed("it names a node or itself by something that is no text")),
+    };
+    Ok(TokenScope { node: text("node")?, id: text("jti")? })
+}
+
+/// What a join token may be used for. KubeEdge's own are for any node and have no name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenScope {
+    /// The only node that it is for.
+    pub node: Option<String>,
+    /// Its own name, where its uses are counted.
+    pub id: Option<String>,
 }
 
 impl fmt::Debug for Token {
@@ -138,7 +178,8 @@ impl fmt::Debug for Token {
     }
 }
 
-fn hash(der: &[u8]) -> String {
+/// The SHA-256 hash in hex.
+pub fn sha256_hex(der: &[u8]) -> String {
     digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -82,13 +82,16 @@ pub(super) async fn connect(
     let _turn = turn.lock().await;
     let greeted = greet(config, &connection.connection).await.map_err(failed)?;
     if greeted.content != "ack" {
-        let said = String::from_utf8_lossy(&greeted.content_bytes()).into_owned();
+        let said = wire::text::printable_bytes(&greeted.content_bytes(), MAX_REFUSAL);
         return Err(DialError::Refused(target.to_string(), said));
     }
     let (mut send, receive) = connection.connection.open_bi().await.map_err(|error| failed(error.into()))?;
     send.write_all(frame::MESSAGES).await.map_err(|error| failed(error.into()))?;
     Ok(Stream { send, receive, connection })
 }
+
+/// Bytes of a refusal that are told.
+const MAX_REFUSAL: usize = 512;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

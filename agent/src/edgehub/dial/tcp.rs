@@ -64,7 +64,7 @@ async fn through(mut stream: TcpStream, way: &Way, authority: &str) -> io::Resul
     match status {
         Some(200..300) => Ok(stream),
         Some(_) => {
-            let line = head.lines().next().unwrap_or_default();
+            let line = wire::text::printable(head.lines().next().unwrap_or_default());
             Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("it refused: {line}")))
         }
         None => Err(io::Error::new(io::ErrorKind::InvalidData, "it does not speak HTTP")),

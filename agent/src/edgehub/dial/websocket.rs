@@ -17,6 +17,7 @@ use tokio_tungstenite::{
 use wire::{
     compression,
     instance::{self, CONFLICT, Instance},
+    text::printable,
 };
 
 use super::{DialError, TAKEN, Target, in_turn, tcp};
@@ -111,5 +112,5 @@ fn said(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
 fn line(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
     let body = response.body().as_deref().unwrap_or_default();
     let text = String::from_utf8_lossy(&body[..body.len().min(512)]);
-    text.lines().next().unwrap_or_default().to_owned()
+    printable(text.lines().next().unwrap_or_default())
 }

@@ -5,15 +5,19 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::Request;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::{
     ClientConfig, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
-use wire::enroll::{CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, Token};
+use wire::{
+    enroll::{CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, Token},
+    text::{printable, printable_bytes},
+};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{EnrollError, Known};
@@ -28,6 +32,8 @@ mod deferred;
 const LIMIT: usize = 64 * 1024;
 /// Names of a certificate that are told.
 const MAX_NAMES: usize = 16;
+/// Bytes of a refusal that are told.
+const MAX_REFUSAL: usize = 512;
 /// As EdgeCore's own client.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -101,7 +107,7 @@ fn names_of(certificate: &[u8]) -> Vec<String> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
     let name = |general: &GeneralName<'_>| match general {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::DNSName(name) => Some(printable(name)),
         GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
             Ok(address) => Some(IpAddr::from(address).to_string()),
             Err(_) => <[u8; 16]>::try_from(*bytes).ok().map(|address| IpAddr::from(address).to_string()),
@@ -111,12 +117,18 @@ fn names_of(certificate: &[u8]) -> Vec<String> {
     names.value.general_names.iter().filter_map(name).take(MAX_NAMES).collect()
 }
 
-/// What the cloud knows of this node by its name. It may be asked by anybody.
-pub(super) async fn known(config: &Config, server: &HostPort, ca: &[u8]) -> Result<Known, EnrollError> {
+/// What the cloud knows of this node by its name. CloudCore tells anybody, cloudsim those who have a token.
+pub(super) async fn known(
+    config: &Config,
+    server: &HostPort,
+    ca: &[u8],
+    token: &Token,
+) -> Result<Known, EnrollError> {
     let path = format!("/node/{}", config.node_name);
     let target = Target::new(config, server, &path)?;
     let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
-    match exchange(&target, tls, Request::get(&path), Bytes::new()).await {
+    let request = Request::get(&path).header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt()));
+    match exchange(&target, tls, request, Bytes::new()).await {
         Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(Known::Connected),
         Ok(_) => Ok(Known::Yes),
         Err(EnrollError::Refused { status: 404, .. }) => Ok(Known::No),
@@ -183,32 +195,45 @@ async fn send(
         .connect(target.host.clone(), tcp)
         .await
         .map_err(|error| target.failed(error))?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| target.failed(error))?;
     let request = request
         .header(http::header::HOST, target.server.to_string())
         .body(Full::new(body))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
+    let (status, bytes) = converse(stream, request).await.map_err(|error| target.failed(error))?;
+    if status.is_success() {
+        return Ok(bytes.to_vec());
+    }
+    let said = printable_bytes(&bytes, MAX_REFUSAL);
+    Err(EnrollError::Refused { url: target.url.clone(), status: status.as_u16(), said })
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// One request and its whole answer.
+async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let asked = async {
         let answer = sender.send_request(request).await?;
         let status = answer.status();
         let bytes = Limited::new(answer.into_body(), LIMIT).collect().await?.to_bytes();
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, bytes))
+        Ok::<_, Failure>((status, bytes))
     };
-    let (status, bytes) = tokio::select! {
-        // cancel-safe: the loser is dropped with the connection
-        answer = asked => answer.map_err(|error| target.failed(error))?,
-        ended = connection => return Err(target.failed(match ended {
-            Ok(()) => "the connection was closed before the answer".into(),
-            Err(error) => Box::<dyn std::error::Error + Send + Sync>::from(error),
-        })),
+    tokio::pin!(asked, connection);
+    let ended = tokio::select! {
+        biased;
+        // cancel-safe: neither is dropped here
+        answer = &mut asked => return answer,
+        ended = &mut connection => ended,
     };
-    if status.is_success() {
-        return Ok(bytes.to_vec());
+    // a server that closes without saying goodbye may have answered in full before: that stands in the answer's own buffers
+    match (asked.await, ended) {
+        (Ok(answer), _) => Ok(answer),
+        (Err(_), Err(error)) => Err(error.into()),
+        (Err(_), Ok(())) => Err("the connection was closed before the answer".into()),
     }
-    let said = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).trim().to_owned();
-    Err(EnrollError::Refused { url: target.url.clone(), status: status.as_u16(), said })
 }
 
 #[cfg(test)]

@@ -77,9 +77,7 @@ pub enum EnrollError {
         why: String,
     },
     /// The server answered with a refusal.
-    #[error(
-        "{url} refused: {status} {said}; the token may have expired (get a new one), or belong to another cloud"
-    )]
+    #[error("{url} refused: {status} {said}{}", cure(*status))]
     Refused {
         /// What was asked.
         url: String,
@@ -99,6 +97,14 @@ pub enum EnrollError {
     /// Keys or certificates could not be made or used.
     #[error("keys and certificate cannot be used: {0}")]
     Crypto(String),
+}
+
+/// What most probably helps against a refusal with this status; one of a name that a node has says it itself.
+fn cure(status: u16) -> &'static str {
+    match status {
+        409 => "",
+        _ => "; the token may have expired (get a new one), or belong to another cloud",
+    }
 }
 
 impl EnrollError {
@@ -165,7 +171,7 @@ pub(crate) async fn look(config: &Config) -> Result<(Known, Vec<u8>), EnrollErro
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
         match bootstrap::fetch_ca(config, server, &token).await {
-            Ok(ca) => return Ok((bootstrap::known(config, server, &ca).await?, ca)),
+            Ok(ca) => return Ok((bootstrap::known(config, server, &ca, &token).await?, ca)),
             Err(error) if error.may_pass() => last = error,
             Err(error) => return Err(error),
         }

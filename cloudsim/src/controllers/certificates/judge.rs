@@ -1,12 +1,20 @@
 //! Whether a node gets the certificate that it asks for: pure.
 //!
-//! Who asks is what the API or the hub has written down of the connection; the request's own words count for nothing. Addresses
-//! are MetaServer's own where nobody else can have them (loopback, link-local), or where the node is reached there; never where
-//! the cloud is, whom a node could then pretend to be.
+//! Who asks is what the API or the hub has written down of the connection; the request's own words count for nothing, and what the
+//! node says of its addresses neither. It gets its name, the addresses that the cloud sees it at or an administrator allows it, and
+//! those by which nothing but the machine itself is reached (loopback, link-local): MetaServer listens there. Never what is the
+//! cloud's, a service's or another node's, also where a person has approved it.
 
-use std::net::IpAddr;
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr},
+};
 
-use k8s_openapi::api::{certificates::v1::CertificateSigningRequestSpec, core::v1::Node};
+use k8s_openapi::api::{
+    certificates::v1::CertificateSigningRequestSpec,
+    core::v1::{Node, Service},
+};
+use kube::ResourceExt;
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use wire::enroll::ServingRequest;
 
@@ -25,6 +33,8 @@ pub(super) enum Verdict {
     Approve,
     /// Never; the text says why.
     Deny(String),
+    /// The node is not connected, so that it cannot be said where it is.
+    Wait,
     /// It is no node's: people decide.
     Leave,
 }
@@ -56,8 +66,101 @@ pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRe
     Ok(wanted)
 }
 
-/// Decides. `node`: who asks, as the API knows it; `cloud`: the names and addresses of the cloud.
-pub(super) fn judge(spec: &CertificateSigningRequestSpec, node: Option<&Node>, cloud: &[String]) -> Verdict {
+/// The annotation of a Node by which an administrator allows it names and addresses, separated by commas. Nodes cannot write it.
+pub(super) const ALLOWED: &str = "node-restriction.kubernetes.io/serving-names";
+
+/// An address of every machine in many clouds: where they give out credentials.
+const METADATA_SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
+
+/// What is known of a node.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Where it is connected from.
+    pub(super) seen: Option<IpAddr>,
+    /// Whether other nodes come from there, too.
+    pub(super) is_shared: bool,
+    /// What an administrator allows it.
+    pub(super) allowed: Vec<String>,
+}
+
+impl Known {
+    /// What an administrator has written on the Node.
+    pub(super) fn allowed(node: Option<&Node>) -> Vec<String> {
+        let written = node.and_then(|node| node.annotations().get(ALLOWED));
+        let texts = written.into_iter().flat_map(|text| text.split(','));
+        texts.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+/// What no node may be called.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    names: BTreeSet<String>,
+    /// Of which the asking one may have its own.
+    nodes: BTreeSet<String>,
+    addresses: BTreeSet<IpAddr>,
+}
+
+impl Taken {
+    /// By the cloud, by services, and by nodes.
+    pub(super) fn by(
+        cloud: &[String],
+        services: &[Service],
+        nodes: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let mut taken = Self { nodes: nodes.into_iter().collect(), ..Self::default() };
+        cloud.iter().for_each(|name| taken.add(name));
+        for service in services {
+            taken.add(&format!("{}.{}", service.name_any(), service.namespace().unwrap_or_default()));
+            let spec = service.spec.as_ref();
+            let lists = spec.into_iter().flat_map(|spec| [&spec.cluster_ips, &spec.external_ips]);
+            lists.flatten().flatten().for_each(|address| taken.add(address));
+            spec.and_then(|spec| spec.cluster_ip.as_ref()).into_iter().for_each(|address| taken.add(address));
+            let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+            for at in status.into_iter().flat_map(|status| status.ingress.iter().flatten()) {
+                [&at.ip, &at.hostname].into_iter().flatten().for_each(|name| taken.add(name));
+            }
+        }
+        taken
+    }
+
+    fn add(&mut self, name: &str) {
+        match name.parse::<IpAddr>() {
+            Ok(address) => drop(self.addresses.insert(address.to_canonical())),
+            Err(_) => drop(self.names.insert(name.to_ascii_lowercase())),
+        }
+    }
+
+    fn has_name(&self, node: &str, name: &str) -> bool {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let is_services =
+            ["svc", "cluster.local"].iter().any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
+                || name.contains(".svc.")
+                || matches!(name.as_str(), "kubernetes" | "kubernetes.default");
+        is_services
+            || name.contains('*')
+            || (name != "localhost" && self.names.contains(&name))
+            || (name != node && self.nodes.contains(&name))
+    }
+
+    fn has_address(&self, address: IpAddr) -> bool {
+        !address.is_loopback()
+            && (self.addresses.contains(&address)
+                || address == METADATA_SERVICE
+                || address.is_unspecified()
+                || address.is_multicast())
+    }
+
+    /// What of the request no node may have.
+    pub(super) fn of(&self, wanted: &ServingRequest) -> Option<String> {
+        let name = wanted.names.iter().find(|name| self.has_name(&wanted.node, name)).cloned();
+        let address = || wanted.addresses.iter().find(|address| self.has_address(address.to_canonical()));
+        name.or_else(|| address().map(ToString::to_string))
+    }
+}
+
+/// Decides.
+pub(super) fn judge(spec: &CertificateSigningRequestSpec, known: &Known, taken: &Taken) -> Verdict {
     if user(spec).is_none() || !spec.groups.iter().flatten().any(|group| group == NODES) {
         return Verdict::Leave;
     }
@@ -65,28 +168,26 @@ pub(super) fn judge(spec: &CertificateSigningRequestSpec, node: Option<&Node>, c
         Ok(wanted) => wanted,
         Err(why) => return Verdict::Deny(why),
     };
-    let status = node.and_then(|node| node.status.as_ref());
-    let own: Vec<&str> = status
-        .into_iter()
-        .flat_map(|status| status.addresses.iter().flatten())
-        .map(|own| own.address.as_str())
-        .collect();
-    let is_clouds = |name: &str| cloud.iter().any(|of_cloud| of_cloud.eq_ignore_ascii_case(name));
-    let name = |name: &String| {
-        name == "localhost" || (!is_clouds(name) && (*name == wanted.node || own.contains(&name.as_str())))
-    };
+    if let Some(never) = taken.of(&wanted) {
+        return Verdict::Deny(format!(
+            "{never} is the cloud's, a service's or another node's: no node may have it"
+        ));
+    }
+    let is_allowed = |text: &str| known.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text));
+    let name = |name: &String| name == "localhost" || *name == wanted.node || is_allowed(name);
     let address = |address: &IpAddr| {
-        let text = address.to_string();
-        address.is_loopback()
-            || (!is_clouds(&text) && (is_link_local(address) || own.contains(&text.as_str())))
+        let address = address.to_canonical();
+        let is_seen = known.seen.is_some_and(|seen| seen.to_canonical() == address) && !known.is_shared;
+        address.is_loopback() || is_link_local(&address) || is_seen || is_allowed(&address.to_string())
     };
     let strange = wanted.names.iter().find(|one| !name(one)).cloned();
-    let strange =
-        strange.or_else(|| wanted.addresses.iter().find(|one| !address(one)).map(ToString::to_string));
-    match strange {
-        None => Verdict::Approve,
-        Some(strange) => Verdict::Deny(format!(
-            "{strange} is not node {}'s: it may ask for loopback and link-local addresses, its name, and what stands in its status.addresses",
+    let elsewhere = wanted.addresses.iter().find(|one| !address(one)).map(ToString::to_string);
+    match (strange, elsewhere) {
+        (None, None) => Verdict::Approve,
+        (None, Some(_)) if known.seen.is_none() => Verdict::Wait,
+        (Some(strange), _) | (None, Some(strange)) => Verdict::Deny(format!(
+            "{strange} is not known to be node {}'s: it may ask for loopback and link-local addresses, its name, the address that it alone \
+             is connected from, and what an administrator has written into the annotation {ALLOWED} of its Node",
             wanted.node
         )),
     }
@@ -120,27 +221,88 @@ mod tests {
         }
     }
 
+    /// Of a node that is connected from 192.0.2.7; 192.0.2.1 and 169.254.0.9 are the cloud's.
     fn verdict(spec: &CertificateSigningRequestSpec) -> Verdict {
-        let addresses = json!([{"type": "InternalIP", "address": "192.0.2.7"}, {"type": "InternalIP", "address": "192.0.2.1"}]);
-        let node: Node = serde_json::from_value(
-            json!({"metadata": {"name": "edge-1"}, "status": {"addresses": addresses}}),
-        )
-        .unwrap();
-        judge(spec, Some(&node), &["127.0.0.1".into(), "192.0.2.1".into(), "169.254.0.9".into()])
+        let known = Known { seen: Some([192, 0, 2, 7].into()), ..Known::default() };
+        judge(spec, &known, &taken())
+    }
+
+    fn taken() -> Taken {
+        let service = |name: &str, address: &str| {
+            let object = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterIP": address, "externalIPs": ["192.0.2.66"]}});
+            serde_json::from_value::<Service>(object).unwrap()
+        };
+        let cloud = ["127.0.0.1", "192.0.2.1", "169.254.0.9", "cloud-1"].map(str::to_owned);
+        let services = [service("kubernetes", "10.96.0.1"), service("web", "10.96.0.7")];
+        Taken::by(&cloud, &services, ["edge-1", "edge-2"].map(str::to_owned))
     }
 
     #[test]
-    fn addresses_are_the_nodes_own_or_denied() {
+    fn addresses_are_those_that_the_cloud_knows_of_or_denied() {
         for good in [["127.0.0.1", "169.254.30.10"], ["::1", "fe80::1"], ["192.0.2.7", "127.0.0.2"]] {
             assert_eq!(verdict(&request("edge-1", &good)), Verdict::Approve, "{good:?}");
         }
-        // another's, the cloud's (though the node says it is its own), the cloud's link-local one
-        for bad in ["192.0.2.8", "8.8.8.8", "192.0.2.1", "169.254.0.9"] {
+        // another's, the cloud's, services'
+        let never = [
+            "192.0.2.1",
+            "169.254.0.9",
+            "10.96.0.1",
+            "10.96.0.7",
+            "192.0.2.66",
+            "169.254.169.254",
+            "0.0.0.0",
+            "::ffff:10.96.0.1",
+        ];
+        for bad in ["192.0.2.8", "8.8.8.8"].into_iter().chain(never) {
             let Verdict::Deny(why) = verdict(&request("edge-1", &["127.0.0.1", bad])) else {
                 panic!("{bad}")
             };
-            assert!(why.contains(bad), "{why}");
+            assert!(why.contains("is not known") || never.contains(&bad), "{why}");
+            let allowed =
+                Known { seen: Some(bad.parse().unwrap()), allowed: vec![bad.to_owned()], is_shared: false };
+            let verdict = judge(&request("edge-1", &[bad]), &allowed, &taken());
+            assert_eq!(verdict == Verdict::Approve, !never.contains(&bad), "{bad}: {verdict:?}");
         }
+        let shared = Known { seen: Some([192, 0, 2, 7].into()), is_shared: true, allowed: Vec::new() };
+        assert!(matches!(judge(&request("edge-1", &["192.0.2.7"]), &shared, &taken()), Verdict::Deny(_)));
+        assert_eq!(judge(&request("edge-1", &["192.0.2.7"]), &Known::default(), &taken()), Verdict::Wait);
+        assert_eq!(judge(&request("edge-1", &["127.0.0.1"]), &Known::default(), &taken()), Verdict::Approve);
+    }
+
+    #[test]
+    fn names_are_the_nodes_own_and_nobody_elses() {
+        let ask = |node: &str, name: &str, allowed: &[&str]| {
+            let mut wanted = served(node);
+            (wanted.names, wanted.addresses) = (vec![name.to_owned()], Vec::new());
+            let known =
+                Known { allowed: allowed.iter().map(|one| (*one).to_owned()).collect(), ..Known::default() };
+            taken().of(&wanted).is_none() && (name == node || known.allowed.iter().any(|one| one == name))
+        };
+        assert!(ask("edge-1", "edge-1", &[]) && ask("edge-1", "gate.example.com", &["gate.example.com"]));
+        for never in [
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "Web.Default",
+            "web.default.svc",
+            "cloud-1",
+            "edge-2",
+            "*.example.com",
+            "x.cluster.local.",
+        ] {
+            assert!(!ask("edge-1", never, &[never]), "{never}");
+            // nor by calling itself so
+            assert!(never == "edge-2" || !ask(never, never, &[never]), "{never}");
+        }
+    }
+
+    fn served(node: &str) -> ServingRequest {
+        let node = node.to_ascii_lowercase().replace('*', "x");
+        let csr = Csr::for_server(node.trim_end_matches('.'), &[[127, 0, 0, 1].into()]).unwrap();
+        let mut wanted = ServingRequest::read(csr.der()).unwrap();
+        wanted.node = node;
+        wanted
     }
 
     #[test]

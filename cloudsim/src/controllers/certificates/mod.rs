@@ -19,13 +19,13 @@ use k8s_openapi::{
     ByteString,
     api::{
         certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
-        core::v1::Node,
+        core::v1::{Node, Service},
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
     runtime::{
         controller::{Action, Controller},
         watcher,
@@ -37,13 +37,16 @@ use tracing::{info, warn};
 use wire::enroll::{Ca, pem_certificate};
 
 pub use self::cleaner::run as clean;
-use self::judge::{Verdict, judge, readable};
+use self::judge::{Known, Taken, Verdict, judge, readable};
+use crate::hub::Sessions;
 
 /// The longest a certificate is good for; the lifetime of those by which nodes are known.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The shortest; Kubernetes'.
 const SHORTEST: Duration = Duration::from_secs(600);
 const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// How often a request is looked at whose node is not connected.
+const UNTIL_CONNECTED: Duration = Duration::from_secs(5);
 
 /// Which of the two parts run, and with what.
 #[derive(Clone, Debug)]
@@ -56,6 +59,25 @@ pub struct Office {
     pub ca: Arc<Ca>,
     /// The names and addresses of the cloud itself, which no node may have but the loopback ones.
     pub cloud: Vec<String>,
+    /// Where nodes are connected from.
+    pub sessions: Sessions,
+}
+
+impl Office {
+    /// What is known of the node.
+    async fn known(&self, client: &Client, node: &str) -> Result<Known, kube::Error> {
+        let seen = self.sessions.address(node);
+        let is_shared = seen.is_some_and(|seen| self.sessions.is_shared(node, seen));
+        let object = Api::<Node>::all(client.clone()).get_opt(node).await?;
+        Ok(Known { seen, is_shared, allowed: Known::allowed(object.as_ref()) })
+    }
+
+    /// What no node may have.
+    async fn taken(&self, client: &Client) -> Result<Taken, kube::Error> {
+        let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?;
+        let nodes = Api::<Node>::all(client.clone()).list_metadata(&ListParams::default()).await?;
+        Ok(Taken::by(&self.cloud, &services.items, nodes.iter().map(ResourceExt::name_any)))
+    }
 }
 
 /// Runs until `shutdown`.
@@ -90,23 +112,25 @@ async fn reconcile(
     }
     match Stage::of(&request) {
         Stage::Pending if office.approves => {
-            let node = match judge::user(&request.spec) {
-                Some(node) => Api::<Node>::all(client.clone()).get_opt(node).await?,
-                None => None,
+            let known = match judge::user(&request.spec) {
+                Some(node) => office.known(client, node).await?,
+                None => Known::default(),
             };
-            let condition = match judge(&request.spec, node.as_ref(), &office.cloud) {
+            let condition = match judge(&request.spec, &known, &office.taken(client).await?) {
                 Verdict::Approve => condition("Approved", "AutoApproved", "the node's own server"),
                 Verdict::Deny(why) => {
                     warn!(request = name, why, "a certificate is denied");
                     condition("Denied", "NotTheNodesOwn", &why)
                 }
                 Verdict::Leave => return Ok(Action::await_change()),
+                Verdict::Wait => return Ok(Action::requeue(UNTIL_CONNECTED)),
             };
             let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": [condition]}});
             raced(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
         }
         Stage::Approved if office.signs => {
-            let status = match sign(&request, office) {
+            let taken = office.taken(client).await?;
+            let status = match sign(&request, office, &taken) {
                 Ok(pem) => {
                     info!(request = name, "a certificate for a node's server is issued");
                     json!({"certificate": ByteString(pem.into_bytes())})
@@ -163,9 +187,12 @@ fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequ
     }
 }
 
-/// The certificate, PEM. Also what a person has approved must be the request of that very node.
-fn sign(request: &CertificateSigningRequest, office: &Office) -> Result<String, String> {
+/// The certificate, PEM. Also what a person has approved must be the request of that very node, and for nothing that no node may have.
+fn sign(request: &CertificateSigningRequest, office: &Office, taken: &Taken) -> Result<String, String> {
     let wanted = readable(&request.spec)?;
+    if let Some(never) = taken.of(&wanted) {
+        return Err(format!("{never} is the cloud's, a service's or another node's: no node may have it"));
+    }
     let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     let validity = asked.map_or(LONGEST, Duration::from_secs).clamp(SHORTEST, LONGEST);
     let signed = office.ca.sign_serving(&wanted, validity, SystemTime::now());

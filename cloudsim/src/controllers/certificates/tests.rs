@@ -34,7 +34,8 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
     let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let ca = Arc::new(Ca::generate(SystemTime::now()).unwrap());
-    let office = Office { approves: true, signs: true, ca, cloud: vec!["192.0.2.1".to_owned()] };
+    let (cloud, sessions) = (vec!["192.0.2.1".to_owned()], Sessions::default());
+    let office = Office { approves: true, signs: true, ca, cloud, sessions };
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     tokio::spawn(run(client.clone(), office, stop));

@@ -104,27 +104,44 @@ impl Dynamic {
 
     /// The call as `node` may make it.
     async fn permitted(&self, node: &str, call: Call) -> Result<Call, Refused> {
-        // roles are written with this cloud's own rights: a node could grant itself everything
-        if call.target.group == "rbac.authorization.k8s.io" && call.is_write() {
-            return Err(Refused::Status(forbidden(node, &call)));
-        }
         let business = Of { edge: &self.edge, node };
-        let wanted = Wanted { target: &call.target, verb: call.verb, part: &call.part, body: &call.body };
-        let permit = permit(node, wanted, &business);
-        if permit == Permit::Yes || self.granted(node, &call).await? {
-            return Ok(call);
-        }
-        match permit {
-            Permit::Within(selector) => Ok(call.within(&selector)),
-            Permit::Yes | Permit::AsGranted => Err(Refused::Status(forbidden(node, &call))),
-        }
+        let wanted = Wanted { target: &call.target, verb: call.verb, part: &call.part };
+        let allowed = match permit(node, wanted, &business) {
+            Permit::Yes => true,
+            Permit::Within(selector) => {
+                let all = self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
+                return Ok(if all { call } else { call.within(&selector) });
+            }
+            Permit::AsGranted => self.granted_to_accounts(node, &call) || self.granted(node, &call).await?,
+            Permit::AsAccount => self.granted_to_accounts(node, &call),
+            Permit::Token => return self.token(node, call).await,
+            Permit::Never => false,
+        };
+        if allowed { Ok(call) } else { Err(Refused::Status(forbidden(node, &call))) }
     }
 
-    /// Whether somebody has granted it to the node, or to an account of its pods: as whom it could come itself, with their tokens.
+    /// The call for a token, if the node gets it.
+    async fn token(&self, node: &str, call: Call) -> Result<Call, Refused> {
+        let account = (call.target.namespace.as_str(), call.target.name.as_str());
+        let refusal = self.edge.token_refusal(node, account, &call.body).await;
+        let why = match refusal {
+            Ok(None) => return Ok(call),
+            Ok(Some(why)) => why,
+            Err(error) => return Err(Refused::Status(super::edge::status::of(&error))),
+        };
+        warn!(node, why, "refused");
+        let mut status = forbidden(node, &call);
+        status["message"] = why.into();
+        Err(Refused::Status(status))
+    }
+
+    /// Whether somebody has granted it to an account of the node's pods: as which it could come itself, with their tokens.
+    fn granted_to_accounts(&self, node: &str, call: &Call) -> bool {
+        self.edge.accesses_on(node).iter().any(|access| call.is_allowed_by(access))
+    }
+
+    /// Whether somebody has granted it to the node.
     async fn granted(&self, node: &str, call: &Call) -> Result<bool, Refused> {
-        if self.edge.accesses_on(node).iter().any(|access| call.is_allowed_by(access)) {
-            return Ok(true);
-        }
         let question = call.review(node).to_string().into_bytes();
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
@@ -284,10 +301,6 @@ struct Of<'a> {
 impl Business for Of<'_> {
     fn holds(&self, path: &ObjectPath) -> bool {
         self.edge.concerns(self.node, path)
-    }
-
-    fn runs_as(&self, namespace: &str, account: &str, pod: &str) -> bool {
-        self.edge.runs_as(self.node, namespace, account, pod)
     }
 }
 

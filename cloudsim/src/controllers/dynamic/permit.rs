@@ -2,13 +2,12 @@
 //!
 //! Source: Kubernetes' node authorizer, <https://kubernetes.io/docs/reference/access-authn-authz/node/>.
 
-use serde_json::Value;
 use wire::application::{Target, Verb};
 
-use crate::mailbox::{ObjectKind, ObjectPath};
-
-/// The namespace of node leases.
-const LEASES: &str = "kube-node-lease";
+use crate::{
+    controllers::edge::restriction::LEASES,
+    mailbox::{ObjectKind, ObjectPath},
+};
 
 /// One call, as far as permission goes.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +18,6 @@ pub(super) struct Wanted<'a> {
     pub(super) verb: Verb,
     /// Empty for the objects themselves.
     pub(super) part: &'a str,
-    /// The object that is written.
-    pub(super) body: &'a Value,
 }
 
 /// What a node may do of itself.
@@ -32,49 +29,71 @@ pub(super) enum Permit {
     Within(String),
     /// What somebody has granted.
     AsGranted,
+    /// What somebody has granted to an account of one of the node's pods; a grant to the node itself does not count.
+    AsAccount,
+    /// A token: the edge controller decides, and no grant changes that.
+    Token,
+    /// Nothing, whatever was granted: it is written with this cloud's own rights, which would say whose it is.
+    Never,
 }
 
 /// Which objects are the node's business.
 pub(super) trait Business {
     /// Whether the node holds or needs the object.
     fn holds(&self, path: &ObjectPath) -> bool;
-    /// Whether the pod of this UID runs on the node, as this account.
-    fn runs_as(&self, namespace: &str, account: &str, pod: &str) -> bool;
 }
 
 /// Decides.
 pub(super) fn permit(node: &str, wanted: Wanted<'_>, business: &impl Business) -> Permit {
     use Verb::{Create, Delete, Get, List, Patch, Update, Watch};
-    let Wanted { target, verb, part, body } = wanted;
+    let Wanted { target, verb, part } = wanted;
     let Target { group, plural, namespace, name, .. } = target;
     let holds = |kind| business.holds(&ObjectPath::new(kind, namespace, name));
     let is_whole = matches!(part, "" | "status");
     let allowed = match (group.as_str(), plural.as_str(), verb) {
-        ("", "nodes", Get) if is_whole => name == node,
+        ("", "nodes", Get) if part.is_empty() => name == node,
         ("", "nodes", List | Watch) => return Permit::Within(format!("metadata.name={node}")),
-        ("", "pods", Get) if is_whole => holds(ObjectKind::Pod),
-        ("", "pods", Delete) => holds(ObjectKind::Pod),
+        ("", "pods", Get) if part.is_empty() => holds(ObjectKind::Pod),
+        ("", "pods", Delete) if part.is_empty() => holds(ObjectKind::Pod),
+        ("", "pods", Create) if part == "eviction" => holds(ObjectKind::Pod),
         ("", "pods", List | Watch) => return Permit::Within(format!("spec.nodeName={node}")),
-        ("", "configmaps", Get) => holds(ObjectKind::ConfigMap),
-        ("", "secrets", Get) => holds(ObjectKind::Secret),
+        ("", "configmaps", Get) if part.is_empty() => holds(ObjectKind::ConfigMap),
+        ("", "secrets", Get) if part.is_empty() => holds(ObjectKind::Secret),
+        // what an account may do is shown to the nodes of its pods, and so is the account
+        ("", "serviceaccounts", Get) if part.is_empty() => holds(ObjectKind::Access),
         ("", "services" | "endpoints", Get | List | Watch) => is_whole,
         ("discovery.k8s.io", "endpointslices", Get | List | Watch) => is_whole,
         // without them nobody on the node knows which kinds there are
         ("apiextensions.k8s.io", "customresourcedefinitions", Get | List | Watch) => is_whole,
         ("coordination.k8s.io", "leases", Get | Update | Patch) => namespace == LEASES && name == node,
-        ("", "serviceaccounts", Create) if part == "token" => {
-            let pod = body.pointer("/spec/boundObjectRef/uid").and_then(Value::as_str);
-            pod.is_some_and(|pod| business.runs_as(namespace, name, pod))
-        }
+        ("", "serviceaccounts", Create) if part == "token" => return Permit::Token,
         _ => false,
     };
-    if allowed { Permit::Yes } else { Permit::AsGranted }
+    if allowed {
+        Permit::Yes
+    } else if matches!(verb, Get | List | Watch) {
+        Permit::AsGranted
+    } else {
+        written(group, plural)
+    }
+}
+
+/// Who may have been granted a write that the node may not do of itself.
+fn written(group: &str, plural: &str) -> Permit {
+    match (group, plural) {
+        // roles would give the node everything, and certificate requests another name
+        ("rbac.authorization.k8s.io" | "certificates.k8s.io", _) => Permit::Never,
+        // NodeRestriction holds for nodes, whatever their roles say
+        ("", "nodes" | "pods" | "serviceaccounts" | "persistentvolumeclaims")
+        | ("coordination.k8s.io", "leases")
+        | ("storage.k8s.io", "csinodes")
+        | ("resource.k8s.io", "resourceslices") => Permit::AsAccount,
+        _ => Permit::AsGranted,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     struct Own;
@@ -83,41 +102,44 @@ mod tests {
         fn holds(&self, path: &ObjectPath) -> bool {
             path.name == "mine"
         }
-
-        fn runs_as(&self, _: &str, account: &str, pod: &str) -> bool {
-            account == "mine" && pod == "u1"
-        }
     }
 
     #[test]
     fn a_node_reads_its_own_and_no_others() {
         let target = |key: &str| Target::parse(key).unwrap();
-        let token = json!({"spec": {"boundObjectRef": {"uid": "u1"}}});
         let within = |selector: &str| Permit::Within(selector.to_owned());
         let rows = [
             (Verb::Get, "/core/v1/nodes/null/edge-1", "", Permit::Yes),
             (Verb::Get, "/core/v1/nodes/null/edge-2", "", Permit::AsGranted),
             (Verb::List, "/core/v1/nodes/null/null", "", within("metadata.name=edge-1")),
-            (Verb::Update, "/core/v1/nodes/null/edge-1", "", Permit::AsGranted),
+            (Verb::Update, "/core/v1/nodes/null/edge-1", "", Permit::AsAccount),
             (Verb::Get, "/core/v1/pods/ns/mine", "", Permit::Yes),
             (Verb::Get, "/core/v1/pods/ns/theirs", "", Permit::AsGranted),
             (Verb::Get, "/core/v1/pods/ns/mine", "exec", Permit::AsGranted),
-            (Verb::Delete, "/core/v1/pods/ns/theirs", "", Permit::AsGranted),
+            (Verb::Delete, "/core/v1/pods/ns/theirs", "", Permit::AsAccount),
             (Verb::Watch, "/core/v1/pods/null/null", "", within("spec.nodeName=edge-1")),
-            (Verb::Create, "/core/v1/pods/ns/null", "", Permit::AsGranted),
+            (Verb::Create, "/core/v1/pods/ns/null", "", Permit::AsAccount),
             (Verb::Get, "/core/v1/secrets/ns/mine", "", Permit::Yes),
             (Verb::Get, "/core/v1/secrets/ns/theirs", "", Permit::AsGranted),
             (Verb::List, "/core/v1/secrets/ns/null", "", Permit::AsGranted),
             (Verb::Watch, "/core/v1/configmaps/null/null", "", Permit::AsGranted),
             (Verb::List, "/core/v1/services/null/null", "", Permit::Yes),
             (Verb::Patch, "/coordination.k8s.io/v1/leases/kube-node-lease/edge-1", "", Permit::Yes),
-            (Verb::Patch, "/coordination.k8s.io/v1/leases/kube-node-lease/edge-2", "", Permit::AsGranted),
-            (Verb::Create, "/core/v1/serviceaccounts/ns/mine", "token", Permit::Yes),
-            (Verb::Create, "/core/v1/serviceaccounts/ns/theirs", "token", Permit::AsGranted),
+            (Verb::Patch, "/coordination.k8s.io/v1/leases/kube-node-lease/edge-2", "", Permit::AsAccount),
+            (Verb::Patch, "/coordination.k8s.io/v1/leases/ns/edge-1", "", Permit::AsAccount),
+            (Verb::Create, "/core/v1/pods/ns/mine", "eviction", Permit::Yes),
+            (Verb::Create, "/core/v1/pods/ns/theirs", "eviction", Permit::AsAccount),
+            (Verb::Get, "/core/v1/serviceaccounts/ns/mine", "", Permit::Yes),
+            (Verb::Get, "/core/v1/serviceaccounts/ns/theirs", "", Permit::AsGranted),
+            (Verb::Create, "/core/v1/serviceaccounts/ns/mine", "token", Permit::Token),
+            (Verb::Create, "/core/v1/serviceaccounts/ns/theirs", "token", Permit::Token),
+            (Verb::Create, "/core/v1/configmaps/ns/mine", "", Permit::AsGranted),
+            (Verb::Create, "/rbac.authorization.k8s.io/v1/roles/ns/mine", "", Permit::Never),
+            (Verb::Create, "/certificates.k8s.io/v1/certificatesigningrequests/null/null", "", Permit::Never),
             (Verb::Get, "/rbac.authorization.k8s.io/v1/clusterroles/null/mine", "", Permit::AsGranted),
         ];
         for (verb, key, part, expected) in rows {
-            let wanted = Wanted { target: &target(key), verb, part, body: &token };
+            let wanted = Wanted { target: &target(key), verb, part };
             assert_eq!(permit("edge-1", wanted, &Own), expected, "{verb:?} {key} {part}");
         }
     }

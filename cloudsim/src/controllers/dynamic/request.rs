@@ -87,11 +87,6 @@ impl Call {
         self
     }
 
-    /// Whether it changes anything.
-    pub(super) fn is_write(&self) -> bool {
-        !matches!(self.verb, Verb::Get | Verb::List | Verb::Watch)
-    }
-
     /// The call's options, to be kept.
     pub(super) fn option_bytes(&self) -> Vec<u8> {
         self.option.to_string().into_bytes()

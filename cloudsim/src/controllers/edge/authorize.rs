@@ -3,24 +3,41 @@
 use serde_json::Value;
 use wire::{Change, ResourceType, Upstream};
 
-use super::{index::Index, mirror, request::Request};
+use super::{
+    index::Index,
+    request::Request,
+    restriction::{self, LEASES},
+};
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Denied(pub(super) String);
 
-/// Checks one request of `node`.
-pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Result<(), Denied> {
+/// What is stored that decides on a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stored<'a> {
+    /// The uid of the node's Node.
+    pub(super) node_uid: Option<&'a str>,
+    /// The object whose status a patch is for.
+    pub(super) object: Option<&'a Value>,
+}
+
+/// Checks one request of `node` but for tokens, on which `tokens` decides.
+pub(super) fn authorize(
+    node: &str,
+    request: &Request<'_>,
+    index: &Index,
+    stored: Stored<'_>,
+) -> Result<(), Denied> {
     let Request { kind, namespace, name, body } = request;
     let allowed = match kind {
-        ResourceType::Node | ResourceType::NodePatch | ResourceType::NodeStatus | ResourceType::Lease => {
+        ResourceType::Node | ResourceType::NodePatch | ResourceType::NodeStatus => {
             *name == node && is_named(body, name)
         }
+        ResourceType::Lease => *namespace == LEASES && *name == node && is_named(body, name),
         ResourceType::Pod => match body {
-            Upstream::Object { change: Change::Insert, object, .. } => {
-                is_named(body, name) && mirror::may_make(node, object)
-            }
+            Upstream::Object { change: Change::Insert, .. } => is_named(body, name),
             _ => index.pod_on(node, namespace, name),
         },
         ResourceType::PodPatch | ResourceType::PodStatus => index.pod_on(node, namespace, name),
@@ -28,20 +45,54 @@ pub(super) fn authorize(node: &str, request: &Request<'_>, index: &Index) -> Res
             index.concerns(node, &ObjectPath::new(ObjectKind::ConfigMap, *namespace, *name))
         }
         ResourceType::Secret => index.concerns(node, &ObjectPath::new(ObjectKind::Secret, *namespace, *name)),
-        ResourceType::ServiceAccountToken => index.account_on(node, namespace, name, bound_pod(body)),
         ResourceType::Event => event_is_own(node, body, index),
         _ => false,
     };
-    if allowed { Ok(()) } else { Err(denied(node, request)) }
+    if !allowed {
+        return Err(denied(node, request));
+    }
+    restricted(node, request, stored)
+        .map_err(|why| Denied(format!("{}, so it is refused: node {node} {why}", called(request))))
+}
+
+/// What of its own a node may say.
+fn restricted(node: &str, request: &Request<'_>, stored: Stored<'_>) -> Result<(), String> {
+    match (&request.kind, request.body) {
+        (ResourceType::Node, Upstream::Object { change: Change::Insert, object, .. }) => {
+            restriction::new_node(object)
+        }
+        (ResourceType::Pod, Upstream::Object { change: Change::Insert, object, .. }) => {
+            restriction::new_pod(node, stored.node_uid, object)
+        }
+        (ResourceType::NodePatch | ResourceType::PodPatch, Upstream::Patch { patch, .. }) => {
+            let read = patch_of(patch).map_err(|error| format!("sends a patch that is not JSON: {error}"))?;
+            let is_node = request.kind == ResourceType::NodePatch;
+            restriction::status_patch(&read, stored.object.unwrap_or(&Value::Null), is_node)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A status patch: JSON text in a string, or the patch itself.
+pub(super) fn patch_of(patch: &Value) -> Result<Value, serde_json::Error> {
+    match patch {
+        Value::String(text) => serde_json::from_str(text),
+        object => Ok(object.clone()),
+    }
 }
 
 /// What a node is told that asks for what is not its own.
 pub(super) fn denied(node: &str, request: &Request<'_>) -> Denied {
+    Denied(format!(
+        "{} is not node {node}'s: a node reaches only itself, its pods and what they reference",
+        called(request)
+    ))
+}
+
+fn called(request: &Request<'_>) -> String {
     let Request { kind, namespace, name, .. } = request;
     let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
-    Denied(format!(
-        "{kind} \"{name}\"{place} is not node {node}'s: a node reaches only itself, its pods and what they reference"
-    ))
+    format!("{kind} \"{name}\"{place}")
 }
 
 /// Whether what is to be made has the name that was asked about: it would be made under the name that stands in it.
@@ -49,14 +100,6 @@ fn is_named(body: &Upstream, name: &str) -> bool {
     match body {
         Upstream::Object { change: Change::Insert, object, .. } => object["metadata"]["name"] == name,
         _ => true,
-    }
-}
-
-/// The UID of the pod that a TokenRequest is bound to.
-fn bound_pod(body: &Upstream) -> Option<&str> {
-    match body {
-        Upstream::Query { content, .. } => content["spec"]["boundObjectRef"]["uid"].as_str(),
-        _ => None,
     }
 }
 
@@ -105,9 +148,12 @@ mod tests {
     #[test]
     fn a_node_reaches_its_own_objects_and_no_others() {
         use ResourceType as T;
-        let token = |uid: &str| json!({"spec": {"boundObjectRef": {"uid": uid}}});
         let event = |pod: &str| json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}});
-        let mirror = |node: &str| json!({"metadata": {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"nodeName": node, "containers": []}});
+        let owner = |node: &str| json!([{"apiVersion": "v1", "kind": "Node", "name": node, "uid": "u", "controller": true}]);
+        let mirror = |node: &str| {
+            json!({"metadata": {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": owner(node)},
+            "spec": {"nodeName": node, "containers": []}})
+        };
         let named = |name: &str| json!({"metadata": {"name": name}});
         let rows: Vec<(Upstream, Upstream)> = vec![
             (
@@ -150,24 +196,41 @@ mod tests {
                 Upstream::query("ns", &T::Secret, "secret-theirs"),
             ),
             (
-                Upstream::token("ns", "sa-mine", token("uid-mine")),
-                Upstream::token("ns", "sa-theirs", token("uid-theirs")),
-            ),
-            (
-                Upstream::token("ns", "sa-mine", token("uid-mine")),
-                Upstream::token("ns", "sa-mine", token("uid-theirs")),
-            ),
-            (
                 Upstream::put(Change::Insert, "ns", &T::Event, "e", event("mine")),
                 Upstream::put(Change::Insert, "ns", &T::Event, "e", event("theirs")),
             ),
         ];
+        compare(rows);
+    }
+
+    /// The same of its own objects: what it may not say of them.
+    #[test]
+    fn a_node_says_of_its_own_objects_what_is_its_own_to_say() {
+        use ResourceType as T;
+        compare(vec![
+            (
+                Upstream::query("kube-node-lease", &T::Lease, "edge-1"),
+                Upstream::query("ns", &T::Lease, "edge-1"),
+            ),
+            (
+                Upstream::node_patch("edge-1", json!({"status": {}}).to_string()),
+                Upstream::node_patch("edge-1", json!({"metadata": {"labels": {"a": "b"}}}).to_string()),
+            ),
+            (
+                Upstream::pod_patch("ns", "mine", json!({"status": {}}).to_string()),
+                Upstream::pod_patch("ns", "mine", json!({"metadata": {"finalizers": ["a/b"]}}).to_string()),
+            ),
+        ]);
+    }
+
+    fn compare(rows: Vec<(Upstream, Upstream)>) {
         let index = index();
+        let stored = Stored { node_uid: Some("u"), object: None };
         for (own, foreign) in rows {
             let own_request = Request::of(&own).unwrap();
-            assert_eq!(authorize("edge-1", &own_request, &index), Ok(()), "{own:?}");
+            assert_eq!(authorize("edge-1", &own_request, &index, stored), Ok(()), "{own:?}");
             let foreign_request = Request::of(&foreign).unwrap();
-            assert!(authorize("edge-1", &foreign_request, &index).is_err(), "{foreign:?}");
+            assert!(authorize("edge-1", &foreign_request, &index, stored).is_err(), "{foreign:?}");
         }
     }
 
@@ -176,7 +239,7 @@ mod tests {
         let allowed = |host: &str, pod: &str| {
             let event = json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}, "source": {"host": host}});
             let body = Upstream::put(Change::Insert, "ns", &ResourceType::Event, "e", event);
-            authorize("edge-1", &Request::of(&body).unwrap(), &index()).is_ok()
+            authorize("edge-1", &Request::of(&body).unwrap(), &index(), Stored::default()).is_ok()
         };
         assert!(allowed("edge-1", "gone"));
         assert!(!allowed("edge-2", "gone"), "in another's name");
@@ -186,7 +249,8 @@ mod tests {
     #[test]
     fn other_kinds_are_refused_by_name() {
         let body = Upstream::query("ns", &ResourceType::PersistentVolumeClaim, "x");
-        let denied = authorize("edge-1", &Request::of(&body).unwrap(), &index()).unwrap_err();
+        let denied =
+            authorize("edge-1", &Request::of(&body).unwrap(), &index(), Stored::default()).unwrap_err();
         assert!(
             denied.0.contains("persistentvolumeclaim \"x\" in namespace ns is not node edge-1's"),
             "{}",

@@ -1,14 +1,15 @@
 //! A node's requests for the certificate of its own server: made in the node's name, whatever they say themselves, and read by
 //! nobody else.
 
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use kube::{
     Api,
     api::{ListParams, ObjectMeta, PostParams},
 };
+use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use serde_json::Value;
 use tracing::warn;
-use wire::{Answer, Change, ObjectResp, ResourceType, Upstream};
+use wire::{Answer, Change, ObjectResp, ResourceType, Upstream, enroll::node_of_request};
 
 use super::{
     Edge,
@@ -49,6 +50,9 @@ impl Edge {
                 if new.metadata.name.as_deref().unwrap_or_default() != request.name {
                     return Ok(forbidden());
                 }
+                if !is_for_itself(node, &new.spec) {
+                    return Ok(forbidden());
+                }
                 let own =
                     api.list(&ListParams::default()).await?.iter().filter(|found| is_own(found)).count();
                 if own >= LIMIT {
@@ -77,6 +81,17 @@ impl Edge {
             _ => Ok(forbidden()),
         }
     }
+}
+
+/// Whether a request for a signer of nodes' certificates is for this very node.
+fn is_for_itself(node: &str, spec: &CertificateSigningRequestSpec) -> bool {
+    const SIGNERS: [&str; 2] =
+        ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
+    if !SIGNERS.contains(&spec.signer_name.as_str()) {
+        return true;
+    }
+    let csr = CertificateSigningRequestDer::from_pem_slice(&spec.request.0);
+    csr.is_ok_and(|csr| node_of_request(&csr).is_ok_and(|of| of == node))
 }
 
 fn to_value(object: &CertificateSigningRequest) -> Result<Value, kube::Error> {

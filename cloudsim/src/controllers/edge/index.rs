@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use super::{
     mirror::is_mirror,
-    references::{claims, references},
+    references::{audiences, claims, references},
 };
 use crate::mailbox::{ObjectKind, ObjectPath};
 
@@ -22,6 +22,17 @@ struct PodEntry {
     account: String,
     references: BTreeSet<ObjectPath>,
     claims: BTreeSet<String>,
+    /// For whom the pod asks for tokens.
+    audiences: BTreeSet<String>,
+}
+
+/// What decides on a token that is bound to a pod.
+#[derive(Debug)]
+pub(super) struct PodToken<'a> {
+    pub(super) uid: &'a str,
+    /// Empty for a mirror pod, which runs as nobody.
+    pub(super) account: &'a str,
+    pub(super) audiences: &'a BTreeSet<String>,
 }
 
 /// Namespace and name of a pod.
@@ -97,17 +108,19 @@ impl Index {
         let old = self.take(&key);
         let mut nodes: BTreeSet<String> = old.map(|old| old.node).into_iter().collect();
         if let Some(node) = node {
-            // a mirror pod runs as nobody, also where the API has filled in an account
+            // a mirror pod runs as nobody and names nothing, whatever an older API has taken
+            let is_mirror = is_mirror(pod);
             let account = match spec.and_then(|spec| spec.service_account_name.clone()) {
-                _ if is_mirror(pod) => String::new(),
+                _ if is_mirror => String::new(),
                 account => account.unwrap_or_else(|| "default".into()),
             };
             let entry = PodEntry {
                 uid: pod.uid().unwrap_or_default(),
                 node: node.clone(),
                 account,
-                references: references(pod),
-                claims: claims(pod),
+                references: if is_mirror { BTreeSet::new() } else { references(pod) },
+                claims: if is_mirror { BTreeSet::new() } else { claims(pod) },
+                audiences: if is_mirror { BTreeSet::new() } else { audiences(pod) },
             };
             self.put(key, entry);
             nodes.insert(node);
@@ -175,7 +188,7 @@ impl Index {
         match path.kind {
             ObjectKind::Node => path.name == node,
             ObjectKind::Pod => self.pod_on(node, &path.namespace, &path.name),
-            ObjectKind::Access => self.account_on(node, &path.namespace, &path.name, None),
+            ObjectKind::Access => self.account_on(node, &path.namespace, &path.name),
             ObjectKind::ConfigMap | ObjectKind::Secret => {
                 self.on(node).any(|(_, entry)| entry.references.contains(path))
             }
@@ -199,11 +212,16 @@ impl Index {
         self.on(node).any(|((ns, _), entry)| ns == namespace && entry.claims.contains(claim))
     }
 
-    /// Whether a pod on `node` (the one with `uid`, where given) runs as the service account.
-    pub(super) fn account_on(&self, node: &str, namespace: &str, account: &str, uid: Option<&str>) -> bool {
-        self.on(node)
-            .filter(|((ns, _), entry)| ns == namespace && entry.account == account)
-            .any(|(_, entry)| uid.is_none_or(|uid| entry.uid == uid))
+    /// Whether a pod on `node` runs as the service account.
+    pub(super) fn account_on(&self, node: &str, namespace: &str, account: &str) -> bool {
+        self.on(node).any(|((ns, _), entry)| ns == namespace && entry.account == account)
+    }
+
+    /// The pod of this name, if it is on `node`, as far as its account's tokens go.
+    pub(super) fn pod_token(&self, node: &str, namespace: &str, name: &str) -> Option<PodToken<'_>> {
+        let entry = self.pods.get(&(namespace.to_owned(), name.to_owned()))?;
+        let token = PodToken { uid: &entry.uid, account: &entry.account, audiences: &entry.audiences };
+        (entry.node == node).then_some(token)
     }
 }
 
@@ -242,10 +260,10 @@ mod tests {
     fn tokens_are_for_accounts_of_pods_on_the_node() {
         let mut index = Index::default();
         index.applied(&pod("a", "edge-1", "x"));
-        assert!(index.account_on("edge-1", "ns", "robot", Some("uid-a")));
-        assert!(!index.account_on("edge-1", "ns", "robot", Some("uid-z")));
-        assert!(!index.account_on("edge-2", "ns", "robot", Some("uid-a")));
-        assert!(!index.account_on("edge-1", "ns", "admin", None));
+        assert!(index.account_on("edge-1", "ns", "robot") && !index.account_on("edge-2", "ns", "robot"));
+        assert!(!index.account_on("edge-1", "ns", "admin"));
+        assert_eq!(index.pod_token("edge-1", "ns", "a").unwrap().uid, "uid-a");
+        assert!(index.pod_token("edge-2", "ns", "a").is_none());
     }
 
     #[test]
@@ -268,6 +286,16 @@ mod tests {
         assert_eq!(index.retain_granted(&[("ns".to_owned(), "other".to_owned())].into()).len(), 1);
         index.withdrawn("ns", "other");
         assert!(index.granted.is_empty());
+    }
+
+    #[test]
+    fn a_mirror_pod_opens_nothing() {
+        let mut index = Index::default();
+        let mut mirror = pod("m", "edge-1", "shared");
+        mirror.metadata.annotations = Some([("kubernetes.io/config.mirror".into(), "h".into())].into());
+        index.applied(&mirror);
+        assert!(index.pod_on("edge-1", "ns", "m") && !index.concerns("edge-1", &config("shared")));
+        assert!(!index.account_on("edge-1", "ns", "robot"));
     }
 
     #[test]

@@ -8,13 +8,15 @@ mod authorize;
 mod certificates;
 mod events;
 mod index;
-mod mirror;
+pub(super) mod mirror;
 pub(super) mod objects;
 mod outcome;
 mod references;
 mod request;
+pub(crate) mod restriction;
 pub(super) mod status;
 mod storage;
+mod tokens;
 mod unhandled;
 mod upstream;
 mod watch;
@@ -31,6 +33,7 @@ use crate::{
     controllers::{parcels::difference, sync::Synced},
     hub::lane::Parcel,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
+    pki::NodeCertificates,
 };
 
 /// The handle; cheap to clone.
@@ -41,23 +44,26 @@ pub struct Edge {
     mailboxes: Mailboxes,
     root_ca: Arc<str>,
     unhandled: Unhandled,
+    /// Which certificates nodes are known by; nothing where they have shown who they are elsewhere.
+    certificates: Option<NodeCertificates>,
 }
 
 impl Edge {
     /// A controller over `client`; `root_ca` (PEM) answers the nodes' query for it.
     pub fn new(client: Client, mailboxes: Mailboxes, root_ca: &str) -> Self {
         let (index, unhandled) = (Arc::default(), Unhandled::default());
-        Self { client, index, mailboxes, root_ca: root_ca.into(), unhandled }
+        Self { client, index, mailboxes, root_ca: root_ca.into(), unhandled, certificates: None }
+    }
+
+    /// A node whose Node was deleted makes no other one: its certificate ends with the Node.
+    #[must_use]
+    pub fn with_certificates(self, certificates: NodeCertificates) -> Self {
+        Self { certificates: Some(certificates), ..self }
     }
 
     /// Whether `node` holds or needs the object at `path`.
     pub(crate) fn concerns(&self, node: &str, path: &ObjectPath) -> bool {
         self.index.read().concerns(node, path)
-    }
-
-    /// Whether the pod of this UID runs on `node`, as this service account.
-    pub(crate) fn runs_as(&self, node: &str, namespace: &str, account: &str, pod: &str) -> bool {
-        self.index.read().account_on(node, namespace, account, Some(pod))
     }
 
     /// What the service accounts of pods on `node` may do.

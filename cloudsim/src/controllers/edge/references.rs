@@ -16,11 +16,25 @@ pub(super) fn references(pod: &Pod) -> BTreeSet<ObjectPath> {
     found.paths
 }
 
-/// The names of the persistent volume claims in the pod's namespace that it uses.
+/// The names of the persistent volume claims in the pod's namespace that it uses: those that it names, and those made for it.
 pub(super) fn claims(pod: &Pod) -> BTreeSet<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
-    claims.map(|source| source.claim_name.clone()).collect()
+    let claims = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(source), _) => Some(source.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{name}-{}", volume.name)),
+        (None, None) => None,
+    });
+    claims.collect()
+}
+
+/// The audiences of the tokens that the pod has projected into its volumes, but the API's own.
+pub(super) fn audiences(pod: &Pod) -> BTreeSet<String> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let projected = volumes.flat_map(|volume| &volume.projected);
+    let sources = projected.flat_map(|projected| projected.sources.iter().flatten());
+    let tokens = sources.filter_map(|source| source.service_account_token.as_ref());
+    tokens.filter_map(|token| token.audience.clone()).collect()
 }
 
 struct Found<'a> {

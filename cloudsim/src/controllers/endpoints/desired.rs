@@ -15,6 +15,7 @@ use k8s_openapi::{
 use kube::{ResourceExt, api::ObjectMeta};
 
 use crate::controllers::{
+    edge::mirror::is_mirror,
     informers::Change,
     workloads::pods::{controller_reference, is_finished, is_ready},
 };
@@ -43,8 +44,12 @@ pub(super) fn matters(change: &Change<Pod>) -> bool {
             .is_none_or(|before| Arc::ptr_eq(before, &change.object) || view(before) != view(&change.object))
 }
 
-/// Whether the service's selector selects the pod.
+/// Whether the service's selector selects the pod. Mirror pods are no service's: their labels and addresses are what a node says, which
+/// would draw to itself what is meant for others.
 pub(super) fn selects(service: &Service, pod: &Pod) -> bool {
+    if is_mirror(pod) {
+        return false;
+    }
     let Some(selector) = service.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else { return false };
     !selector.is_empty() && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
 }

@@ -71,3 +71,15 @@ fn an_endless_token_is_not_read() {
         Err(TokenError::Malformed("it is too long"))
     ));
 }
+
+#[test]
+fn a_token_of_an_account_is_good_for_another_minute_with_leeway() {
+    let key = EcKey::generate().unwrap();
+    let jwt = key.sign_es256(&json!({"exp": 1000, "nbf": 500})).unwrap();
+    let leeway = Duration::from_secs(60);
+    for (now, good) in [(439, false), (440, true), (999, true), (1059, true), (1060, false), (1061, false)] {
+        let now = UNIX_EPOCH + Duration::from_secs(now);
+        assert_eq!(verify_es256_within(&jwt, key.public_key(), now, leeway).is_ok(), good, "{now:?}");
+    }
+    assert!(verify_es256(&jwt, key.public_key(), UNIX_EPOCH + Duration::from_secs(1000)).is_err());
+}

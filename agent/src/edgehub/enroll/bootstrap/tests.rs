@@ -1,10 +1,81 @@
 //! Why a cloud's certificate does not do, and what is said of it.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf};
 use wire::enroll::Ca;
 
 use super::*;
+
+/// A connection whose end comes without a word, as one of TLS whose other end sends no `close_notify`.
+struct CutOff(DuplexStream);
+
+impl AsyncRead for CutOff {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.0).poll_read(context, buffer);
+        match read {
+            Poll::Ready(Ok(())) if buffer.filled().len() == before => {
+                Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()))
+            }
+            read => read,
+        }
+    }
+}
+
+impl AsyncWrite for CutOff {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+/// What comes of a server that says this and closes the connection.
+async fn answered(text: &str) -> Result<(StatusCode, Bytes), String> {
+    let (client, mut server) = tokio::io::duplex(64 * 1024);
+    let text = text.to_owned();
+    let serve = tokio::spawn(async move {
+        let mut request = [0; 4096];
+        let _ = server.read(&mut request).await;
+        let _ = server.write_all(text.as_bytes()).await;
+    });
+    let request = Request::get("/edge.crt").header("host", "x").body(Full::new(Bytes::new())).unwrap();
+    let answer = converse(CutOff(client), request).await;
+    serve.await.unwrap();
+    answer.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn an_answer_that_came_in_full_counts_however_the_connection_ends() {
+    let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n{}", "x".repeat(40_000));
+    for _ in 0..100 {
+        let (status, bytes) = answered(&whole).await.unwrap();
+        assert_eq!((status.as_u16(), bytes.len()), (200, 40_000));
+    }
+    for broken in ["", "HTTP/1.1 200", &whole[..whole.len() - 1]] {
+        assert!(answered(broken).await.is_err(), "{}", broken.len());
+    }
+}
 
 /// What is said of a certificate that this authority made at `made`, for `names`, to somebody who reaches its owner as `host`.
 fn said(ca: &Ca, trusted: &Ca, names: &[&str], host: &str, made: SystemTime) -> EnrollError {

@@ -78,3 +78,13 @@ fn only_what_is_told_of_a_pod_matters() {
     assert!(matters(&change(&pods[0], &pods[1])));
     assert!(!matters(&change(&pods[0], &pods[2])));
 }
+
+/// A node makes mirror pods with any labels, and says their addresses.
+#[test]
+fn a_mirror_pod_is_no_services() {
+    let service = service(json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}));
+    let mut mirror = (*pod("m", "10.96.0.1", true, 80)).clone();
+    assert!(selects(&service, &mirror));
+    mirror.metadata.annotations = Some([("kubernetes.io/config.mirror".to_owned(), String::new())].into());
+    assert!(!selects(&service, &mirror));
+}

@@ -1,0 +1,166 @@
+//! A node's certificates end with its Node: whoever deletes the Node takes the name back, and the machine has to join anew.
+//!
+//! In: events of Nodes. Out: records of [`NodeCertificates`], and the end of sessions.
+
+use std::{collections::BTreeMap, pin::pin};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api, Client, ResourceExt,
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::{
+    hub::Sessions,
+    pki::{NodeCertificates, RecordError},
+};
+
+/// Runs until `shutdown`.
+pub async fn run(
+    client: Client,
+    certificates: NodeCertificates,
+    sessions: Sessions,
+    shutdown: CancellationToken,
+) {
+    let revoker = Revoker { certificates, sessions };
+    // cancel-safe: what was not seen is in the next list
+    shutdown.run_until_cancelled(revoker.watch(client)).await;
+}
+
+struct Revoker {
+    certificates: NodeCertificates,
+    sessions: Sessions,
+}
+
+impl Revoker {
+    async fn watch(&self, client: Client) {
+        let nodes = Api::<PartialObjectMeta<Node>>::all(client);
+        let mut listed = BTreeMap::new();
+        let mut events = pin!(watcher::watcher(nodes, watcher::Config::default()).default_backoff());
+        while let Some(event) = events.next().await {
+            let done = match event {
+                Ok(Event::Init) => {
+                    listed.clear();
+                    Ok(())
+                }
+                Ok(Event::InitApply(node)) => {
+                    listed.insert(node.name_any(), node.uid().unwrap_or_default());
+                    self.seen(&node.name_any(), &node.uid().unwrap_or_default()).await
+                }
+                Ok(Event::InitDone) => self.listed(&std::mem::take(&mut listed)).await,
+                Ok(Event::Apply(node)) => self.seen(&node.name_any(), &node.uid().unwrap_or_default()).await,
+                Ok(Event::Delete(node)) => self.gone(&node.name_any()).await,
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "watching Nodes");
+                    Ok(())
+                }
+            };
+            if let Err(error) = done {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "certificates of a node are not what they should be"
+                );
+            }
+        }
+    }
+
+    /// There is a Node of this name and uid.
+    async fn seen(&self, name: &str, uid: &str) -> Result<(), RecordError> {
+        match self.certificates.uid(name).await? {
+            Some(known) if known == uid => Ok(()),
+            // the one that the node had was deleted, and another one made, while nobody looked
+            Some(_) => self.gone(name).await,
+            None => self.certificates.registered(name, uid).await,
+        }
+    }
+
+    /// These are all that there are.
+    async fn listed(&self, listed: &BTreeMap<String, String>) -> Result<(), RecordError> {
+        for (name, _) in self.certificates.all_registered().await? {
+            if !listed.contains_key(&name) {
+                self.gone(&name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn gone(&self, name: &str) -> Result<(), RecordError> {
+        let any = self.certificates.reset(name).await?;
+        self.sessions.end(name);
+        if any {
+            info!(node = name, "the Node was deleted: its certificates count no more");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use kube::api::PostParams;
+    use kubeapi::store::MemoryStore;
+    use tokio::time::timeout;
+    use wire::enroll::{Ca, Csr, Usage};
+
+    use super::*;
+    use crate::pki::Name;
+
+    /// Long enough for the slowest machine; a test that works never waits for it.
+    const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_deleted_nodes_certificate_counts_no_more_also_where_nobody_watched() {
+        let store = MemoryStore::new();
+        let client = kubeapi::Api::builder(store.clone()).build().client("default");
+        let (certificates, nodes) = (NodeCertificates::new(store), Api::<Node>::all(client.clone()));
+        let ca = Ca::generate(SystemTime::now()).unwrap();
+        let mut shown = Vec::new();
+        for name in ["early", "late", "stays"] {
+            let (csr, usages) = (Csr::for_node(name).unwrap(), Usage::parse_header(None).unwrap());
+            let given =
+                ca.sign_edge(csr.der(), &usages, Duration::from_secs(3600), SystemTime::now()).unwrap();
+            certificates.begun(name, (&given, ca.cert_der()), Duration::ZERO, None).await.unwrap();
+            assert!(certificates.admit(name, &given, ca.cert_der()).await.unwrap());
+            let mut node = Node::default();
+            node.metadata.name = Some(name.to_owned());
+            let made = nodes.create(&PostParams::default(), &node).await.unwrap();
+            if name == "early" {
+                certificates.registered(name, &made.uid().unwrap()).await.unwrap();
+                nodes.delete(name, &Default::default()).await.unwrap();
+            }
+            shown.push((name, given));
+        }
+        let shutdown = CancellationToken::new();
+        let _stop = shutdown.clone().drop_guard();
+        tokio::spawn(run(client, certificates.clone(), Sessions::default(), shutdown));
+        let until = async |name: &str, wanted: Name| {
+            let reached = async {
+                while certificates.name(name, ca.cert_der(), Duration::ZERO).await.unwrap() != wanted {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(TEST_TIMEOUT, reached).await.unwrap_or_else(|_| panic!("{name} is {wanted:?}"));
+        };
+        until("early", Name::Free).await;
+        let registered = async {
+            while certificates.uid("late").await.unwrap().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(TEST_TIMEOUT, registered).await.unwrap();
+        nodes.delete("late", &Default::default()).await.unwrap();
+        until("late", Name::Free).await;
+        for (name, given) in shown {
+            let admitted = certificates.admit(name, &given, ca.cert_der()).await.unwrap();
+            assert_eq!(admitted, name == "stays", "{name}");
+        }
+    }
+}

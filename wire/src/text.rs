@@ -1,0 +1,45 @@
+//! Texts of peers, for terminals and logs: what a peer says must not move the cursor, colour lines, or hide the rest.
+
+/// What stands in the place of a letter that is not shown.
+const HIDDEN: char = '\u{FFFD}';
+
+/// The text without control characters (escape sequences begin with one) and without marks that turn the direction of writing.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if is_shown(letter) { letter } else { HIDDEN }).collect()
+}
+
+/// The same of several lines: line ends and tabs stay.
+pub fn printable_lines(text: &str) -> String {
+    let shown = |letter: char| matches!(letter, '\n' | '\t') || is_shown(letter);
+    text.chars().map(|letter| if shown(letter) { letter } else { HIDDEN }).collect()
+}
+
+/// The first bytes of an answer as one printable text.
+pub fn printable_bytes(bytes: &[u8], limit: usize) -> String {
+    printable(String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).trim())
+}
+
+fn is_shown(letter: char) -> bool {
+    let turns = matches!(letter, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    !letter.is_control() && !turns && !matches!(letter, '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_says_moves_no_cursor() {
+        for (said, shown) in [
+            ("token expired", "token expired"),
+            ("naïve – ok", "naïve – ok"),
+            ("\u{1b}[2J\u{1b}]0;title\u{7}done", "\u{fffd}[2J\u{fffd}]0;title\u{fffd}done"),
+            ("a\r\nb\tc\u{9b}31m", "a\u{fffd}\u{fffd}b\u{fffd}c\u{fffd}31m"),
+            ("x\u{202e}y\u{2066}z", "x\u{fffd}y\u{fffd}z"),
+        ] {
+            assert_eq!(printable(said), shown);
+        }
+        assert_eq!(printable_lines("a\n\tb\u{1b}[1m"), "a\n\tb\u{fffd}[1m");
+        assert_eq!(printable_bytes(b" refused\x1b[1m and more \n", 9), "refused\u{fffd}");
+    }
+}
