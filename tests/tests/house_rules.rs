@@ -11,7 +11,7 @@ use std::{
 const MAX_LINES: usize = 500;
 
 /// The workspace's crates.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "wire",
     "kubeapi",
     "crds",
