@@ -27,6 +27,7 @@ mod openapi;
 mod part;
 mod patch;
 mod path;
+mod pattern;
 mod proto;
 mod query;
 mod quota;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::budget::{Budget, EvalError};
 
@@ -14,7 +14,7 @@ const KEPT: usize = 64;
 
 /// Reads a pattern.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(pattern).size_limit(LARGEST).dfa_size_limit(LARGEST).nest_limit(64).build();
+    let built = crate::pattern::compile(pattern, LARGEST);
     built.map_err(|error| format!("error parsing regexp: {}", error.to_string().replace('\n', " ").trim()))
 }
 

@@ -1,6 +1,6 @@
 //! From an `openAPIV3Schema` to its compiled form. What the definition's validation would have refused is passed over.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use serde_json::Value;
 
 use super::{Bound, ListType, Node, Rest, Rules, Type, rules::validations};
@@ -8,12 +8,9 @@ use super::{Bound, ListType, Node, Rest, Rules, Type, rules::validations};
 /// How large a compiled pattern may be, in bytes: `[a-z]{1,500}` takes 60 KiB.
 const LARGEST_PATTERN: usize = 1 << 20;
 
-/// How many states the search for a pattern may keep, in bytes.
-const LARGEST_DFA: usize = 1 << 20;
-
 /// Reads a pattern, as large as patterns may be.
 pub(crate) fn pattern(text: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text).size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_DFA).build()
+    crate::pattern::compile(text, LARGEST_PATTERN)
 }
 
 /// The schema of a whole object.
