@@ -46,7 +46,7 @@ impl Answer {
 
 /// What the server at `address` answers to `GET path`.
 pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
-    send(address, &format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"))
+    send(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
 /// What it answers to these bytes.

@@ -230,7 +230,7 @@ async fn pods_and_health_are_told() {
 async fn bad_requests_are_answered() {
     let (_world, address) = serving().await;
     let long = format!("/{}", "a".repeat(100_000));
-    let head = |first: &str| format!("{first}\r\nHost: node\r\nConnection: close\r\n\r\n");
+    let head = |first: &str| format!("{first}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     for (request, codes) in [
         (head("GET / HTTP/1.1"), &[404][..]),
         (head("GET /healthzz HTTP/1.1"), &[404]),
