@@ -17,6 +17,7 @@ mod discovery;
 mod duplicates;
 mod events;
 mod gzip;
+mod health;
 mod identity;
 mod manifest;
 mod metrics;

@@ -39,7 +39,7 @@ pub use self::{
     seal::{Seal, SealError},
 };
 use super::{
-    Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write, log::Log,
+    Expect, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write, log::Log,
 };
 
 /// Commits that wait for the writer. More than one group's worth would only hide that the disk cannot keep up; whoever comes
@@ -183,6 +183,13 @@ impl Store for SqliteStore {
         let stopped = |_| self.fault.at("reach the store's writer", sqlx::Error::PoolClosed);
         self.jobs.send(Job { writes, answer }).await.map_err(|_| stopped(()))?;
         answered.await.map_err(|_| stopped(()))?
+    }
+
+    /// Writes a small object of its own: a disk that is full takes reads, and says nothing.
+    async fn check(&self) -> Result<(), StoreError> {
+        let key = Key::new(Resource::new("store.outrigger.dev", "checks"), "", "check");
+        let value = Some(serde_json::json!({"metadata": {"name": "check"}}));
+        self.commit(vec![Write { key, expect: Expect::Anything, value }]).await.map(drop)
     }
 
     async fn closed(&self) {
