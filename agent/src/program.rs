@@ -1,8 +1,9 @@
 //! The program around the agent: configuration, log, signals, exit code.
 
-use std::{error::Error as _, io::IsTerminal, path::Path, process::ExitCode};
+use std::{error::Error as _, io::IsTerminal, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Context;
+use limits::LogThrottle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -21,6 +22,9 @@ use crate::{
 
 /// Work is waiting, not computing: two threads serve a hundred pods.
 const THREADS: usize = 2;
+
+/// How often it is told what was left out of the log.
+const LEFT_OUT_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
@@ -60,8 +64,10 @@ pub fn run(cli: &Cli) -> ExitCode {
     // colours are for people, not for journals and files
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
+    let throttle = LogThrottle::default();
+    let lines = lines.with_filter(throttle.clone());
     tracing_subscriber::registry().with(lines).with(filter).init();
-    match start(&config) {
+    match start(&config, throttle) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
@@ -74,7 +80,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn start(path: &Path) -> anyhow::Result<()> {
+fn start(path: &Path, throttle: LogThrottle) -> anyhow::Result<()> {
     let (config, warnings) = config::load(path).map_err(one_line)?;
     for warning in warnings {
         warn!(file = %path.display(), "{warning}");
@@ -87,6 +93,7 @@ fn start(path: &Path) -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     let runtime = runtime.context("no threads could be started")?;
+    runtime.spawn(tell_left_out(throttle));
     let ended = runtime.block_on(serve(&config, path));
     if ended.as_ref().is_err_and(|error| error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang))
     {
@@ -124,6 +131,17 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     signals.abort();
     wiping.abort();
     Ok(ended?)
+}
+
+/// Tells of lines that were left out of the log, as one place wrote too many of them; never ends.
+async fn tell_left_out(throttle: LogThrottle) {
+    let mut ticks = tokio::time::interval(LEFT_OUT_INTERVAL);
+    loop {
+        ticks.tick().await;
+        for (at, lines) in throttle.left_out() {
+            warn!(at, lines, "lines of the log were left out");
+        }
+    }
 }
 
 /// The token has done its work with the first connection; it need not lie about any longer.

@@ -23,6 +23,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::CommandFactory;
+use limits::LogThrottle;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::timeout,
@@ -56,6 +57,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     // colours are for people, not for journals and files
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
+    let throttle = LogThrottle::default();
+    let lines = lines.with_filter(throttle.clone());
     tracing_subscriber::registry().with(lines).with(filter).init();
     if let Command::Completions { shell } = cli.command {
         // into memory first: the generator panics on a closed pipe
@@ -71,6 +74,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("no threads could be started")?.block_on(async {
+        tokio::spawn(tell_left_out(throttle));
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Token { kubeconfig } => {
@@ -97,6 +101,17 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Tells of lines that were left out of the log, as one place wrote too many of them; never ends.
+async fn tell_left_out(throttle: LogThrottle) {
+    let mut ticks = tokio::time::interval(LEFT_OUT_INTERVAL);
+    loop {
+        ticks.tick().await;
+        for (at, lines) in throttle.left_out() {
+            tracing::warn!(at, lines, "lines of the log were left out");
+        }
+    }
+}
+
 /// Ctrl-C and the service manager's end. Made before anything runs that should end well.
 struct Signals {
     terminate: Signal,
@@ -117,6 +132,9 @@ impl Signals {
         }
     }
 }
+
+/// How often it is told what was left out of the log.
+const LEFT_OUT_INTERVAL: Duration = Duration::from_secs(600);
 
 /// A signal that comes sooner after the first is the same one, sent to this process and to its group.
 const SECOND_SIGNAL: Duration = Duration::from_millis(500);
