@@ -6,6 +6,7 @@
 
 mod authorize;
 mod certificates;
+mod event_limits;
 mod events;
 mod index;
 mod mirror;
@@ -22,10 +23,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crds::policy::ServiceAccountAccessSpec;
 use kube::Client;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
-use self::index::Index;
 pub use self::outcome::Reply;
+use self::{event_limits::EventLimits, index::Index};
 use crate::{
     controllers::{parcels::difference, sync::Synced},
     hub::lane::Parcel,
@@ -39,12 +40,19 @@ pub struct Edge {
     index: Arc<RwLock<Index>>,
     mailboxes: Mailboxes,
     root_ca: Arc<str>,
+    event_limits: Arc<Mutex<EventLimits>>,
 }
 
 impl Edge {
     /// A controller over `client`; `root_ca` (PEM) answers the nodes' query for it.
     pub fn new(client: Client, mailboxes: Mailboxes, root_ca: &str) -> Self {
-        Self { client, index: Arc::default(), mailboxes, root_ca: root_ca.into() }
+        Self {
+            client,
+            index: Arc::default(),
+            mailboxes,
+            root_ca: root_ca.into(),
+            event_limits: Arc::default(),
+        }
     }
 
     /// Whether `node` holds or needs the object at `path`.

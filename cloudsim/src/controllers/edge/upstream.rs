@@ -124,7 +124,7 @@ impl Edge {
                 Ok(Outcome::Answer(Answer::Found(token), None))
             }
             (ResourceType::Event, Upstream::Object { change: Change::Insert, object, .. }) => {
-                self.event(namespace, object).await
+                self.event(node, namespace, object).await
             }
             (ResourceType::Event, Upstream::Patch { patch, .. }) => {
                 self.event_again(node, (namespace, name), patch).await
