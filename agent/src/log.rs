@@ -7,10 +7,12 @@ use std::{
     io::{IsTerminal, Write},
     panic::PanicHookInfo,
     sync::OnceLock,
+    time::Duration,
 };
 
 use clap::ValueEnum;
 use jiff::Timestamp;
+use limits::LogThrottle;
 use serde::Serialize;
 use serde_json::Value;
 use tracing::{
@@ -42,29 +44,52 @@ pub enum LogFormat {
 /// What the log of this process was begun with.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// Begins the log of this process, on stderr.
+/// How often it is told how many lines were left out.
+const LEFT_OUT_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Begins the log of this process, on stderr. What it gives counts the lines that were left out, since one place wrote too many.
 ///
 /// # Errors
 /// The filter is none.
 ///
 /// # Panics
 /// The log was begun before.
-pub fn init(filter: &str, format: LogFormat) -> Result<(), ParseError> {
+pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> {
     let filter: Targets = filter.parse()?;
     let _ = FORMAT.set(format);
+    let throttle = LogThrottle::default();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match format {
         LogFormat::Json => {
             let lines = lines.with_ansi(false).event_format(JsonLines);
-            tracing_subscriber::registry().with(lines).with(filter).with(without_contents()).init();
+            tracing_subscriber::registry()
+                .with(lines.with_filter(throttle.clone()))
+                .with(filter)
+                .with(without_contents())
+                .init();
         }
         LogFormat::Text => {
             // colours are for people, not for journals and files
             let lines = lines.with_ansi(std::io::stderr().is_terminal());
-            tracing_subscriber::registry().with(lines).with(filter).with(without_contents()).init();
+            tracing_subscriber::registry()
+                .with(lines.with_filter(throttle.clone()))
+                .with(filter)
+                .with(without_contents())
+                .init();
         }
     }
-    Ok(())
+    Ok(throttle)
+}
+
+/// Tells of lines that were left out of the log; never ends.
+pub async fn report_left_out(throttle: LogThrottle) {
+    let mut ticks = tokio::time::interval(LEFT_OUT_INTERVAL);
+    loop {
+        ticks.tick().await;
+        for (at, lines) in throttle.left_out() {
+            tracing::warn!(at, lines, "lines of the log were left out");
+        }
+    }
 }
 
 /// Writes why `program` ends: the error and its causes in one line on stderr, which is what systemd shows.

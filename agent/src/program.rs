@@ -3,6 +3,7 @@
 use std::{error::Error as _, path::Path, process::ExitCode};
 
 use anyhow::Context;
+use limits::LogThrottle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -52,17 +53,21 @@ pub fn run(cli: &Cli) -> ExitCode {
         }
         Some(Command::Completions { .. }) | None => {}
     }
-    if let Err(error) = log::init(&cli.log_filter(), cli.log_format) {
-        let error = anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL");
-        return failed(&error);
-    }
-    match start(&config) {
+    let throttle = match log::init(&cli.log_filter(), cli.log_format) {
+        Ok(throttle) => throttle,
+        Err(error) => {
+            let error =
+                anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL");
+            return failed(&error);
+        }
+    };
+    match start(&config, throttle) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
 }
 
-fn start(path: &Path) -> anyhow::Result<()> {
+fn start(path: &Path, throttle: LogThrottle) -> anyhow::Result<()> {
     let (config, warnings) = config::load(path).map_err(one_line)?;
     for warning in warnings {
         warn!(file = %path.display(), "{warning}");
@@ -75,6 +80,7 @@ fn start(path: &Path) -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     let runtime = runtime.context("no threads could be started")?;
+    runtime.spawn(log::report_left_out(throttle));
     let ended = runtime.block_on(serve(&config, path));
     if ended.as_ref().is_err_and(|error| error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang))
     {

@@ -9,8 +9,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::{
     Admission, HttpsTransport, Kind, Registry, TokenIssuer, WebhookTransport, access::Policy,
-    admission::Loaded, client_of, definitions::Definitions, metrics::Metrics, openapi, service::ApiService,
-    store::Store,
+    admission::Loaded, client_of, definitions::Definitions, health::Checked, metrics::Metrics, openapi,
+    service::ApiService, store::Store,
 };
 
 pub use crate::metrics::MetricsSource;
@@ -24,6 +24,9 @@ pub enum Rules {
     /// As a cache of objects that an API server admitted: they are taken as they come, fields of newer versions included.
     Relay,
 }
+
+/// The place of the OpenAPI v2 document among the others: no name of a group.
+const V2: &str = "/openapi/v2";
 
 /// An API over a store. Cheap to clone.
 #[derive(Clone)]
@@ -47,6 +50,7 @@ struct Inner {
     quota_turn: tokio::sync::Mutex<()>,
     /// Documents are made when first asked for: an agent's API is never asked.
     openapi: Mutex<HashMap<(String, String), Bytes>>,
+    checked: Checked,
 }
 
 impl Api {
@@ -89,6 +93,10 @@ impl Api {
         &self.0.definitions
     }
 
+    pub(crate) fn checked(&self) -> &Checked {
+        &self.0.checked
+    }
+
     pub(crate) fn policy(&self) -> &Policy {
         &self.0.policy
     }
@@ -104,7 +112,8 @@ impl Api {
         *registry = registry.redefined(definitions, self.is_full());
         // under the same lock, or a document of the old kinds could be kept
         self.0.openapi.lock().retain(|(group, version), _| {
-            registry.group_version(group, version).next().is_some_and(|kind| kind.builtin.is_some())
+            group != V2
+                && registry.group_version(group, version).next().is_some_and(|kind| kind.builtin.is_some())
         });
     }
 
@@ -139,6 +148,18 @@ impl Api {
     /// Whether objects of `kind` are kept and nothing acts on them.
     pub(crate) fn only_stores(&self, kind: &Kind) -> bool {
         self.0.stored_only.iter().any(|(group, name)| *group == kind.group && *name == kind.kind)
+    }
+
+    /// The OpenAPI v2 document, made once for the kinds that are served.
+    pub(crate) fn openapi_v2(&self) -> Bytes {
+        let key = (V2.to_owned(), String::new());
+        if let Some(document) = self.0.openapi.lock().get(&key) {
+            return document.clone();
+        }
+        let registry = self.0.registry.read();
+        let document = Bytes::from(openapi::v2(&registry).to_string());
+        self.0.openapi.lock().insert(key, document.clone());
+        document
     }
 
     /// The OpenAPI v3 document of a group and version.
@@ -245,6 +266,7 @@ impl Builder {
             stored_only,
             quota_turn: tokio::sync::Mutex::default(),
             openapi: Mutex::default(),
+            checked: Checked::default(),
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! Bodies: those that come in, within limits, and those that go out.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
@@ -20,6 +20,12 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The real server's limit of a request's body, in bytes.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
+
+/// Characters of all warnings of an answer, as the real server has them; beyond it each is cut …
+const WARNINGS_CHARACTERS: usize = 4 * 1024;
+
+/// … to so many, and told as long as the first limit allows.
+const WARNING_CHARACTERS: usize = 256;
 
 /// The media types of objects that come in.
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -152,14 +158,30 @@ pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Resp
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    warnings.iter().for_each(|warning| warn(&mut response, warning));
+    let mut told = HashSet::new();
+    let warnings = warnings.iter().map(String::as_str);
+    let warnings: Vec<_> = warnings.filter(|warning| !warning.is_empty() && told.insert(*warning)).collect();
+    let total: usize = warnings.iter().map(|warning| warning.chars().count()).sum();
+    if total <= WARNINGS_CHARACTERS {
+        warnings.iter().for_each(|warning| warn(&mut response, warning));
+        return response;
+    }
+    let mut written = 0;
+    for warning in warnings {
+        if written >= WARNINGS_CHARACTERS {
+            break;
+        }
+        let cut: String = warning.chars().take(WARNING_CHARACTERS).collect();
+        written += cut.chars().count();
+        warn(&mut response, &cut);
+    }
     response
 }
 
 /// Adds a warning to an answer.
 pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
-    let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+    let quoted = warning.replace(char::is_control, " ").replace('\\', "\\\\").replace('"', "\\\"");
+    if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
         response.headers_mut().append(header::WARNING, value);
     }
 }
@@ -214,5 +236,23 @@ mod tests {
             (refused.code().as_u16(), refused.to_string().as_str()),
             (400, "the body broke off: gone")
         );
+    }
+
+    #[test]
+    fn warnings_are_cut_where_there_are_too_many() {
+        let told = |warnings: &[String]| {
+            let answer = answer(StatusCode::OK, Bytes::new(), warnings);
+            let values = answer.headers().get_all(header::WARNING).iter();
+            values.map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let few = vec!["a\nb \"c\"".to_owned(), String::new(), "d".repeat(4000)];
+        assert_eq!(
+            told(&few),
+            ["299 - \"a b \\\"c\\\"\"".to_owned(), format!("299 - \"{}\"", "d".repeat(4000))]
+        );
+        assert_eq!(told(&vec!["e".to_owned(); 100_000]), ["299 - \"e\""]);
+        let many: Vec<_> = (0..100_000).map(|number| format!("{number:06}{}", "x".repeat(300))).collect();
+        let cut = |number: usize| format!("299 - \"{number:06}{}\"", "x".repeat(250));
+        assert_eq!(told(&many), (0..16).map(cut).collect::<Vec<_>>());
     }
 }

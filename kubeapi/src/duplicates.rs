@@ -7,7 +7,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 mod yaml;
 
 /// Who repeats so many fields need not have them all told.
-const TOLD: usize = 100;
+pub(crate) const TOLD: usize = 100;
+
+/// Nor is more told once so many bytes were: a path may be nearly as long as the body, and stand before each of its fields.
+const TOLD_BYTES: usize = 64 * 1024;
 
 /// A body whose repeated fields are to be told.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +30,15 @@ impl Repeated<'_> {
     /// only said to be unknown, as by a Go decoder.
     pub(crate) fn told_with(self, unknown: &[String]) -> Vec<String> {
         let unknown_told = |path: &String| format!("unknown field \"{path}\"");
-        match self {
+        let mut told = match self {
             Self::Untold | Self::Patch(_) => {
-                self.told().into_iter().chain(unknown.iter().map(unknown_told)).collect()
+                self.told().into_iter().chain(unknown.iter().take(TOLD).map(unknown_told)).collect()
             }
             Self::Json(body) => {
                 let told = faults(body, &unknown.iter().map(String::as_str).collect());
                 // defaults of older clients, a patch: what is not in this body is told behind
-                let rest = unknown.iter().map(unknown_told).filter(|text| !told.contains(text));
+                let more = TOLD.saturating_sub(told.len());
+                let rest = unknown.iter().map(unknown_told).filter(|text| !told.contains(text)).take(more);
                 let rest: Vec<_> = rest.collect();
                 told.into_iter().chain(rest).collect()
             }
@@ -44,7 +48,9 @@ impl Repeated<'_> {
                 unknown.sort_unstable();
                 self.told().into_iter().chain(unknown.iter().map(unknown_told)).collect()
             }
-        }
+        };
+        told.truncate(TOLD);
+        told
     }
 
     /// What is to say of repeated fields alone.
@@ -71,7 +77,7 @@ impl Repeated<'_> {
 
 /// What is to say of repeated and unknown fields of a JSON body. Empty for what is not JSON, which others say better.
 fn faults(json: &[u8], unknown: &HashSet<&str>) -> Vec<String> {
-    let mut found = Found { unknown, told_unknown: HashSet::new(), told: Vec::new() };
+    let mut found = Found { unknown, told_unknown: HashSet::new(), told: Vec::new(), bytes: 0 };
     let mut path = String::new();
     let seed = Seed { path: &mut path, found: &mut found };
     // the error is the parser's to tell
@@ -83,13 +89,16 @@ struct Found<'a> {
     unknown: &'a HashSet<&'a str>,
     told_unknown: HashSet<String>,
     told: Vec<String>,
+    /// Of what is told.
+    bytes: usize,
 }
 
 impl Found<'_> {
     fn key(&mut self, path: &str, is_repeated: bool) {
-        if self.told.len() >= TOLD {
+        if self.told.len() >= TOLD || self.bytes >= TOLD_BYTES {
             return;
         }
+        let before = self.told.len();
         if self.unknown.contains(path) {
             if self.told_unknown.insert(path.to_owned()) {
                 self.told.push(format!("unknown field \"{path}\""));
@@ -97,6 +106,7 @@ impl Found<'_> {
         } else if is_repeated {
             self.told.push(format!("duplicate field \"{path}\""));
         }
+        self.bytes += self.told.get(before).map_or(0, String::len);
     }
 }
 

@@ -19,6 +19,7 @@ mod duplicates;
 mod events;
 pub mod exposition;
 mod gzip;
+mod health;
 mod identity;
 mod manifest;
 mod metrics;

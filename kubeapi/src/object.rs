@@ -62,6 +62,13 @@ pub(crate) fn assign(map: &mut Map<String, Value>, key: &str, value: Option<Valu
     }
 }
 
+/// Removes all that is null in `patch` at once, in the order that stays: one by one each would move all that come behind it.
+pub(crate) fn remove_nulled(map: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    if patch.values().any(Value::is_null) {
+        map.retain(|name, _| !patch.get(name).is_some_and(Value::is_null));
+    }
+}
+
 /// Sets `key` unless there is something already.
 pub(crate) fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {

@@ -13,8 +13,8 @@ use crate::{
 /// What a path names.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// `/healthz`, `/livez`, `/readyz`: which of them.
-    Health(String),
+    /// `/healthz`, `/livez`, `/readyz`: which of them, and which of its checks.
+    Health(String, Option<String>),
     /// `/metrics`.
     Metrics,
     /// `/version`.
@@ -73,7 +73,10 @@ pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
     let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
-        [which @ ("healthz" | "livez" | "readyz"), ..] => Place::Health((*which).to_owned()),
+        [which @ ("healthz" | "livez" | "readyz")] => Place::Health((*which).to_owned(), None),
+        [which @ ("healthz" | "livez" | "readyz"), check] => {
+            Place::Health((*which).to_owned(), Some((*check).to_owned()))
+        }
         ["metrics"] => Place::Metrics,
         ["openapi", "v2"] => Place::OpenApiV2,
         ["version"] => Place::Version,

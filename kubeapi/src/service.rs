@@ -17,7 +17,7 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    access, admission, body, definitions, discovery, exposition, gzip, openapi,
+    access, admission, body, definitions, discovery, exposition, gzip, health, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -140,7 +140,7 @@ async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<
     access::ready(api).await?;
     watch_path::rewrite(&api.registry(), &mut parts);
     let place = path::parse(&api.registry(), parts.uri.path());
-    if !matches!(place, Place::Health(_) | Place::Version) {
+    if !matches!(place, Place::Health(..) | Place::Version) {
         let caller = access::admit(api, &parts, &place).await?;
         parts.extensions.insert(caller);
     }
@@ -252,7 +252,10 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
 async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Body>, StatusError> {
     let (registry, headers) = (&api.registry(), &parts.headers);
     let found: Option<Value> = match place {
-        Place::Health(which) => return Ok(health(which, parts)),
+        Place::Health(which, one) => {
+            let query = parts.uri.query().unwrap_or_default();
+            return health::answer(api, which, one.as_deref(), query).await;
+        }
         Place::Metrics => return metrics(api, registry).await,
         Place::Version => Some(discovery::version()),
         Place::CoreVersions if accept::wants_aggregated(headers) => {
@@ -272,11 +275,11 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
             return Ok(answer);
         }
         Place::OpenApiV2 if accept::shape(headers).is_none() => return Err(StatusError::not_acceptable()),
-        Place::OpenApiV2 => Some(openapi::v2(registry)),
+        Place::OpenApiV2 => return Ok(tagged(api.openapi_v2(), headers)),
         Place::OpenApiIndex => Some(openapi::index(registry)),
         Place::OpenApi(group, version) => {
             let document = api.openapi(group, version).ok_or_else(StatusError::no_resource)?;
-            return Ok(body::answer(StatusCode::OK, document, &[]));
+            return Ok(tagged(document, headers));
         }
         Place::Objects(_) | Place::Review(..) | Place::Unknown => None,
     };
@@ -284,13 +287,24 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
     Ok(body::answer(StatusCode::OK, Bytes::from(found.to_string()), &[]))
 }
 
-/// That the API answers is all there is to its health.
-fn health(which: &str, parts: &Parts) -> Response<Body> {
-    let query = parts.uri.query().unwrap_or_default();
-    if query.split('&').any(|parameter| parameter.split('=').next() == Some("verbose")) {
-        return body::text(format!("[+]ping ok\n[+]store ok\n{which} check passed\n"));
+/// A document with its tag: 304 for whoever has it already.
+fn tagged(document: Bytes, headers: &HeaderMap) -> Response<Body> {
+    let hash = ring::digest::digest(&ring::digest::SHA256, &document);
+    let tag = hash.as_ref().iter().take(16).map(|byte| format!("{byte:02X}")).collect::<String>();
+    let tag = format!("\"{tag}\"");
+    let known = headers.get_all(http::header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let is_known = known.flat_map(|value| value.split(',')).any(|value| value.trim() == tag);
+    let mut answer = if is_known {
+        let mut answer = body::answer(StatusCode::NOT_MODIFIED, Bytes::new(), &[]);
+        answer.headers_mut().remove(http::header::CONTENT_TYPE);
+        answer
+    } else {
+        body::answer(StatusCode::OK, document, &[])
+    };
+    if let Ok(tag) = http::HeaderValue::from_str(&tag) {
+        answer.headers_mut().insert(http::header::ETAG, tag);
     }
-    body::text("ok".to_owned())
+    answer
 }
 
 async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, StatusError> {

@@ -1,8 +1,10 @@
 //! Bounds that servers share, so that nobody from outside can take all of a process: how many connections there are and which of them
-//! ends when a new one comes ([`ConnectionLimiter`]), how often a line of the log is written ([`Repeated`]), how many files may be
+//! ends when a new one comes ([`ConnectionLimiter`]), how often a line of the log is written
+//! ([`Repeated`], [`LogThrottle`]), how many files may be
 //! open ([`raise_open_files`]).
 
 mod connections;
+mod log_throttle;
 mod open_files;
 mod repeated;
 #[cfg(feature = "testing")]
@@ -10,5 +12,6 @@ mod repeated;
 pub mod testing;
 
 pub use connections::{ActiveRequest, ConnectionLimiter, ConnectionLimits, ConnectionSlot, Full};
+pub use log_throttle::LogThrottle;
 pub use open_files::raise_open_files;
 pub use repeated::Repeated;

@@ -9,7 +9,10 @@ use super::{
     Received,
     upload::{Dropped, Upload},
 };
-use crate::rt::{Metric, Queue};
+use crate::{
+    outbox::Length,
+    rt::{Metric, Queue},
+};
 
 /// The broker in this process, once it runs.
 pub(super) type Running = Arc<Mutex<Option<mqtt::Handle>>>;
@@ -24,6 +27,7 @@ struct Sources {
     requests: mpsc::WeakSender<Received>,
     uploads: mpsc::WeakSender<Upload>,
     dropped: Arc<Dropped>,
+    outbox: Option<Length>,
 }
 
 impl Figures {
@@ -34,13 +38,20 @@ impl Figures {
         dropped: Arc<Dropped>,
     ) -> Self {
         let (requests, uploads) = (requests.downgrade(), uploads.downgrade());
-        Self(Some(Sources { broker, requests, uploads, dropped }))
+        Self(Some(Sources { broker, requests, uploads, dropped, outbox: None }))
+    }
+
+    /// With how much waits for the cloud.
+    pub(super) fn with_outbox(mut self, outbox: Length) -> Self {
+        self.0.iter_mut().for_each(|sources| sources.outbox = Some(outbox.clone()));
+        self
     }
 
     pub(super) fn queues(&self) -> Vec<Queue> {
         let Some(sources) = &self.0 else { return Vec::new() };
         let requests = Queue::of("eventbus/requests", &sources.requests);
-        requests.into_iter().chain(Queue::of("eventbus/uploads", &sources.uploads)).collect()
+        let uploads = Queue::of("eventbus/uploads", &sources.uploads);
+        requests.into_iter().chain(uploads).chain(sources.outbox.as_ref().map(Length::queue)).collect()
     }
 
     pub(super) fn metrics(&self) -> Vec<Metric> {
@@ -64,7 +75,7 @@ impl Figures {
 }
 
 /// The broker in this process.
-fn broker(counts: mqtt::Counts) -> [Metric; 10] {
+fn broker(counts: mqtt::Counts) -> [Metric; 11] {
     let counter = |name, help, count| Metric::counter(name, help).of(count);
     let gauge = |name, help, count| Metric::gauge(name, help).of(count);
     [
@@ -94,6 +105,11 @@ fn broker(counts: mqtt::Counts) -> [Metric; 10] {
             counts.faults,
         ),
         counter("mqtt_slow_clients_total", "Clients cut off because they did not keep up.", counts.slow),
+        counter(
+            "mqtt_sessions_evicted_total",
+            "Sessions without their client that ended to make room for new ones.",
+            counts.evicted,
+        ),
         gauge("mqtt_clients", "Clients that are connected to the internal MQTT broker.", counts.connections),
         gauge(
             "mqtt_sessions",

@@ -145,6 +145,7 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let (uploads, items) = mpsc::channel(upload::WAITING);
     let outbox = outbox::Config { what: "uploads", limits: upload::LIMITS, store: store.clone(), hub };
     let outbox = outbox::new(outbox, items);
+    let length = outbox.length();
     let (connections, connected) = watch::channel(0);
     let sinks = Sinks {
         requests,
@@ -159,7 +160,8 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let (outside, external) = external.unzip();
     let addresses = internal.as_ref().map(internal::Broker::listening);
     let running = internal.as_ref().map(internal::Broker::running);
-    let figures = Figures::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone());
+    let figures =
+        Figures::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone()).with_outbox(length);
     let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(figures);
     let task = Task { internal, external, sinks, outbox, store, messages, bus: bus.clone() };
     Ok((bus, Requests::new(received, connected), task))

@@ -159,6 +159,7 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
         hub: hub.clone(),
     };
     let outbox = outbox::new(outbox, items);
+    let length = outbox.length();
     let waits = remote::Waits { events, timeout: timing.query_timeout };
     let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone(), waits);
     let client = client_of(remote.clone(), "default");
@@ -169,7 +170,8 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
-    let queues = Arc::new(others.queues());
+    let queues = others.queues();
+    let queues = Arc::new(move || queues().into_iter().chain([length.queue()]).collect::<Vec<_>>());
     let task = Task::new(inbound, hub, desired, (reporter, judge, outbox, remote), (told, others, service));
     (
         MetaManager { client, pods_whole, devices, online, damaged, queues },

@@ -64,6 +64,15 @@ impl Backlog {
         self.chunks.is_empty()
     }
 
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        let sent = match (&self.oldest, self.chunks.first_key_value()) {
+            (Some(left), Some((_, size))) => size.messages.saturating_sub(left.len()),
+            _ => 0,
+        };
+        self.chunks.values().map(|size| size.messages).sum::<usize>().saturating_sub(sent)
+    }
+
     /// Writes a chunk, and drops the oldest ones where there are too many; answers how many messages went with them.
     pub(super) async fn push(&mut self, messages: &[String], place: Place) -> Result<usize, StoreError> {
         let number = match place {

@@ -11,9 +11,11 @@
 //! |---|---|
 //! | `waiting` | what waits in memory, pure |
 //! | `backlog` | what waits on disk |
+//! | `length` | how much waits, for `/metrics` |
 //! | `task` | the owner of both |
 
 mod backlog;
+mod length;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -25,7 +27,7 @@ use kubeapi::store::Store;
 use tokio::sync::mpsc;
 use wire::Message;
 
-pub(crate) use self::task::Outbox;
+pub(crate) use self::{length::Length, task::Outbox};
 use crate::edgehub::EdgeHub;
 
 /// How long a message waits in memory before it is on disk.

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
 
 use super::{
-    Config, Item,
+    Config, Item, Length,
     backlog::{Backlog, Place},
     waiting::{Queue, Waiting},
 };
@@ -37,6 +37,8 @@ pub(crate) struct Outbox<T> {
     /// The first in memory is older than what is on disk: it was on its way when the others were written.
     is_ahead: bool,
     dropped: Dropped,
+    faults: Repeated,
+    length: Length,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,29 @@ impl<T: Into<Item>> Outbox<T> {
     pub(super) fn new(config: Config, items: mpsc::Receiver<T>) -> Self {
         let link = config.hub.link();
         let (queue, dropped) = (Queue::default(), Dropped::default());
-        Self { config, items, link, queue, backlog: None, sending: None, is_ahead: false, dropped }
+        let length = Length::new(config.what, config.limits.messages);
+        let faults = Repeated::default();
+        Self {
+            config,
+            items,
+            link,
+            queue,
+            backlog: None,
+            sending: None,
+            is_ahead: false,
+            dropped,
+            faults,
+            length,
+        }
+    }
+
+    /// How much waits in it.
+    pub(crate) fn length(&self) -> Length {
+        self.length.clone()
+    }
+
+    fn measure(&self) {
+        self.length.set(self.queue.len() + self.backlog.as_ref().map_or(0, Backlog::len));
     }
 
     /// Runs until nobody has anything to send any more, or EdgeHub has ended. Cancel-safe: what is not done is done by the next
@@ -72,6 +96,7 @@ impl<T: Into<Item>> Outbox<T> {
             if let Err(failure) = self.begin().await {
                 self.failed(&failure).await;
             }
+            self.measure();
             // what is on its way is about to be done; only where too much comes after it the disk is needed
             let due = self.queue.due(now()).filter(|_| self.sending.is_none() || self.queue.is_full());
             tokio::select! {
@@ -221,12 +246,10 @@ impl<T: Into<Item>> Outbox<T> {
     }
 
     async fn failed(&mut self, failure: &StoreError) {
-        let what = self.config.what;
-        error!(
-            what,
-            error = failure as &dyn std::error::Error,
-            "what waits for the cloud cannot be read or written"
-        );
+        if let Some(times) = self.faults.count(&failure.to_string(), now()) {
+            let (what, error) = (self.config.what, failure as &dyn std::error::Error);
+            error!(what, times, error, "what waits for the cloud cannot be read or written");
+        }
         tokio::time::sleep(RETRY).await;
     }
 }

@@ -161,11 +161,16 @@ async fn stopped(config: &Config) -> anyhow::Result<Option<StoreLock>> {
     loop {
         match StoreLock::take(&database) {
             Ok(lock) => return Ok(Some(lock)),
+            Err(LockError::Held { holder: Some(pid), .. }) if is_reset(pid) => {
+                bail!("another `edge-agent reset` is at it, process {pid}; wait until it has ended");
+            }
             Err(LockError::Held { holder: Some(pid), .. }) if Instant::now() < end && is_agent(pid) => {
                 if !asked {
                     let pid = i32::try_from(pid).context("the agent has no process id")?;
-                    kill(Pid::from_raw(pid), Signal::SIGTERM)
-                        .context("the agent that runs cannot be ended")?;
+                    for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+                        // one that was stopped (SIGSTOP) hears of nothing until it goes on
+                        kill(Pid::from_raw(pid), signal).context("the agent that runs cannot be ended")?;
+                    }
                     asked = true;
                 }
                 sleep(POLL_INTERVAL).await;
@@ -175,6 +180,17 @@ async fn stopped(config: &Config) -> anyhow::Result<Option<StoreLock>> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether a process of this program is a reset, as this one. It must not be ended in its middle.
+fn is_reset(pid: u32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    is_agent(pid) && is_reset_line(&line)
+}
+
+/// Whether a command line, as `/proc` has it, is that of a reset.
+fn is_reset_line(line: &[u8]) -> bool {
+    line.split(|byte| *byte == 0).skip(1).any(|word| word == b"reset")
 }
 
 fn is_agent(pid: u32) -> bool {

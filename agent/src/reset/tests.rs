@@ -129,3 +129,16 @@ fn what_could_not_be_undone_can_be_tried_again() {
     assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::SUCCESS), "{said}");
     assert_eq!(files(directory.path()), others, "{said}");
 }
+
+#[test]
+fn a_reset_is_told_from_an_agent() {
+    for (line, expected) in [
+        (&b"edge-agent\0reset\0--force\0"[..], true),
+        (b"/usr/bin/edge-agent\0--config\0a\0reset\0", true),
+        (b"edge-agent\0--config\0reset.yaml\0", false),
+        (b"reset\0", false),
+        (b"", false),
+    ] {
+        assert_eq!(is_reset_line(line), expected, "{line:?}");
+    }
+}

@@ -48,8 +48,8 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    let log = log::init(cli.log_filter(), cli.log_format);
-    log.context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+    let throttle = log::init(cli.log_filter(), cli.log_format)
+        .context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
     if cli.log_format == LogFormat::Json {
         set_hook(Box::new(|panic| {
             log::report_panic(panic);
@@ -69,6 +69,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("no threads could be started")?.block_on(async {
+        tokio::spawn(log::report_left_out(throttle));
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Db(command) => db::run(&command).await,

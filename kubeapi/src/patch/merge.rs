@@ -21,12 +21,9 @@ fn merge(object: &mut Value, patch: &Value) {
         return;
     };
     let map = crate::object::as_map(object);
-    for (name, value) in patch {
-        if value.is_null() {
-            map.shift_remove(name);
-        } else {
-            merge(map.entry(name.as_str()).or_insert(Value::Null), value);
-        }
+    crate::object::remove_nulled(map, patch);
+    for (name, value) in patch.iter().filter(|(_, value)| !value.is_null()) {
+        merge(map.entry(name.as_str()).or_insert(Value::Null), value);
     }
 }
 

@@ -55,7 +55,8 @@ fn merge_maps(
         let order = order.as_array().ok_or_else(|| bad("invalid patch format of setElementOrder list"))?;
         merge_field(original, name, patch.get(name), Some(order), at.field(name))?;
     }
-    for (name, value) in patch {
+    crate::object::remove_nulled(original, patch);
+    for (name, value) in patch.iter().filter(|(_, value)| !value.is_null()) {
         if !is_directive(name) && !patch.contains_key(&format!("{SET_ORDER}{name}")) {
             merge_field(original, name, Some(value), None, at.field(name))?;
         }

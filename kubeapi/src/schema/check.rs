@@ -14,7 +14,12 @@ pub(crate) struct Findings {
     pub(crate) mismatches: Vec<Mismatch>,
     /// Fields that the kind does not have.
     pub(crate) unknown: Vec<String>,
+    /// Bytes of both.
+    bytes: usize,
 }
+
+/// Bytes of what is told of one object: a path may be nearly as long as the object, and stand before each of its fields.
+const FINDINGS_BYTES: usize = 1024 * 1024;
 
 /// A value of the wrong type.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +46,7 @@ impl Schema {
                         (Some(node), _) | (None, Others::Map(node)) => *node,
                         (None, Others::Kept) => continue,
                         (None, Others::Unknown) => {
-                            findings.unknown.push(joined(path, name));
+                            findings.unknown(path, name);
                             continue;
                         }
                     };
@@ -101,7 +106,20 @@ fn is_quantity(value: &Value) -> bool {
 }
 
 impl Findings {
+    fn unknown(&mut self, path: &str, name: &str) {
+        // one is told in any case: it says that there are unknown fields
+        if self.unknown.is_empty() || self.bytes < FINDINGS_BYTES {
+            let unknown = joined(path, name);
+            self.bytes += unknown.len();
+            self.unknown.push(unknown);
+        }
+    }
+
     fn mismatch(&mut self, path: &str, value: &Value, expected: &'static str) {
+        if self.bytes >= FINDINGS_BYTES && !self.mismatches.is_empty() {
+            return;
+        }
+        self.bytes += path.len();
         let found = match value {
             Value::Null => "null".to_owned(),
             Value::Bool(_) => "bool".to_owned(),

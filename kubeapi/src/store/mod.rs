@@ -291,6 +291,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// whether the commit takes place.
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError>;
 
+    /// Whether writes are taken.
+    async fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Ends when nothing can be written any more, whatever is tried: the task that writes has ended by a fault of this program.
     async fn closed(&self) {
         std::future::pending().await

@@ -18,6 +18,9 @@ impl Structural {
     }
 }
 
+/// Fields that are told of one object. More are dropped all the same.
+const PRUNED: usize = 1000;
+
 impl Node {
     /// The node of the field `name`, be it known or of a map.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
@@ -41,7 +44,7 @@ impl Node {
                         return true;
                     }
                     let stays = self.keeps_unknown || matches!(self.rest, Rest::Any);
-                    if !stays {
+                    if !stays && pruned.len() < PRUNED {
                         pruned.push(format!("{path}{}", field_step(path, name)));
                     }
                     stays

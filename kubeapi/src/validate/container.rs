@@ -1,5 +1,7 @@
 //! The containers of new pods.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{faults, in_range, names, required, supported};
@@ -14,7 +16,7 @@ const LAST_PORT: i64 = 65_535;
 /// What of the pod a container refers to.
 pub(super) struct Scope<'a> {
     /// The names of its volumes.
-    pub(super) volumes: &'a [&'a str],
+    pub(super) volumes: &'a HashSet<&'a str>,
     pub(super) host_network: bool,
 }
 
@@ -44,13 +46,13 @@ pub(super) fn container(path: &str, container: &Value, scope: &Scope<'_>) -> Vec
 
 fn ports(path: &str, container: &Value, host_network: bool) -> Vec<Cause> {
     let ports = items(container, "/ports");
-    let mut causes = Vec::new();
+    let (mut causes, mut taken) = (Vec::new(), HashSet::new());
     for (index, port) in ports.iter().enumerate() {
         let path = format!("{path}.ports[{index}]");
         let name = text_or_empty(port, "/name");
         if !name.is_empty() {
             causes.extend(faults(&format!("{path}.name"), name, names::port_name(name)));
-            if ports.iter().take(index).any(|other| text_or_empty(other, "/name") == name) {
+            if !taken.insert(name) {
                 causes.push(Cause::duplicate(format!("{path}.name"), name));
             }
         }
@@ -99,9 +101,9 @@ fn environment(path: &str, container: &Value) -> Vec<Cause> {
     causes
 }
 
-fn mounts(path: &str, container: &Value, volumes: &[&str]) -> Vec<Cause> {
+fn mounts(path: &str, container: &Value, volumes: &HashSet<&str>) -> Vec<Cause> {
     let mounts = items(container, "/volumeMounts");
-    let mut causes = Vec::new();
+    let (mut causes, mut taken) = (Vec::new(), HashSet::new());
     for (index, mount) in mounts.iter().enumerate() {
         let path = format!("{path}.volumeMounts[{index}]");
         let (name, at) = (text_or_empty(mount, "/name"), text_or_empty(mount, "/mountPath"));
@@ -112,7 +114,7 @@ fn mounts(path: &str, container: &Value, volumes: &[&str]) -> Vec<Cause> {
         }
         if at.is_empty() {
             causes.push(Cause::required(format!("{path}.mountPath"), ""));
-        } else if mounts.iter().take(index).any(|other| text_or_empty(other, "/mountPath") == at) {
+        } else if !taken.insert(at) {
             causes.push(Cause::invalid(format!("{path}.mountPath"), &at.into(), "must be unique"));
         }
         let inside = text_or_empty(mount, "/subPath");

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::FieldValidation;
 use crate::{
-    duplicates::Repeated,
+    duplicates::{Repeated, TOLD},
     object::{as_map, default_to, text_or_empty},
     registry::{Kind, KindSchema},
     schema::{Findings, Mismatch, Schema},
@@ -42,7 +42,7 @@ fn published(
     (repeated, fields): (Repeated<'_>, FieldValidation),
 ) -> Result<Vec<String>, StatusError> {
     schema.normalise(object);
-    let Findings { mismatches, unknown } = schema.check(object);
+    let Findings { mismatches, unknown, .. } = schema.check(object);
     let told = allowed(kind, repeated.told_with(&unknown), repeated, fields)?;
     if let Some(mismatch) = mismatches.first() {
         return Err(unreadable(kind, &wrong_type(kind, mismatch)));
@@ -75,7 +75,8 @@ fn defined(
     }
     // fields that are not read as of a type are told as what stands twice first
     let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
-    let told = allowed(kind, repeated.told().into_iter().chain(unknown).collect(), repeated, fields)?;
+    let told = repeated.told().into_iter().chain(unknown).take(TOLD).collect();
+    let told = allowed(kind, told, repeated, fields)?;
     schema.fill_defaults(object);
     Ok(told)
 }

@@ -1,5 +1,7 @@
 //! Ephemeral containers: they come to a pod that runs, and stay as they came.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{faults, names, required};
@@ -15,11 +17,12 @@ const FIELD: &str = "spec.ephemeralContainers";
 pub(crate) fn ephemeral_containers(old: &Value, new: &Value) -> Vec<Cause> {
     let name = |container: &Value| text_or_empty(container, "/name").to_owned();
     let (before, after) = (items(old, LIST), items(new, LIST));
+    let by_name: HashMap<_, _> = after.iter().map(|container| (name(container), container)).collect();
     let mut causes = Vec::new();
     for container in before {
         let own = name(container);
-        match after.iter().find(|other| name(other) == own) {
-            Some(other) if other == container => {}
+        match by_name.get(&own) {
+            Some(other) if *other == container => {}
             Some(_) => {
                 let why = format!("existing ephemeral containers {own:?} may not be changed\n");
                 causes.push(Cause::forbidden(FIELD, &why));
@@ -30,7 +33,7 @@ pub(crate) fn ephemeral_containers(old: &Value, new: &Value) -> Vec<Cause> {
             }
         }
     }
-    let mut taken: Vec<_> = ["/spec/containers", "/spec/initContainers"]
+    let mut taken: HashSet<_> = ["/spec/containers", "/spec/initContainers"]
         .into_iter()
         .flat_map(|list| items(new, list))
         .map(name)
@@ -49,7 +52,7 @@ pub(crate) fn ephemeral_containers(old: &Value, new: &Value) -> Vec<Cause> {
         if taken.contains(&own) {
             causes.push(Cause::duplicate(format!("{path}.name"), &own));
         }
-        taken.push(own);
+        taken.insert(own);
         for forbidden in ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
             if container.get(forbidden).is_some_and(|value| value != &Value::Array(Vec::new())) {
                 let why = "cannot be set for an Ephemeral Container";

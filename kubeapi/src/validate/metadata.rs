@@ -1,5 +1,7 @@
 //! The rules of metadata, the same for all kinds.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{faults, names, object_name, required};
@@ -46,9 +48,9 @@ pub(super) fn update(_kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid(format!("metadata.{name}"), value, "field is immutable"));
         }
     }
-    let before = items(old, "/metadata/finalizers");
-    let added: Vec<_> =
-        items(new, "/metadata/finalizers").iter().filter(|item| !before.contains(item)).collect();
+    let before: HashSet<_> = items(old, "/metadata/finalizers").iter().filter_map(Value::as_str).collect();
+    let is_new = |item: &&Value| item.as_str().is_none_or(|name| !before.contains(name));
+    let added: Vec<_> = items(new, "/metadata/finalizers").iter().filter(is_new).collect();
     if is_deleting(old) && !added.is_empty() {
         let added: Vec<_> = added.iter().map(ToString::to_string).collect();
         let why = format!(

@@ -14,6 +14,7 @@ mod config;
 mod container;
 mod decode;
 mod ephemeral;
+mod event;
 mod immutable;
 mod lease;
 mod metadata;
@@ -61,6 +62,7 @@ pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = metadata::create(kind, object);
     match kind.builtin {
         Some(Builtin::Pod) => causes.extend(pod::create(object)),
+        Some(Builtin::Event | Builtin::NewEvent) => causes.extend(event::create(object)),
         builtin => causes.extend(content(builtin, object)),
     }
     causes

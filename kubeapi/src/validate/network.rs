@@ -1,6 +1,6 @@
 //! Services and their endpoints.
 
-use std::net::IpAddr;
+use std::{collections::HashSet, net::IpAddr};
 
 use serde_json::Value;
 
@@ -56,14 +56,14 @@ pub(super) fn service(object: &Value) -> Vec<Cause> {
 
 fn service_ports(ports: &[Value]) -> Vec<Cause> {
     let mut causes = Vec::new();
+    let (mut taken, mut identities) = (HashSet::new(), HashSet::new());
     for (index, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{index}]");
-        let before = || ports.iter().take(index);
         match text_or_empty(port, "/name") {
             "" => causes.extend((ports.len() > 1).then(|| Cause::required(format!("{path}.name"), ""))),
             name => {
                 causes.extend(faults(&format!("{path}.name"), name, names::dns_label(name)));
-                if before().any(|other| text_or_empty(other, "/name") == name) {
+                if !taken.insert(name) {
                     causes.push(Cause::duplicate(format!("{path}.name"), name));
                 }
             }
@@ -77,8 +77,7 @@ fn service_ports(ports: &[Value]) -> Vec<Cause> {
         ));
         causes.extend(supported(port, &path, "protocol", PROTOCOLS));
         causes.extend(target_port(&path, port.get("targetPort")));
-        let identity = |port: &Value| (port.get("port").cloned(), port.get("protocol").cloned());
-        if before().any(|other| identity(other) == identity(port)) {
+        if !identities.insert((number.map(ToString::to_string), text_or_empty(port, "/protocol"))) {
             let number = number.map(ToString::to_string).unwrap_or_default();
             causes.push(Cause::duplicate(path, &format!("{}/{number}", text_or_empty(port, "/protocol"))));
         }

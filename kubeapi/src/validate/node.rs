@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{faults, names, supported};
@@ -10,15 +12,14 @@ use crate::{
 
 pub(super) fn node(object: &Value) -> Vec<Cause> {
     let taints = items(object, "/spec/taints");
-    let mut causes = Vec::new();
+    let (mut causes, mut identities) = (Vec::new(), HashSet::new());
     for (index, taint) in taints.iter().enumerate() {
         let path = format!("spec.taints[{index}]");
         let (key, value) = (text_or_empty(taint, "/key"), text_or_empty(taint, "/value"));
         causes.extend(faults(&format!("{path}.key"), key, names::qualified_name(key)));
         causes.extend(faults(&format!("{path}.value"), value, names::label_value(value)));
         causes.extend(supported(taint, &path, "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"]));
-        let identity = |taint: &Value| (taint.get("key").cloned(), taint.get("effect").cloned());
-        if taints.iter().take(index).any(|other| identity(other) == identity(taint)) {
+        if !identities.insert((key, text_or_empty(taint, "/effect"))) {
             causes.push(Cause::duplicate(path, key));
         }
     }

@@ -1,5 +1,7 @@
 //! New pods.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{container, faults, in_range, names, required, supported, sysctl};
@@ -41,7 +43,7 @@ pub(super) fn create(pod: &Value) -> Vec<Cause> {
 }
 
 fn containers(spec: &Value) -> Vec<Cause> {
-    let volumes: Vec<_> =
+    let volumes: HashSet<_> =
         items(spec, "/volumes").iter().map(|volume| text_or_empty(volume, "/name")).collect();
     let scope = container::Scope {
         volumes: &volumes,
@@ -52,7 +54,7 @@ fn containers(spec: &Value) -> Vec<Cause> {
     if proper.is_empty() {
         causes.push(Cause::required("spec.containers", ""));
     }
-    let mut taken = Vec::new();
+    let mut taken = HashSet::new();
     for (field, list) in [("containers", proper), ("initContainers", init)] {
         for (index, container) in list.iter().enumerate() {
             let path = format!("spec.{field}[{index}]");
@@ -60,10 +62,9 @@ fn containers(spec: &Value) -> Vec<Cause> {
                 "" => causes.push(Cause::required(format!("{path}.name"), "")),
                 name => {
                     causes.extend(faults(&format!("{path}.name"), name, names::dns_label(name)));
-                    if taken.contains(&name) {
+                    if !taken.insert(name) {
                         causes.push(Cause::duplicate(format!("{path}.name"), name));
                     }
-                    taken.push(name);
                 }
             }
             causes.extend(container::container(&path, container, &scope));
@@ -82,7 +83,7 @@ fn containers(spec: &Value) -> Vec<Cause> {
 
 /// No two containers may want the same port of the host.
 fn host_ports(containers: &[Value]) -> Vec<Cause> {
-    let mut taken = Vec::new();
+    let mut taken = HashSet::new();
     let mut causes = Vec::new();
     for (at, container) in containers.iter().enumerate() {
         for (index, port) in items(container, "/ports").iter().enumerate() {
@@ -93,12 +94,10 @@ fn host_ports(containers: &[Value]) -> Vec<Cause> {
             let wanted =
                 format!("{}/{}/{number}", text_or_empty(port, "/protocol"), text_or_empty(port, "/hostIP"));
             if taken.contains(&wanted) {
-                causes.push(Cause::duplicate(
-                    format!("spec.containers[{at}].ports[{index}].hostPort"),
-                    &wanted,
-                ));
+                let field = format!("spec.containers[{at}].ports[{index}].hostPort");
+                causes.push(Cause::duplicate(field, &wanted));
             }
-            taken.push(wanted);
+            taken.insert(wanted);
         }
     }
     causes
@@ -106,14 +105,14 @@ fn host_ports(containers: &[Value]) -> Vec<Cause> {
 
 fn volumes(spec: &Value) -> Vec<Cause> {
     let volumes = items(spec, "/volumes");
-    let mut causes = Vec::new();
+    let (mut causes, mut taken) = (Vec::new(), HashSet::new());
     for (index, volume) in volumes.iter().enumerate() {
         let path = format!("spec.volumes[{index}]");
         match text_or_empty(volume, "/name") {
             "" => causes.push(Cause::required(format!("{path}.name"), "")),
             name => {
                 causes.extend(faults(&format!("{path}.name"), name, names::dns_label(name)));
-                if volumes.iter().take(index).any(|other| text_or_empty(other, "/name") == name) {
+                if !taken.insert(name) {
                     causes.push(Cause::duplicate(format!("{path}.name"), name));
                 }
             }

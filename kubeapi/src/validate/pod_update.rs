@@ -1,5 +1,7 @@
 //! Changes of pods: nearly nothing of a pod's spec may change.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::{
@@ -102,9 +104,11 @@ fn tolerations(old: &Value, new: &Value) -> Option<Cause> {
     let without_seconds = |toleration: &Value| {
         let mut toleration = toleration.as_object().cloned().unwrap_or_default();
         toleration.remove("tolerationSeconds");
-        toleration
+        // the fields of two that are equal may stand in another order
+        toleration.sort_keys();
+        Value::Object(toleration).to_string()
     };
-    let after: Vec<_> = items(new, "/tolerations").iter().map(without_seconds).collect();
+    let after: HashSet<_> = items(new, "/tolerations").iter().map(without_seconds).collect();
     let gone = items(old, "/tolerations").iter().any(|before| !after.contains(&without_seconds(before)));
     let why = "existing toleration can not be modified except its tolerationSeconds";
     gone.then(|| Cause::forbidden("spec.tolerations", why))
@@ -112,8 +116,8 @@ fn tolerations(old: &Value, new: &Value) -> Option<Cause> {
 
 /// Gates of scheduling only go.
 fn gates(old: &Value, new: &Value) -> Vec<Cause> {
-    let before = items(old, "/schedulingGates");
-    let added = items(new, "/schedulingGates").iter().filter(|gate| !before.contains(gate));
+    let before: HashSet<_> = items(old, "/schedulingGates").iter().map(Value::to_string).collect();
+    let added = items(new, "/schedulingGates").iter().filter(|gate| !before.contains(&gate.to_string()));
     let why = |gate| {
         format!("only deletion is allowed, but found new scheduling gate '{}'", text_or_empty(gate, "/name"))
     };

@@ -1,5 +1,8 @@
 //! What the API says about itself.
 
+use kubeapi::store::{
+    Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+};
 use serde_json::{Value, json};
 
 use super::world::{MAPS, World, named};
@@ -67,4 +70,93 @@ async fn older_clients_find_their_document() {
     let (headers, bytes) = world.bytes(protobuf).await;
     assert_eq!(headers["content-type"], "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
     assert_eq!(bytes, "\n\u{3}2.0\u{12}\u{1f}\n\nKubernetes\u{12}\u{11}v1.33.0+outriggerB\0");
+}
+
+/// A store whose disk is full.
+#[derive(Debug)]
+struct FullDisk(std::sync::Arc<MemoryStore>, std::sync::atomic::AtomicBool);
+
+#[async_trait::async_trait]
+impl Store for FullDisk {
+    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
+        Store::get(&*self.0, key).await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        self.0.list(scope, page).await
+    }
+
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        self.0.sizes().await
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
+        self.0.commit(writes).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        if !self.1.load(std::sync::atomic::Ordering::Relaxed) {
+            return Ok(());
+        }
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        Err(StoreError::Disk {
+            path: "test.db".into(),
+            step: "write",
+            cure: "free some space on its disk",
+            source: std::sync::Arc::new(full.into()),
+        })
+    }
+
+    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
+        self.0.watch(scope, after)
+    }
+
+    fn revision(&self) -> u64 {
+        self.0.revision()
+    }
+}
+
+#[tokio::test]
+async fn readiness_names_the_check_that_fails() {
+    let store = std::sync::Arc::new(FullDisk(MemoryStore::new(), true.into()));
+    let world = World::around(kubeapi::Api::builder(store.clone()).build());
+    let failed = "[+]ping ok\n[-]store failed: reason withheld\n";
+    for (request, code, text) in [
+        ("GET /readyz", 500, format!("{failed}readyz check failed\n")),
+        ("GET /readyz?verbose", 500, format!("{failed}readyz check failed\n")),
+        ("GET /healthz", 500, format!("{failed}healthz check failed\n")),
+        ("GET /readyz/store", 500, "internal server error: reason withheld\n".into()),
+        ("GET /readyz/ping", 200, "ok".into()),
+        ("GET /readyz?exclude=store", 200, "ok".into()),
+        (
+            "GET /readyz?verbose&exclude=store&exclude=x",
+            200,
+            "[+]ping ok\n[+]store excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nreadyz check passed\n".into(),
+        ),
+        ("GET /livez?verbose", 200, "[+]ping ok\nlivez check passed\n".into()),
+    ] {
+        let answer = world.send(request, Value::Null).await;
+        assert_eq!((answer.code.as_u16(), answer.body.as_str()), (code, Some(text.as_str())), "{request}");
+    }
+    world.expect("GET /readyz/other", Value::Null, 404, json!({})).await;
+    world.expect("GET /livez/store", Value::Null, 404, json!({})).await;
+    store.1.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(world.get("/readyz?verbose").await, json!("[+]ping ok\n[+]store ok\nreadyz check passed\n"));
+}
+
+#[tokio::test]
+async fn documents_are_told_once_to_whoever_keeps_them() {
+    let world = World::new().await;
+    for path in ["/openapi/v2", "/openapi/v3/api/v1"] {
+        let first = world.send(&format!("GET {path}"), Value::Null).await;
+        let tag = first.headers["etag"].to_str().unwrap().to_owned();
+        let again = world.send(&format!("GET {path} if-none-match:{tag}"), Value::Null).await;
+        assert_eq!((again.code.as_u16(), again.body), (304, json!("")), "{path}");
+        assert!(tag.starts_with('"') && again.headers["etag"] == tag.as_str());
+    }
+    // another definition is another document
+    let before = world.send("GET /openapi/v2", Value::Null).await.headers["etag"].clone();
+    let path = "DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
+    assert!(world.send(path, Value::Null).await.code.is_success());
+    assert_ne!(world.send("GET /openapi/v2", Value::Null).await.headers["etag"], before);
 }

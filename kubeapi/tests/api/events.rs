@@ -85,3 +85,20 @@ async fn a_watch_tells_of_all_events_in_its_own_group() {
     );
     assert!(of_new.ready().is_empty());
 }
+
+#[tokio::test]
+async fn texts_of_newer_events_have_their_limits() {
+    let world = World::new().await;
+    let mut long = new("long");
+    long["note"] = json!("x".repeat(20_000));
+    long["reason"] = json!("r".repeat(129));
+    let causes = json!([
+        {"field": "reason", "message": "Invalid value: \"\": can have at most 128 characters"},
+        {"field": "message", "message": "Invalid value: \"\": can have at most 1024 characters"},
+    ]);
+    world.expect(&format!("POST {NEW}"), long, 422, json!({"details": {"causes": causes}})).await;
+    // those of the older form have none, there as here
+    let mut old = core("old");
+    old["message"] = json!("x".repeat(20_000));
+    world.create(CORE, old).await;
+}

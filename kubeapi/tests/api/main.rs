@@ -13,6 +13,7 @@ mod describe;
 mod events;
 mod exchanges;
 mod extensions;
+mod large;
 mod list;
 mod parts;
 mod patch;

@@ -18,6 +18,7 @@ mod claims;
 mod compression;
 mod config;
 mod config_changes;
+mod crowds;
 mod damage;
 mod device_controller;
 mod disconnects;

@@ -1,11 +1,13 @@
 //! What nodes tell of events. Nobody waits for an answer, so what is not taken is no more than logged.
 
+use std::time::Instant;
+
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use super::{Edge, authorize::is_told_by, outcome::Outcome, upstream::parse};
+use super::{Edge, authorize::is_told_by, event_limits, outcome::Outcome, upstream::parse};
 
 /// What of an event says whose it is.
 const WHOSE_IT_IS: [&str; 5] =
@@ -13,8 +15,14 @@ const WHOSE_IT_IS: [&str; 5] =
 
 impl Edge {
     /// A new one.
-    pub(super) async fn event(&self, namespace: &str, event: &Value) -> Result<Outcome, kube::Error> {
-        let created = self.of::<Event>(namespace).create(&PostParams::default(), &parse(event)?).await;
+    pub(super) async fn event(
+        &self,
+        node: &str,
+        namespace: &str,
+        event: &Value,
+    ) -> Result<Outcome, kube::Error> {
+        let Some(event) = self.within_limits(node, event, event) else { return Ok(Outcome::Nothing) };
+        let created = self.of::<Event>(namespace).create(&PostParams::default(), &parse(&event)?).await;
         note(created.map(drop));
         Ok(Outcome::Nothing)
     }
@@ -27,8 +35,22 @@ impl Edge {
         told: &Value,
     ) -> Result<Outcome, kube::Error> {
         let patch = serde_json::from_str(told["patchData"].as_str().unwrap_or_default());
-        note(self.count(node, (namespace, name), patch.map_err(kube::Error::SerdeError)?).await);
+        let patch: Value = patch.map_err(kube::Error::SerdeError)?;
+        let Some(patch) = self.within_limits(node, &told["event"], &patch) else {
+            return Ok(Outcome::Nothing);
+        };
+        note(self.count(node, (namespace, name), patch).await);
         Ok(Outcome::Nothing)
+    }
+
+    /// What is written of an event, if the node may tell it.
+    fn within_limits(&self, node: &str, event: &Value, written: &Value) -> Option<Value> {
+        let may = self.event_limits.lock().admit(node, event, Instant::now());
+        let cut = event_limits::cut(written.clone()).filter(|_| may);
+        if cut.is_none() {
+            debug!(node, "an event is left out: the node tells too many, or it is too large");
+        }
+        cut
     }
 
     async fn count(

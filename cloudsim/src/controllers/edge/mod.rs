@@ -6,6 +6,7 @@
 
 mod authorize;
 mod certificates;
+mod event_limits;
 mod events;
 mod index;
 pub(super) mod mirror;
@@ -25,10 +26,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crds::policy::ServiceAccountAccessSpec;
 use kube::Client;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 pub use self::outcome::Reply;
-use self::{index::Index, unhandled::Unhandled};
+use self::{event_limits::EventLimits, index::Index, unhandled::Unhandled};
 use crate::{
     controllers::{parcels::difference, sync::Synced},
     hub::lane::Parcel,
@@ -46,13 +47,22 @@ pub struct Edge {
     unhandled: Unhandled,
     /// Which certificates nodes are known by; nothing where they have shown who they are elsewhere.
     certificates: Option<NodeCertificates>,
+    event_limits: Arc<Mutex<EventLimits>>,
 }
 
 impl Edge {
     /// A controller over `client`; `root_ca` (PEM) answers the nodes' query for it.
     pub fn new(client: Client, mailboxes: Mailboxes, root_ca: &str) -> Self {
         let (index, unhandled) = (Arc::default(), Unhandled::default());
-        Self { client, index, mailboxes, root_ca: root_ca.into(), unhandled, certificates: None }
+        Self {
+            client,
+            index,
+            mailboxes,
+            root_ca: root_ca.into(),
+            unhandled,
+            certificates: None,
+            event_limits: Arc::default(),
+        }
     }
 
     /// A node whose Node was deleted makes no other one: its certificate ends with the Node.

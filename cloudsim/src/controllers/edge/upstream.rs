@@ -259,7 +259,7 @@ impl Edge {
             (ResourceType::Secret, Upstream::Query { .. }) => self.query(ObjectKind::Secret, request).await,
             (ResourceType::Node, Upstream::Query { .. }) => self.query(ObjectKind::Node, request).await,
             (ResourceType::Event, Upstream::Object { change: Change::Insert, object, .. }) => {
-                self.event(namespace, object).await
+                self.event(node, namespace, object).await
             }
             (ResourceType::Event, Upstream::Patch { patch, .. }) => {
                 self.event_again(node, (namespace, name), patch).await

@@ -137,11 +137,9 @@ pub(super) fn merge(live: &mut Value, config: &Value, at: Structure<'_>) {
     match (live, config, items, at.parts(config)) {
         (live, _, Some(items), _) => *live = Value::Array(items),
         (Value::Object(live), Value::Object(config), None, Parts::Fields) => {
-            for (name, value) in config {
+            crate::object::remove_nulled(live, config);
+            for (name, value) in config.iter().filter(|(_, value)| !value.is_null()) {
                 match live.get_mut(name) {
-                    _ if value.is_null() => {
-                        live.shift_remove(name);
-                    }
                     Some(place) => merge(place, value, at.field(name)),
                     None => {
                         live.insert(name.clone(), without_nulls(value));

@@ -46,7 +46,7 @@ pub use self::{
     seal::{Seal, SealError},
 };
 use super::{
-    Damaged, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+    Damaged, Expect, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
     damage::Found, log::Log,
 };
 
@@ -218,6 +218,13 @@ impl Store for SqliteStore {
         let stopped = |_| self.fault.at("reach the store's writer", sqlx::Error::PoolClosed);
         self.jobs.send(Job { writes, answer }).await.map_err(|_| stopped(()))?;
         answered.await.map_err(|_| stopped(()))?
+    }
+
+    /// Writes a small object of its own: a disk that is full takes reads, and says nothing.
+    async fn check(&self) -> Result<(), StoreError> {
+        let key = Key::new(Resource::new("store.outrigger.dev", "checks"), "", "check");
+        let value = Some(serde_json::json!({"metadata": {"name": "check"}}));
+        self.commit(vec![Write { key, expect: Expect::Anything, value }]).await.map(drop)
     }
 
     async fn closed(&self) {

@@ -1,0 +1,125 @@
+//! How many events a node may tell, and how long they may be: nobody confirms an event, so nothing else holds a node back.
+//!
+//! Source: `EventSourceObjectSpamFilter` of client-go (a burst of 25 for each object, then one in five minutes); the limits of
+//! `ValidateEventCreate` of Kubernetes.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// Events of one node about one object at once …
+const OBJECT: Rate = Rate { burst: 25.0, refill: Duration::from_secs(300) };
+/// … and about all of them: each of a hundred pods may have some.
+const NODE: Rate = Rate { burst: 1000.0, refill: Duration::from_secs(1) };
+/// Objects and nodes whose events are counted; beyond it those go of which nothing was told for longest.
+const REMEMBERED: usize = 4096;
+/// The longest message, bytes; the note of `events.k8s.io/v1`.
+const MESSAGE_BYTES: usize = 1024;
+/// The longest of the other texts, bytes.
+const TEXT_BYTES: usize = 128;
+/// The largest event, bytes, with what annotations it has.
+const EVENT_BYTES: usize = 8 * 1024;
+
+/// How often something may happen.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    burst: f64,
+    /// The time in which one more may happen.
+    refill: Duration,
+}
+
+/// What is left of a rate.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    left: f64,
+    last: Instant,
+}
+
+/// The events of all nodes.
+#[derive(Debug, Default)]
+pub(super) struct EventLimits(HashMap<(String, Option<String>), Bucket>);
+
+impl EventLimits {
+    /// Whether `node` may tell this event at `now`.
+    pub(super) fn admit(&mut self, node: &str, event: &Value, now: Instant) -> bool {
+        let about = event.get("involvedObject").map(Value::to_string).unwrap_or_default();
+        // of what a name is made the node says: it is not to fill memory with it
+        let about = about.chars().take(2 * EVENT_BYTES).collect();
+        let may = self.take((node.to_owned(), Some(about)), OBJECT, now);
+        may && self.take((node.to_owned(), None), NODE, now)
+    }
+
+    fn take(&mut self, key: (String, Option<String>), rate: Rate, now: Instant) -> bool {
+        if self.0.len() >= REMEMBERED && !self.0.contains_key(&key) {
+            let oldest = self.0.iter().min_by_key(|(_, bucket)| bucket.last).map(|(key, _)| key.clone());
+            oldest.into_iter().for_each(|oldest| drop(self.0.remove(&oldest)));
+        }
+        let bucket = self.0.entry(key).or_insert(Bucket { left: rate.burst, last: now });
+        let gained = now.saturating_duration_since(bucket.last).as_secs_f64() / rate.refill.as_secs_f64();
+        bucket.left = (bucket.left + gained).min(rate.burst);
+        bucket.last = now;
+        let may = bucket.left >= 1.0;
+        bucket.left -= if may { 1.0 } else { 0.0 };
+        may
+    }
+}
+
+/// The event with texts as long as they may be; `None` where it is too large all the same.
+pub(super) fn cut(mut event: Value) -> Option<Value> {
+    let fields = event.as_object_mut()?;
+    let limits = [
+        ("message", MESSAGE_BYTES),
+        ("reason", TEXT_BYTES),
+        ("action", TEXT_BYTES),
+        ("reportingComponent", TEXT_BYTES),
+        ("reportingInstance", TEXT_BYTES),
+    ];
+    for (name, limit) in limits {
+        if let Some(Value::String(text)) = fields.get_mut(name)
+            && text.len() > limit
+        {
+            text.truncate(text.floor_char_boundary(limit));
+        }
+    }
+    (event.to_string().len() <= EVENT_BYTES).then_some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn about(name: usize) -> Value {
+        json!({"involvedObject": {"kind": "Pod", "name": name.to_string()}})
+    }
+
+    #[test]
+    fn a_flood_of_one_node_is_held_back_and_no_other_node_with_it() {
+        let (mut limits, now) = (EventLimits::default(), Instant::now());
+        let told = (0..4000).filter(|_| limits.admit("edge-1", &about(1), now)).count();
+        assert_eq!(told, 25);
+        assert!(limits.admit("edge-2", &about(1), now) && limits.admit("edge-1", &about(2), now));
+        assert!(limits.admit("edge-1", &about(1), now + Duration::from_secs(300)));
+        let mut limits = EventLimits::default();
+        let told = (0..4000).filter(|number| limits.admit("edge-1", &about(*number), now)).count();
+        assert_eq!(told, 1000);
+        assert!(limits.admit("edge-2", &about(1), now));
+        assert!(limits.0.len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn texts_are_cut_and_what_is_too_large_is_left_out() {
+        let event = json!({"message": "ä".repeat(10_000), "reason": "r".repeat(200), "count": 1});
+        let cut_event = cut(event).unwrap();
+        assert_eq!(
+            (cut_event["message"].as_str().unwrap().len(), cut_event["count"].clone()),
+            (1024, json!(1))
+        );
+        assert_eq!(cut_event["reason"].as_str().unwrap().len(), 128);
+        assert_eq!(cut(json!({"metadata": {"annotations": {"a": "x".repeat(20_000)}}})), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! How many lines one place in the code may write into a log: whoever can cause a line from outside could fill a disk with it.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tracing::{Event, Level, Metadata, Subscriber, callsite::Identifier};
+use tracing_subscriber::layer::{Context, Filter};
+
+/// Lines of one place that are written at once …
+const BURST: u32 = 100;
+/// … and then one in this time.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// A filter of a log: 100 lines of one place in the code are written at once, then one in ten seconds. What is left out is counted, for
+/// [`LogThrottle::left_out`]. Lines of `DEBUG` and `TRACE`, which somebody has asked for, are all written. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct LogThrottle(Arc<Mutex<HashMap<Identifier, Place>>>);
+
+/// What one place in the code has written.
+#[derive(Debug)]
+struct Place {
+    /// Where it is.
+    at: String,
+    /// Lines that it may write now.
+    tokens: u32,
+    /// When it was given the last of them.
+    refilled: Instant,
+    left_out: u64,
+}
+
+impl LogThrottle {
+    /// What was left out since the last call: where in the code, and how many lines.
+    pub fn left_out(&self) -> Vec<(String, u64)> {
+        let mut places = self.0.lock();
+        let told = places.values_mut().filter(|place| place.left_out > 0);
+        told.map(|place| (place.at.clone(), std::mem::take(&mut place.left_out))).collect()
+    }
+
+    /// Whether a line of this place is written at `now`.
+    fn admit(&self, metadata: &Metadata<'_>, now: Instant) -> bool {
+        if *metadata.level() > Level::INFO {
+            return true;
+        }
+        let mut places = self.0.lock();
+        let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
+            at: format!("{}:{}", metadata.target(), metadata.line().unwrap_or_default()),
+            tokens: BURST,
+            refilled: now,
+            left_out: 0,
+        });
+        let gained = now.saturating_duration_since(place.refilled).as_secs() / INTERVAL.as_secs();
+        if gained > 0 {
+            place.tokens = u32::try_from(u64::from(place.tokens) + gained).unwrap_or(BURST).min(BURST);
+            place.refilled = now;
+        }
+        if place.tokens == 0 {
+            place.left_out += 1;
+            return false;
+        }
+        place.tokens -= 1;
+        true
+    }
+}
+
+impl<S: Subscriber> Filter<S> for LogThrottle {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        self.admit(event.metadata(), Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+
+    use tracing_subscriber::{fmt::MakeWriter, prelude::*};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Log {
+        type Writer = Self;
+
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn a_flood_of_one_line_leaves_the_log_readable_and_is_counted() {
+        let (log, throttle) = (Log::default(), LogThrottle::default());
+        let lines = tracing_subscriber::fmt::layer().with_writer(log.clone()).with_filter(throttle.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            for number in 0..10_000 {
+                tracing::warn!(number, "refused");
+            }
+            tracing::warn!("another place");
+        });
+        let text = String::from_utf8(log.0.lock().clone()).unwrap();
+        assert_eq!(text.lines().count(), BURST as usize + 1);
+        assert!(text.ends_with("another place\n"), "{text}");
+        let left_out = throttle.left_out();
+        assert!(matches!(&left_out[..], [(at, 9_900)] if at.contains("log_throttle")), "{left_out:?}");
+        assert!(throttle.left_out().is_empty());
+    }
+}
