@@ -195,10 +195,7 @@ impl Cloud {
         let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
         let (certificates, tokens) =
             (NodeCertificates::new(Arc::clone(&store)), JoinTokens::new(Arc::clone(&store)));
-        let api =
-            Api::builder(Arc::clone(&store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
-        let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
-        let api = api.rbac(options.rbac).build();
+        let api = api(&options, &store, &accounts);
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);
@@ -215,12 +212,7 @@ impl Cloud {
         let replicas = replicas(&options, &client, &events, &pki, &certificates);
         let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
         let sessions = hub.sessions();
-        let admin = Admin {
-            faults: faults.clone(),
-            sessions: sessions.clone(),
-            trust: trust.clone(),
-            tokens: tokens.clone(),
-        };
+        let admin = Admin::new(&faults, &sessions, &trust, &tokens);
 
         let at = |port| SocketAddr::new(options.address, port);
         let bound = |server, option| move |source| StartError::Bind { server, option, source };
@@ -242,13 +234,7 @@ impl Cloud {
         };
 
         kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
-
-        let (certificate, key) = pki.sign_admin()?;
-        let server = format!("https://{}:{}", kubeconfig::in_url(&primary), addresses.api.port());
-        let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
-        if let Some(path) = &options.kubeconfig {
-            kubeconfig::write(path, &kubeconfig)?;
-        }
+        let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
 
         tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
@@ -354,6 +340,24 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
+}
+
+/// The API over the store.
+fn api(options: &Options, store: &Arc<dyn Store>, accounts: &Arc<ServiceAccountTokens>) -> Api {
+    let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
+    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
+    api.rbac(options.rbac).build()
+}
+
+/// The kubeconfig of a person who may do everything, written where it is to be.
+fn write_kubeconfig(options: &Options, primary: &str, port: u16, pki: &Pki) -> Result<String, StartError> {
+    let (certificate, key) = pki.sign_admin()?;
+    let server = format!("https://{}:{port}", kubeconfig::in_url(primary));
+    let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
+    if let Some(path) = &options.kubeconfig {
+        kubeconfig::write(path, &kubeconfig)?;
+    }
+    Ok(kubeconfig)
 }
 
 /// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.

@@ -140,7 +140,10 @@ impl Enrolment {
             })?;
         }
         let authority = self.trust.authority().cert_der();
-        certificates.begun(name, certificate, authority, token).await.map_err(unrecorded)?;
+        let begun = certificates.begun(name, (certificate, authority), self.trust.grace(), token).await;
+        if !begun.map_err(unrecorded)? {
+            return Err(held(name));
+        }
         let doubted = self.records.doubt(name).await;
         doubted.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         self.sessions.beginners().add(name, certificate);
@@ -151,20 +154,13 @@ impl Enrolment {
     async fn is_free(&self, name: &str) -> Result<(), Refusal> {
         let authority = self.trust.authority().cert_der();
         let known = self.trust.certificates().name(name, authority, self.trust.grace()).await;
-        let held = match known.map_err(unrecorded)? {
+        let is_held = match known.map_err(unrecorded)? {
             Name::Held => true,
             Name::Free => false,
             // of an older cloud's node nothing but the Node may be known
             Name::Unknown => self.sessions.has(name) || self.has_reported(name).await?,
         };
-        if !held {
-            return Ok(());
-        }
-        let why = format!(
-            "node {name} has a certificate, and renews it with itself: a join token gives no other one. If this machine is to take its \
-             place, let an administrator run `cloudsim node reset {name}` (or delete the Node), and try again"
-        );
-        Err((StatusCode::CONFLICT, why))
+        if is_held { Err(held(name)) } else { Ok(()) }
     }
 
     /// Whether a node of this name has ever told how it is.
@@ -177,15 +173,8 @@ impl Enrolment {
 
     /// A verified certificate of the same node (it renews), or a join token and a free name.
     async fn authenticate(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
-        let unauthorized = |why: String| (StatusCode::UNAUTHORIZED, why);
         let proof = self.known(parts, name).await?;
-        if let Proof::Token(scope) = &proof {
-            if scope.node.as_deref().is_some_and(|only| only != name) {
-                let only = scope.node.as_deref().unwrap_or_default();
-                return Err(unauthorized(format!(
-                    "token validation failure: the token is for node {only} alone"
-                )));
-            }
+        if matches!(proof, Proof::Token(_)) {
             self.is_free(name).await?;
         }
         Ok(proof)
@@ -217,7 +206,14 @@ impl Enrolment {
             return Err(unauthorized("token validation failure, token is empty".to_owned()));
         }
         let scope = verify_bearer(token, self.trust.authority(), SystemTime::now());
-        Ok(Proof::Token(scope.map_err(|error| unauthorized(format!("token validation failure: {error}")))?))
+        let scope = scope.map_err(|error| unauthorized(format!("token validation failure: {error}")))?;
+        match scope.node.as_deref().filter(|only| *only != name) {
+            Some(only) => {
+                let why = format!("token validation failure: the token is for node {only} alone");
+                Err(unauthorized(why))
+            }
+            None => Ok(Proof::Token(scope)),
+        }
     }
 
     /// Whether there is such a node, for those who might be one. One that is connected is there, also before it has an object.
@@ -232,6 +228,15 @@ impl Enrolment {
             Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
         }
     }
+}
+
+/// The name is a node's.
+fn held(name: &str) -> Refusal {
+    let why = format!(
+        "node {name} has a certificate, and renews it with itself: a join token gives no other one. If this machine is to take its \
+         place, let an administrator run `cloudsim node reset {name}` (or delete the Node), and try again"
+    );
+    (StatusCode::CONFLICT, why)
 }
 
 /// The record of certificates failed: nothing is given that could not be taken back.

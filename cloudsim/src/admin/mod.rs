@@ -46,16 +46,22 @@ const LIMIT: usize = 64 * 1024;
 /// The service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Admin {
-    pub(crate) faults: Faults,
-    pub(crate) sessions: Sessions,
-    pub(crate) trust: Trust,
-    pub(crate) tokens: JoinTokens,
+    faults: Faults,
+    sessions: Sessions,
+    trust: Trust,
+    tokens: JoinTokens,
 }
 
 /// A refusal: a status and why.
 type Refusal = (StatusCode, String);
 
 impl Admin {
+    /// Over these parts of a cloud.
+    pub(crate) fn new(faults: &Faults, sessions: &Sessions, trust: &Trust, tokens: &JoinTokens) -> Self {
+        let (faults, sessions) = (faults.clone(), sessions.clone());
+        Self { faults, sessions, trust: trust.clone(), tokens: tokens.clone() }
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
         let (parts, body) = request.into_parts();
         admit(&parts)?;

@@ -127,7 +127,7 @@ mod tests {
             let (csr, usages) = (Csr::for_node(name).unwrap(), Usage::parse_header(None).unwrap());
             let given =
                 ca.sign_edge(csr.der(), &usages, Duration::from_secs(3600), SystemTime::now()).unwrap();
-            certificates.begun(name, &given, ca.cert_der(), None).await.unwrap();
+            certificates.begun(name, (&given, ca.cert_der()), Duration::ZERO, None).await.unwrap();
             assert!(certificates.admit(name, &given, ca.cert_der()).await.unwrap());
             let mut node = Node::default();
             node.metadata.name = Some(name.to_owned());

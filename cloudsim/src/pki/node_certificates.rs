@@ -121,17 +121,23 @@ impl NodeCertificates {
         Ok(newest.is_some_and(|given| !given.used && given.token.as_deref() == Some(token)))
     }
 
-    /// A certificate (DER, as its authority's) was given for a join token: it is the name's only one from now on.
+    /// A certificate (DER, as its authority's) was given for a join token, where that one has a name: it is the name's only one from now
+    /// on. Not where a node has come with the name meanwhile (see [`Self::name`]): then this is false, and nobody may have it.
     pub async fn begun(
         &self,
         node: &str,
-        certificate: &[u8],
-        authority: &[u8],
+        (certificate, authority): (&[u8], &[u8]),
+        grace: Duration,
         token: Option<&str>,
-    ) -> Result<(), RecordError> {
+    ) -> Result<bool, RecordError> {
         let given = Given { token: token.map(str::to_owned), ..given(certificate, authority) };
-        let change = |_: Option<Record>| Some(Record { certificates: vec![given.clone()], registered: None });
-        self.change(node, change).await.map(drop)
+        let mut begins = false;
+        let change = |record: Option<Record>| {
+            begins = !record.is_some_and(|record| record.is_held(&given.authority, grace, now()));
+            begins.then(|| Record { certificates: vec![given.clone()], registered: None })
+        };
+        self.change(node, change).await?;
+        Ok(begins)
     }
 
     /// A certificate was given for an older one of the same node, which stays good.

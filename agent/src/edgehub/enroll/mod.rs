@@ -77,9 +77,7 @@ pub enum EnrollError {
         why: String,
     },
     /// The server answered with a refusal.
-    #[error(
-        "{url} refused: {status} {said}; the token may have expired (get a new one), or belong to another cloud"
-    )]
+    #[error("{url} refused: {status} {said}{}", cure(*status))]
     Refused {
         /// What was asked.
         url: String,
@@ -99,6 +97,14 @@ pub enum EnrollError {
     /// Keys or certificates could not be made or used.
     #[error("keys and certificate cannot be used: {0}")]
     Crypto(String),
+}
+
+/// What most probably helps against a refusal with this status; one of a name that a node has says it itself.
+fn cure(status: u16) -> &'static str {
+    match status {
+        409 => "",
+        _ => "; the token may have expired (get a new one), or belong to another cloud",
+    }
 }
 
 impl EnrollError {

@@ -196,6 +196,19 @@ mod tests {
                 Upstream::query("ns", &T::Secret, "secret-theirs"),
             ),
             (
+                Upstream::put(Change::Insert, "ns", &T::Event, "e", event("mine")),
+                Upstream::put(Change::Insert, "ns", &T::Event, "e", event("theirs")),
+            ),
+        ];
+        compare(rows);
+    }
+
+    /// The same of its own objects: what it may not say of them.
+    #[test]
+    fn a_node_says_of_its_own_objects_what_is_its_own_to_say() {
+        use ResourceType as T;
+        compare(vec![
+            (
                 Upstream::query("kube-node-lease", &T::Lease, "edge-1"),
                 Upstream::query("ns", &T::Lease, "edge-1"),
             ),
@@ -207,11 +220,10 @@ mod tests {
                 Upstream::pod_patch("ns", "mine", json!({"status": {}}).to_string()),
                 Upstream::pod_patch("ns", "mine", json!({"metadata": {"finalizers": ["a/b"]}}).to_string()),
             ),
-            (
-                Upstream::put(Change::Insert, "ns", &T::Event, "e", event("mine")),
-                Upstream::put(Change::Insert, "ns", &T::Event, "e", event("theirs")),
-            ),
-        ];
+        ]);
+    }
+
+    fn compare(rows: Vec<(Upstream, Upstream)>) {
         let index = index();
         let stored = Stored { node_uid: Some("u"), object: None };
         for (own, foreign) in rows {

@@ -173,12 +173,25 @@ fn elsewhere(number: u16, what: &'static str, note: &'static str) -> Row {
 
 /// All rows.
 pub(super) fn table() -> Vec<Row> {
-    let mut rows = volumes::secrets_and_maps();
-    rows.extend(volumes::volumes());
-    rows.extend(tokens::tokens());
-    rows.extend(tokens::token_requests());
-    rows.extend(pods::pods());
-    rows.extend(nodes::nodes());
-    rows.extend(nodes::others());
-    rows
+    let parts: [fn() -> Vec<Row>; 18] = [
+        volumes::secrets_and_maps,
+        volumes::more_secrets,
+        volumes::volumes,
+        volumes::devices,
+        tokens::tokens,
+        tokens::audiences,
+        tokens::token_requests,
+        tokens::ends,
+        pods::pods,
+        pods::mirrors,
+        pods::parts,
+        pods::subresources,
+        nodes::nodes,
+        nodes::node_patches,
+        nodes::own_status,
+        nodes::others,
+        nodes::certificates,
+        nodes::hubs,
+    ];
+    parts.into_iter().flat_map(|part| part()).collect()
 }

@@ -24,14 +24,17 @@ async fn a_name_is_held_from_the_first_connection_until_it_is_reset() {
     let name = async || all.name("edge-1", authority, Duration::ZERO).await.unwrap();
     assert_eq!(name().await, Name::Unknown);
     let first = certificate(&ca, "edge-1", Duration::ZERO);
-    all.begun("edge-1", &first, authority, None).await.unwrap();
+    all.begun("edge-1", (&first, authority), Duration::ZERO, None).await.unwrap();
     assert_eq!(name().await, Name::Free, "its answer may have been lost");
     let second = certificate(&ca, "edge-1", Duration::ZERO);
-    all.begun("edge-1", &second, authority, Some("t")).await.unwrap();
+    all.begun("edge-1", (&second, authority), Duration::ZERO, Some("t")).await.unwrap();
     assert!(all.is_repeated("edge-1", "t").await.unwrap());
     assert!(!all.admit("edge-1", &first, authority).await.unwrap(), "it was replaced before it was used");
     assert!(all.admit("edge-1", &second, authority).await.unwrap());
     assert_eq!(name().await, Name::Held);
+    let late = certificate(&ca, "edge-1", Duration::ZERO);
+    assert!(!all.begun("edge-1", (&late, authority), Duration::ZERO, None).await.unwrap(), "it came first");
+    assert!(!all.admit("edge-1", &late, authority).await.unwrap());
     assert!(!all.is_repeated("edge-1", "t").await.unwrap());
     let third = certificate(&ca, "edge-1", Duration::ZERO);
     all.renewed("edge-1", &third, authority).await.unwrap();
@@ -68,7 +71,7 @@ async fn a_certificate_that_has_expired_holds_no_name_and_another_authoritys_nei
 async fn what_is_remembered_is_bounded() {
     let (all, ca) = (NodeCertificates::new(MemoryStore::new()), ca());
     let first = certificate(&ca, "edge-1", Duration::ZERO);
-    all.begun("edge-1", &first, ca.cert_der(), None).await.unwrap();
+    all.begun("edge-1", (&first, ca.cert_der()), Duration::ZERO, None).await.unwrap();
     for _ in 0..MAX_CERTIFICATES {
         all.renewed("edge-1", &certificate(&ca, "edge-1", Duration::ZERO), ca.cert_der()).await.unwrap();
     }

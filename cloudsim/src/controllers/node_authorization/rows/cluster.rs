@@ -2,9 +2,23 @@
 
 use serde_json::{Value, json};
 
-/// The cluster, in the order in which it is made: collection and object.
-pub(in super::super) fn objects() -> Vec<(&'static str, Value)> {
-    let named = |name: &str| json!({"metadata": {"name": name}});
+/// An object and the collection that it is made in.
+type Made = (&'static str, Value);
+
+/// The cluster, in the order in which it is made.
+pub(in super::super) fn objects() -> Vec<Made> {
+    [named_objects(), volumes(), pods(), roles()].concat()
+}
+
+fn named(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+fn claim() -> Value {
+    json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}})
+}
+
+fn named_objects() -> Vec<Made> {
     let mut all = vec![("/api/v1/namespaces", named("ns")), ("/api/v1/namespaces", named("other"))];
     all.extend(["n1", "n2"].map(|name| ("/api/v1/nodes", named(name))));
     for name in ["sa1", "sa2", "shared"] {
@@ -23,9 +37,13 @@ pub(in super::super) fn objects() -> Vec<(&'static str, Value)> {
     for name in ["c1", "c2", "kube-root-ca.crt", "unscheduled"] {
         all.push(("/api/v1/namespaces/ns/configmaps", named(name)));
     }
-    let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    all
+}
+
+fn volumes() -> Vec<Made> {
+    let mut all = Vec::new();
     for name in ["v1", "v2", "p1-scratch"] {
-        let object = json!({"metadata": {"name": name}, "spec": claim});
+        let object = json!({"metadata": {"name": name}, "spec": claim()});
         all.push(("/api/v1/namespaces/ns/persistentvolumeclaims", object));
     }
     for (name, of) in [("pv1", json!({"namespace": "ns", "name": "v1"})), ("free", Value::Null)] {
@@ -41,25 +59,31 @@ pub(in super::super) fn objects() -> Vec<(&'static str, Value)> {
             json!({"metadata": {"name": name}, "spec": spec}),
         ));
     }
-    let container = |fields: Value| {
-        let mut container = json!({"name": "c", "image": "i"});
-        container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        container
-    };
-    let pod = |name: &str, node: &str, account: &str, more: Value| {
-        let mut pod = json!({"metadata": {"name": name}, "spec": {
-            "nodeName": node, "serviceAccountName": account, "containers": [container(json!({}))]}});
-        pod["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        pod
-    };
+    all
+}
+
+fn container(fields: &Value) -> Value {
+    let mut container = json!({"name": "c", "image": "i"});
+    container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    container
+}
+
+fn pod(name: &str, node: &str, account: &str, more: &Value) -> Value {
+    let mut pod = json!({"metadata": {"name": name}, "spec": {
+        "nodeName": node, "serviceAccountName": account, "containers": [container(&json!({}))]}});
+    pod["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    pod
+}
+
+fn pods() -> Vec<Made> {
     let p1 = json!({
         "imagePullSecrets": [{"name": "pull1"}],
-        "initContainers": [container(json!({"name": "i", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "init1", "key": "k"}}}]}))],
-        "containers": [container(json!({"envFrom": [{"configMapRef": {"name": "c1"}}]}))],
+        "initContainers": [container(&json!({"name": "i", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "init1", "key": "k"}}}]}))],
+        "containers": [container(&json!({"envFrom": [{"configMapRef": {"name": "c1"}}]}))],
         "volumes": [
             {"name": "a", "secret": {"secretName": "s1"}},
             {"name": "b", "persistentVolumeClaim": {"claimName": "v1"}},
-            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim()}}},
             {"name": "d", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}},
                 {"configMap": {"name": "kube-root-ca.crt"}}]}},
         ],
@@ -71,38 +95,41 @@ pub(in super::super) fn objects() -> Vec<(&'static str, Value)> {
         "unscheduled",
         "",
         "sa1",
-        json!({"volumes": [{"name": "a", "configMap": {"name": "unscheduled"}}]}),
+        &json!({"volumes": [{"name": "a", "configMap": {"name": "unscheduled"}}]}),
     );
     unscheduled["spec"].as_object_mut().unwrap().remove("nodeName");
-    for pod in [
-        pod("p1", "n1", "sa1", p1),
-        pod("p2", "n2", "sa2", p2),
-        pod("done1", "n1", "sa1", secret_volume("done1")),
-        pod("gone1", "n1", "sa1", secret_volume("gone1")),
-        pod("delete1", "n1", "sa1", json!({})),
-        pod("evict1", "n1", "sa1", json!({})),
-        pod("shared1", "n1", "shared", json!({})),
-        pod("shared2", "n2", "shared", json!({})),
+    let all = [
+        pod("p1", "n1", "sa1", &p1),
+        pod("p2", "n2", "sa2", &p2),
+        pod("done1", "n1", "sa1", &secret_volume("done1")),
+        pod("gone1", "n1", "sa1", &secret_volume("gone1")),
+        pod("delete1", "n1", "sa1", &json!({})),
+        pod("evict1", "n1", "sa1", &json!({})),
+        pod("shared1", "n1", "shared", &json!({})),
+        pod("shared2", "n2", "shared", &json!({})),
         unscheduled,
-    ] {
-        all.push(("/api/v1/namespaces/ns/pods", pod));
-    }
+    ];
+    all.map(|pod| ("/api/v1/namespaces/ns/pods", pod)).into()
+}
+
+fn roles() -> Vec<Made> {
     let rbac = "rbac.authorization.k8s.io";
     let rule = json!({"apiGroups": [""], "resources": ["granted"], "resourceNames": ["sa1"],
         "verbs": ["request-serviceaccounts-token-audience"]});
     // a grant to nodes that NodeRestriction does not let through
     let more = json!({"apiGroups": ["", "coordination.k8s.io"], "resources": ["pods", "nodes", "leases", "serviceaccounts", "serviceaccounts/token"],
         "verbs": ["create", "update", "patch", "delete"]});
-    all.push((
-        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-        json!({"metadata": {"name": "nodes"}, "rules": [rule, more]}),
-    ));
-    all.push((
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        json!({"metadata": {"name": "nodes"}, "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "nodes"},
-            "subjects": [{"apiGroup": rbac, "kind": "Group", "name": "system:nodes"}]}),
-    ));
-    all
+    vec![
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            json!({"metadata": {"name": "nodes"}, "rules": [rule, more]}),
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            json!({"metadata": {"name": "nodes"}, "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "nodes"},
+                "subjects": [{"apiGroup": rbac, "kind": "Group", "name": "system:nodes"}]}),
+        ),
+    ]
 }
 
 /// What p1's ephemeral container adds.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 
 pub(super) fn nodes() -> Vec<Row> {
-    use Expect::{Allow, Deny, Narrowed, Stricter, Wider};
-    use Verb::{Delete, Get, List, Patch};
+    use Expect::{Allow, Deny, Narrowed, Wider};
+    use Verb::{Get, List};
     const N1: &str = "/core/v1/nodes/null/n1";
     vec![
         row(97, "the Node", vec![(meta(Get, N1), Allow), (hub(Upstream::query("", &T::Node, "n1")), Allow)]),
@@ -53,6 +53,14 @@ pub(super) fn nodes() -> Vec<Row> {
             "a kubelet's labels",
             vec![(new_node("n6", "n6", json!({"kubelet.kubernetes.io/x": "", "example.com/y": ""})), Allow)],
         ),
+    ]
+}
+
+pub(super) fn node_patches() -> Vec<Row> {
+    use Expect::{Deny, Stricter};
+    use Verb::Patch;
+    const N1: &str = "/core/v1/nodes/null/n1";
+    vec![
         row(
             104,
             "taints",
@@ -94,6 +102,14 @@ pub(super) fn nodes() -> Vec<Row> {
             "another Node",
             vec![(node_patch("n2", json!({"metadata": {"annotations": {"a": "b"}}})), Deny)],
         ),
+    ]
+}
+
+pub(super) fn own_status() -> Vec<Row> {
+    use Expect::{Allow, Deny};
+    use Verb::{Delete, Get, List};
+    const N1: &str = "/core/v1/nodes/null/n1";
+    vec![
         row(
             109,
             "the Node's status",
@@ -131,10 +147,8 @@ pub(super) fn nodes() -> Vec<Row> {
 
 pub(super) fn others() -> Vec<Row> {
     use Expect::{Allow, Code, Deny, Stricter, Wider};
-    use Verb::{Delete, Get, List, Update};
-    const SERVING: &str = "kubernetes.io/kubelet-serving";
+    use Verb::{Delete, Get, List};
     let event = || json!({"metadata": {"name": "e1", "namespace": "default"}, "involvedObject": {"kind": "Node", "name": "n1"}, "source": {"host": "n1"}});
-    let groups = &["system:nodes"];
     vec![
         row(
             115,
@@ -162,6 +176,14 @@ pub(super) fn others() -> Vec<Row> {
                 (meta(Delete, "/core/v1/events/default/e1"), Deny),
             ],
         ),
+    ]
+}
+
+pub(super) fn certificates() -> Vec<Row> {
+    use Expect::{Allow, Deny};
+    use Verb::{Get, Update};
+    const SERVING: &str = "kubernetes.io/kubelet-serving";
+    vec![
         row(
             120,
             "a serving certificate",
@@ -211,6 +233,13 @@ pub(super) fn others() -> Vec<Row> {
             "pod certificates",
             vec![(meta(Get, "/certificates.k8s.io/v1beta1/podcertificaterequests/ns/p1"), Deny)],
         ),
+    ]
+}
+
+pub(super) fn hubs() -> Vec<Row> {
+    use Expect::{Code, Deny};
+    let groups = &["system:nodes"];
+    vec![
         row(128, "CloudHub: an unrelated ConfigMap, always checked", vec![(map("c2"), Deny)]),
         elsewhere(
             129,

@@ -5,15 +5,12 @@ use serde_json::{Value, json};
 use super::{cluster::ephemeral, *};
 
 pub(super) fn pods() -> Vec<Row> {
-    use Expect::{Allow, Code, Deny, Narrowed};
-    use Verb::{Create, Get, List, Patch, Update};
+    use Expect::{Allow, Deny, Narrowed};
+    use Verb::{Create, Get, List};
     const PODS: &str = "/core/v1/pods/null/null";
     const P1: &str = "/core/v1/pods/ns/p1";
     let of = |selector: &str| json!({"fieldSelector": selector});
     let ordinary = json!({"metadata": {"name": "plain1"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}});
-    let mut second = owner();
-    second["uid"] = "$nodes/n2".into();
-    let gone = |name: &'static str, uid: &'static str| hub(Upstream::pod_delete("ns", name, uid));
     vec![
         row(76, "a pod", vec![(meta(Get, P1), Allow), (meta(Get, "/core/v1/pods/ns/p2"), Deny)]),
         row(77, "the node's pods", vec![(part(List, PODS, "", of("spec.nodeName=n1")), Allow)]),
@@ -39,6 +36,14 @@ pub(super) fn pods() -> Vec<Row> {
             ],
         ),
         row(81, "a mirror pod", vec![(new_pod(mirror("mirror1")), Allow)]),
+    ]
+}
+
+pub(super) fn mirrors() -> Vec<Row> {
+    use Expect::{Allow, Deny};
+    let mut second = owner();
+    second["uid"] = "$nodes/n2".into();
+    vec![
         row(
             82,
             "a mirror pod on another node",
@@ -102,6 +107,15 @@ pub(super) fn pods() -> Vec<Row> {
                 Allow,
             )],
         ),
+    ]
+}
+
+pub(super) fn parts() -> Vec<Row> {
+    use Expect::{Allow, Code, Deny};
+    use Verb::{Patch, Update};
+    const P1: &str = "/core/v1/pods/ns/p1";
+    let gone = |name: &'static str, uid: &'static str| hub(Upstream::pod_delete("ns", name, uid));
+    vec![
         row(
             90,
             "the end of a pod",
@@ -144,6 +158,14 @@ pub(super) fn pods() -> Vec<Row> {
             "a pod's resource claims",
             vec![(pod_patch("p1", json!({"status": {"resourceClaimStatuses": [{"name": "c"}]}})), Deny)],
         ),
+    ]
+}
+
+pub(super) fn subresources() -> Vec<Row> {
+    use Expect::{Allow, Deny};
+    use Verb::{Create, Get, Patch};
+    const P1: &str = "/core/v1/pods/ns/p1";
+    vec![
         row(
             95,
             "eviction",

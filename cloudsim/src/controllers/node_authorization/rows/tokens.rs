@@ -6,7 +6,7 @@ use wire::Upstream;
 use super::*;
 
 pub(super) fn tokens() -> Vec<Row> {
-    use Expect::{Allow, Code, Deny, Stricter};
+    use Expect::{Allow, Code, Deny};
     let p1 = |audiences: &[&str]| reference("Pod", "p1", "$pods/p1", audiences);
     vec![
         row(42, "a pod's token", token1(&p1(&[]), &Allow)),
@@ -52,6 +52,13 @@ pub(super) fn tokens() -> Vec<Row> {
             ]
             .concat(),
         ),
+    ]
+}
+
+pub(super) fn audiences() -> Vec<Row> {
+    use Expect::{Allow, Deny, Stricter};
+    let p1 = |audiences: &[&str]| reference("Pod", "p1", "$pods/p1", audiences);
+    vec![
         row(50, "for an audience of the pod", token1(&p1(&["vault"]), &Allow)),
         row(51, "for another audience", token1(&p1(&["bank"]), &Deny)),
         row(52, "for a granted audience", token1(&p1(&["granted"]), &Allow)),
@@ -75,9 +82,6 @@ pub(super) fn tokens() -> Vec<Row> {
 
 pub(super) fn token_requests() -> Vec<Row> {
     use Expect::Code;
-    const BOUND: &str = "kubeapi/tests/api/bound_tokens.rs: a_bound_token_ends_with_what_it_is_bound_to";
-    const LEEWAY: &str =
-        "kubeapi/src/access/tokens.rs: what_is_being_deleted_bears_its_token_for_another_minute";
     let bound = |kind: &str, name: &str, uid: &str| reference(kind, name, uid, &[]);
     vec![
         row(
@@ -104,6 +108,15 @@ pub(super) fn token_requests() -> Vec<Row> {
             "another account's name",
             vec![(tokens_of_admin(json!({"metadata": {"name": "sa2"}, "spec": {}})), Code(422))],
         ),
+    ]
+}
+
+pub(super) fn ends() -> Vec<Row> {
+    use Expect::Code;
+    const BOUND: &str = "kubeapi/tests/api/bound_tokens.rs: a_bound_token_ends_with_what_it_is_bound_to";
+    const LEEWAY: &str =
+        "kubeapi/src/access/tokens.rs: what_is_being_deleted_bears_its_token_for_another_minute";
+    vec![
         elsewhere(
             64,
             "3607 s become a year",

@@ -6,12 +6,9 @@ use wire::{Change, ResourceType as T, Upstream, application::Verb};
 use super::*;
 
 pub(super) fn secrets_and_maps() -> Vec<Row> {
-    use Expect::{Allow, Code, Deny, Stricter};
-    use Verb::{Create, Delete, Get, List, Update, Watch};
+    use Expect::{Allow, Deny, Stricter};
+    use Verb::{Get, List, Watch};
     let by_name = || json!({"fieldSelector": "metadata.name=s1"});
-    let body = || json!({"metadata": {"name": "s1"}});
-    let mut named = mirror("named1");
-    named["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "s2"}}]);
     vec![
         row(
             1,
@@ -45,6 +42,16 @@ pub(super) fn secrets_and_maps() -> Vec<Row> {
         ),
         row(8, "the same name elsewhere", vec![(hub(Upstream::query("other", &T::Secret, "s1")), Deny)]),
         row(9, "listed by the account alone", vec![(secret("listed1"), Deny)]),
+    ]
+}
+
+pub(super) fn more_secrets() -> Vec<Row> {
+    use Expect::{Allow, Code, Deny, Stricter};
+    use Verb::{Create, Delete, Get, List, Update};
+    let body = || json!({"metadata": {"name": "s1"}});
+    let mut named = mirror("named1");
+    named["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "s2"}}]);
+    vec![
         row(
             10,
             "secrets are read alone",
@@ -78,14 +85,10 @@ pub(super) fn secrets_and_maps() -> Vec<Row> {
 
 pub(super) fn volumes() -> Vec<Row> {
     use Expect::{Allow, Deny, Stricter};
-    use Verb::{Create, Delete, Get, List, Patch, Update};
+    use Verb::{Get, List, Patch, Update};
     const CLAIM: &str = "/core/v1/persistentvolumeclaims/ns/v1";
     let cluster = |kind: T, name: &str| hub(Upstream::query("", &kind, name));
     let resized = || json!({"status": {"capacity": {"storage": "2Gi"}}});
-    let slice =
-        |node: &str| json!({"metadata": {"name": "slice"}, "spec": {"driver": "d", "nodeName": node}});
-    const SLICES: &str = "/resource.k8s.io/v1/resourceslices/null/null";
-    const SLICE: &str = "/resource.k8s.io/v1/resourceslices/null/slice";
     vec![
         row(21, "a pod's claim", vec![(query(T::PersistentVolumeClaim, "v1"), Allow)]),
         row(
@@ -123,6 +126,17 @@ pub(super) fn volumes() -> Vec<Row> {
             "all attachments",
             vec![(meta(List, "/storage.k8s.io/v1/volumeattachments/null/null"), Deny)],
         ),
+    ]
+}
+
+pub(super) fn devices() -> Vec<Row> {
+    use Expect::{Allow, Deny, Stricter};
+    use Verb::{Create, Delete, Get, List, Update};
+    let slice =
+        |node: &str| json!({"metadata": {"name": "slice"}, "spec": {"driver": "d", "nodeName": node}});
+    const SLICES: &str = "/resource.k8s.io/v1/resourceslices/null/null";
+    const SLICE: &str = "/resource.k8s.io/v1/resourceslices/null/slice";
+    vec![
         row(
             34,
             "resource claims",
