@@ -22,6 +22,7 @@ mod random;
 mod rig;
 mod run;
 pub mod scrape;
+pub mod tunnel;
 mod until;
 mod watched;
 

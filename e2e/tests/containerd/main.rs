@@ -31,6 +31,7 @@ mod server;
 mod short;
 mod static_pods;
 mod stats;
+mod streaming;
 mod subject;
 mod upkeep;
 mod volumes;

@@ -10,7 +10,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::{net::unix::pipe, time::timeout};
 
 /// How long a change is waited for: then the file and its container are looked at in any case; the kubelet's limit.
-const INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Tells when something happens in the directory of a log.
 #[derive(Debug)]

@@ -16,9 +16,15 @@ use tokio::{
     fs::{self, File},
     io::AsyncReadExt,
     task::spawn_blocking,
+    time::Instant,
 };
 
-use super::{follow::Watch, options::Options, record::Printer, tail};
+use super::{
+    follow::{INTERVAL, Watch},
+    options::Options,
+    record::Printer,
+    tail,
+};
 
 /// Tells whether the container may still write.
 pub(super) type Runs = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
@@ -57,6 +63,8 @@ pub(super) struct Reader {
     watch: Option<Watch>,
     phase: Phase,
     runs: Runs,
+    /// When that was asked last.
+    asked: Instant,
 }
 
 impl Reader {
@@ -82,6 +90,7 @@ impl Reader {
             watch,
             phase: Phase::Reading,
             runs,
+            asked: Instant::now(),
         })
     }
 
@@ -131,24 +140,40 @@ impl Reader {
         Ok(read)
     }
 
+    /// Goes on with the file that has the name now, if it is another one.
+    async fn go_on(&mut self) -> io::Result<bool> {
+        let Some((file, inode)) = newer(&self.path, self.inode).await? else { return Ok(false) };
+        (self.file, self.inode) = (file, inode);
+        self.file.set_max_buf_size(CHUNK);
+        // a line that was not finished in the old file never is
+        self.input.clear();
+        self.skips = false;
+        Ok(true)
+    }
+
     /// There is no more in the file for now: waits, goes on to a newer one, or ends.
     async fn at_end(&mut self, out: &mut BytesMut) -> io::Result<()> {
+        // the file may have been rotated just before the container's end
+        if self.phase == Phase::Ending && self.watch.is_some() && self.go_on().await? {
+            return Ok(());
+        }
         match (self.phase, &self.watch) {
             (Phase::Rotated, _) => {
-                if let Some((file, inode)) = newer(&self.path, self.inode).await? {
-                    (self.file, self.inode) = (file, inode);
-                    self.file.set_max_buf_size(CHUNK);
-                    // a line that was not finished in the old file never is
-                    self.input.clear();
-                    self.skips = false;
-                }
+                self.go_on().await?;
                 self.phase = Phase::Reading;
             }
             (Phase::Reading, Some(watch)) => {
                 if newer(&self.path, self.inode).await?.is_some() {
                     self.phase = Phase::Rotated;
-                } else if watch.wait().await && !(self.runs)().await {
-                    self.phase = Phase::Ending;
+                    return Ok(());
+                }
+                // the instance that came after this one writes beside it, and wakes this up
+                let is_quiet = watch.wait().await;
+                if is_quiet || self.asked.elapsed() >= INTERVAL {
+                    self.asked = Instant::now();
+                    if !(self.runs)().await {
+                        self.phase = Phase::Ending;
+                    }
                 }
             }
             (Phase::Reading, None) | (Phase::Ending, _) => {

@@ -138,6 +138,25 @@ async fn new_lines_are_shown_as_they_come_and_the_end_is_the_containers() {
     assert_eq!(rest(&mut reader).await, "4\n5\n");
 }
 
+#[tokio::test]
+async fn the_end_is_seen_though_the_next_instance_writes_beside_it_all_the_time() {
+    let log = Log::new(&records(0..1));
+    let mut reader = log.reader(follow()).await;
+    assert_eq!(lines(&mut reader, 1).await, numbers(0..1));
+    log.runs.store(false, Ordering::Relaxed);
+    let (next, stop) = (log.path.with_file_name("1.log"), Arc::new(AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let writing = tokio::task::spawn_blocking(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            fs::write(&next, "x").unwrap();
+        }
+    });
+    let end = rest(&mut reader).await;
+    stop.store(true, Ordering::Relaxed);
+    writing.await.unwrap();
+    assert_eq!(end, "");
+}
+
 /// As the runtime and the agent do it: the file is renamed, still written to, and then made anew.
 fn rotate(log: &Log, old: &Path, before: &str, after: &str) {
     fs::rename(&log.path, old).unwrap();

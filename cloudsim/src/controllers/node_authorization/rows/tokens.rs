@@ -82,6 +82,7 @@ pub(super) fn audiences() -> Vec<Row> {
 
 pub(super) fn token_requests() -> Vec<Row> {
     use Expect::Code;
+    let bound = |kind: &str, name: &str, uid: &str| reference(kind, name, uid, &[]);
     vec![
         row(
             56,

@@ -1,0 +1,304 @@
+//! The cloud's end of the stream tunnel, as CloudCore has it on port 10004: takes nodes' tunnels over TLS, knows each by its certificate, and
+//! makes streams of them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, ensure};
+use bytes::{Bytes, BytesMut};
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split},
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use wire::{
+    enroll::{Ca, pem_certificate},
+    tunnel::{ADDRESS_HEADER, Connect, Frame, Kind, MAX_FRAME, NODE_HEADER, PATH},
+    websocket::{Decoder, Message, Role, accept_key, encode},
+};
+
+/// Largest head of an upgrade.
+const MAX_HEAD: usize = 16 * 1024;
+/// Frames that wait on their way to the node, or to a stream.
+const WAITING: usize = 64;
+/// Bytes that wait for whoever reads a stream.
+const BUFFER: usize = 64 * 1024;
+/// Largest data of a frame to the node.
+const CHUNK: usize = 16 * 1024;
+/// How long a step may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A stream server.
+#[derive(Debug)]
+pub struct TunnelServer {
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+    /// The certificate of the CA that its own is of, PEM.
+    pub ca: String,
+    /// Whatever is asynchronous runs here.
+    pub runtime: Runtime,
+    newest: watch::Receiver<Option<Session>>,
+}
+
+/// A node's tunnel.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Headers of the upgrade, by their names in lower case.
+    pub headers: BTreeMap<String, String>,
+    frames: mpsc::Sender<Frame>,
+    streams: Streams,
+    next: Arc<AtomicU64>,
+}
+
+/// What the node sends, to the stream that it is for.
+type Streams = Arc<Mutex<HashMap<u64, mpsc::Sender<Bytes>>>>;
+
+impl TunnelServer {
+    /// Starts one that takes nodes whose certificates are of the CA in this file.
+    pub fn start(node_ca: &Path) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let now = SystemTime::now();
+        let ca = Ca::generate(now)?;
+        let (certificate, key) = ca.sign_server(["127.0.0.1"], now)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&fs::read(node_ca)?)?)?;
+        let config = ServerConfig::builder()
+            .with_client_cert_verifier(WebPkiClientVerifier::builder(Arc::new(roots)).build()?)
+            .with_single_cert(vec![certificate.into()], PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key)))?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+        let port = listener.local_addr()?.port();
+        let (sessions, newest) = watch::channel(None);
+        let next = Arc::new(AtomicU64::new(1));
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, acceptor.clone(), sessions.clone(), next.clone()));
+            }
+        });
+        Ok(Self { port, ca: pem_certificate(ca.cert_der()), runtime, newest })
+    }
+
+    /// The newest tunnel, once there is one.
+    pub fn session(&self) -> anyhow::Result<Session> {
+        let mut newest = self.newest.clone();
+        let found = self.runtime.block_on(async move {
+            let found = timeout(2 * LIMIT, newest.wait_for(Option::is_some)).await;
+            found
+                .context("no node dials the tunnel")?
+                .context("the server has ended")
+                .map(|found| found.clone())
+        })?;
+        found.context("there is a tunnel")
+    }
+}
+
+/// One connection, as long as it lasts.
+async fn serve(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    sessions: watch::Sender<Option<Session>>,
+    next: Arc<AtomicU64>,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = acceptor.accept(stream).await?;
+    let headers = upgrade(&mut stream).await?;
+    let (mut reader, mut writer) = split(stream);
+    let (frames, mut outbound) = mpsc::channel(WAITING);
+    let (pongs, mut asked) = mpsc::channel(WAITING);
+    let streams = Streams::default();
+    sessions.send_replace(Some(Session { headers, frames, streams: streams.clone(), next }));
+    let writing = async {
+        loop {
+            let message = tokio::select! {
+                // cancel-safe: what is not taken stays where it is
+                Some(frame) = outbound.recv() => Message::Text(Frame::encode(&frame).into()),
+                Some(payload) = asked.recv() => Message::Pong(payload),
+                else => return io::Result::Ok(()),
+            };
+            let mut out = BytesMut::new();
+            encode(&mut out, &message, None);
+            writer.write_all(&out).await?;
+            writer.flush().await?;
+        }
+    };
+    tokio::select! {
+        written = writing => written,
+        read = read(&mut reader, &streams, &pongs) => read,
+    }
+}
+
+async fn read(
+    reader: &mut (impl AsyncRead + Unpin),
+    streams: &Streams,
+    pongs: &mpsc::Sender<Bytes>,
+) -> io::Result<()> {
+    let mut decoder = Decoder::new(Role::Server, MAX_FRAME);
+    let mut input = BytesMut::new();
+    loop {
+        while let Some(message) = decoder.next(&mut input).map_err(io::Error::other)? {
+            match message {
+                Message::Text(payload) => {
+                    let frame = Frame::decode(payload).map_err(io::Error::other)?;
+                    deliver(streams, frame).await;
+                }
+                Message::Ping(payload) => drop(pongs.send(payload).await),
+                Message::Close(_) => return Ok(()),
+                Message::Binary(_) | Message::Pong(_) => {}
+            }
+        }
+        if reader.read_buf(&mut input).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+async fn deliver(streams: &Streams, frame: Frame) {
+    let known = || streams.lock().ok();
+    match frame.kind {
+        Kind::Data => {
+            let stream = known().and_then(|all| all.get(&frame.id).cloned());
+            if let Some(stream) = stream {
+                // whoever read it may have gone
+                let _ = stream.send(frame.data).await;
+            }
+        }
+        Kind::RemoveConnect => drop(known().and_then(|mut all| all.remove(&frame.id))),
+        _ => {}
+    }
+}
+
+/// Reads the request and answers it; its headers.
+async fn upgrade(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<BTreeMap<String, String>> {
+    let head = read_head(stream).await?;
+    let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+    if !head.starts_with(&format!("GET {PATH} HTTP/1.1\r\n")) {
+        return Err(bad(&head));
+    }
+    let pairs = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let headers: BTreeMap<_, _> =
+        pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    let key = headers.get("sec-websocket-key").ok_or_else(|| bad("no key"))?;
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n\r\n",
+        accept_key(key)
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.flush().await?;
+    Ok(headers)
+}
+
+/// The head of a request or an answer, and nothing of what follows it.
+pub async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() > MAX_HEAD {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the head is too long"));
+        }
+        head.push(stream.read_u8().await?);
+    }
+    String::from_utf8(head).map_err(io::Error::other)
+}
+
+impl Session {
+    /// The node's name and address, as it says them.
+    pub fn node(&self) -> (&str, &str) {
+        let header = |name: &str| self.headers.get(&name.to_ascii_lowercase()).map_or("", String::as_str);
+        (header(NODE_HEADER), header(ADDRESS_HEADER))
+    }
+
+    /// Asks for something. What is written to the stream goes to the node, and what comes from it is read; dropped, it is ended.
+    pub async fn connect(&self, kind: Kind, request: Connect) -> anyhow::Result<DuplexStream> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (ours, theirs) = duplex(BUFFER);
+        let (data, received) = mpsc::channel(WAITING);
+        self.streams.lock().ok().context("the streams")?.insert(id, data);
+        let frame = Connect { id, ..request }.frame(kind)?;
+        self.frames.send(frame).await.context("the tunnel has ended")?;
+        tokio::spawn(pump(id, theirs, received, self.frames.clone(), self.streams.clone()));
+        Ok(ours)
+    }
+
+    /// All that comes of a request for a log or a page.
+    pub async fn get(&self, kind: Kind, path: &str, query: &str) -> anyhow::Result<Vec<u8>> {
+        let mut stream = self.connect(kind, Connect::new(0, path, query)).await?;
+        let mut body = Vec::new();
+        timeout(LIMIT, stream.read_to_end(&mut body)).await.context("the answer has no end")??;
+        Ok(body)
+    }
+
+    /// Asks for a connection to the runtime over SPDY; the connection behind the answer's head.
+    pub async fn upgrade(
+        &self,
+        kind: Kind,
+        path: &str,
+        query: &str,
+        protocol: &str,
+    ) -> anyhow::Result<DuplexStream> {
+        let request = Connect::new(0, path, query)
+            .method("POST")
+            .header("Connection", "Upgrade")
+            .header("Upgrade", "SPDY/3.1")
+            .header("X-Stream-Protocol-Version", protocol)
+            .header("Content-Length", "0");
+        let mut stream = self.connect(kind, request).await?;
+        let head = timeout(LIMIT, read_head(&mut stream)).await.context("no answer")??;
+        ensure!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        Ok(stream)
+    }
+}
+
+/// Moves bytes between a stream and the tunnel.
+async fn pump(
+    id: u64,
+    stream: DuplexStream,
+    mut received: mpsc::Receiver<Bytes>,
+    frames: mpsc::Sender<Frame>,
+    streams: Streams,
+) {
+    let (mut reader, mut writer) = split(stream);
+    let down = async {
+        loop {
+            let mut bytes = BytesMut::with_capacity(CHUNK);
+            match reader.read_buf(&mut bytes).await {
+                Ok(1..) => {}
+                _ => return,
+            }
+            let part = Frame::new(id, Kind::Data, bytes.freeze());
+            if frames.send(part).await.is_err() {
+                return;
+            }
+        }
+    };
+    let up = async {
+        while let Some(bytes) = received.recv().await {
+            if writer.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = down => {}
+        () = up => {}
+    }
+    if let Ok(mut all) = streams.lock() {
+        all.remove(&id);
+    }
+    // a tunnel that has ended needs not be told
+    let _ = frames.send(Frame::new(id, Kind::RemoveConnect, Bytes::new())).await;
+}
