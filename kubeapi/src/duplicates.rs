@@ -30,7 +30,7 @@ impl Repeated<'_> {
     /// only said to be unknown, as by a Go decoder.
     pub(crate) fn told_with(self, unknown: &[String]) -> Vec<String> {
         let unknown_told = |path: &String| format!("unknown field \"{path}\"");
-        let mut told = match self {
+        let mut told: Vec<String> = match self {
             Self::Untold | Self::Patch(_) => {
                 self.told().into_iter().chain(unknown.iter().take(TOLD).map(unknown_told)).collect()
             }
