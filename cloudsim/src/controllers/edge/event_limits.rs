@@ -55,7 +55,9 @@ impl EventLimits {
     fn take(&mut self, key: (String, Option<String>), rate: Rate, now: Instant) -> bool {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&key) {
             let oldest = self.0.iter().min_by_key(|(_, bucket)| bucket.last).map(|(key, _)| key.clone());
-            oldest.into_iter().for_each(|oldest| drop(self.0.remove(&oldest)));
+            if let Some(oldest) = oldest {
+                self.0.remove(&oldest);
+            }
         }
         let bucket = self.0.entry(key).or_insert(Bucket { left: rate.burst, last: now });
         let gained = now.saturating_duration_since(bucket.last).as_secs_f64() / rate.refill.as_secs_f64();
