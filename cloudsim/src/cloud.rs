@@ -251,12 +251,9 @@ impl Cloud {
         let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
             .await
             .map_err(bound("enrolment server", "--https-port"))?;
-        let addresses = Addresses {
-            api: api_server.local_addr(),
-            https: https.local_addr(),
-            websocket: hub.local_addr(),
-            quic,
-        };
+        let (api_address, https_address) = (api_server.local_addr(), https.local_addr());
+        let addresses =
+            Addresses { api: api_address, https: https_address, websocket: hub.local_addr(), quic };
 
         kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
         let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
@@ -265,10 +262,8 @@ impl Cloud {
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
         spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
-        tasks.spawn(
-            "node certificates",
-            node_certificates::run(client.clone(), certificates, sessions.clone(), stop()),
-        );
+        let records = node_certificates::run(client.clone(), certificates, sessions.clone(), stop());
+        tasks.spawn("node certificates", records);
         tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
         tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();

@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams, PostParams},
+    runtime::{conditions::is_pod_running, wait::await_condition},
 };
 use kubeapi::store::Seal;
 use serde_json::{Value, json};
@@ -86,17 +87,8 @@ fn pod(name: &str) -> Pod {
 }
 
 async fn running(pods: &Api<Pod>, name: &str) {
-    let is_running = async {
-        loop {
-            let pod = pods.get(name).await.unwrap();
-            let phase = pod.status.and_then(|status| status.phase);
-            if phase.as_deref() == Some("Running") {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, is_running).await.unwrap_or_else(|_| panic!("{name} does not run"));
+    let is_running = await_condition(pods.clone(), name, is_pod_running());
+    tokio::time::timeout(LIMIT, is_running).await.unwrap_or_else(|_| panic!("{name} does not run")).unwrap();
 }
 
 /// Whether a file below `directory` whose name has `part` in it holds the text.

@@ -69,8 +69,7 @@ impl Task {
     /// The same for whoever may drop it in its middle, and call it again: containers keep running.
     async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
         let (config, dirs, progress) = (self.config.clone(), self.dirs.clone(), self.progress.clone());
-        let runtime = Runtime::new(config.runtime.clone(), config.images.clone())
-            .with_network(config.pod_network.clone());
+        let runtime = runtime(&config);
         // Dropped at the end, or where this program is given up.
         let _cut = runtime.cut_when_dropped();
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
@@ -181,6 +180,10 @@ async fn ask(triggers: mpsc::Sender<Trigger>, heart: Heart) {
         }
         echo.notified().await;
     }
+}
+
+fn runtime(config: &Config) -> Runtime {
+    Runtime::new(config.runtime.clone(), config.images.clone()).with_network(config.pod_network.clone())
 }
 
 /// Events, behind the sandboxes that are to be made.

@@ -119,7 +119,9 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     for file in FILES {
         ensure!(!machine.path(file).exists(), "{file} is left");
     }
-    ensure!(machine.run(&["cat", "/proc/mounts"])?.lines().all(|mount| !mount.contains("/var/lib/kubelet/")));
+    let mounts = machine.run(&["cat", "/proc/mounts"])?;
+    let left: Vec<_> = mounts.lines().filter(|mount| mount.contains("/var/lib/kubelet/")).collect();
+    ensure!(left.is_empty(), "{left:?}");
 
     // the cloud has the name still
     let taken = run(&mut machine.pasted(line)?)?;

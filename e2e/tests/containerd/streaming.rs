@@ -416,7 +416,7 @@ fn refusals(here: &Tunnelled) -> anyhow::Result<()> {
         let mut stream = TcpStream::connect(("127.0.0.1", here.rig.node.port))?;
         write!(
             stream,
-            "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: Upgrade, close\r\nUpgrade: SPDY/3.1\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: SPDY/3.1\r\n\r\n"
         )?;
         let mut answer = String::new();
         stream.set_read_timeout(Some(LIMIT))?;

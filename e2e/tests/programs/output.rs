@@ -30,9 +30,13 @@ fn tables_are_json_and_yaml_for_programs() -> anyhow::Result<()> {
     rig.cloud.kubectl.run(&[
         "apply",
         "-f",
-        &e2e::examples().join("devicemodel.yaml").display().to_string(),
+        &e2e::examples().join("thermometer-model.yaml").display().to_string(),
     ])?;
-    rig.cloud.kubectl.run(&["apply", "-f", &e2e::examples().join("device.yaml").display().to_string()])?;
+    rig.cloud.kubectl.run(&[
+        "apply",
+        "-f",
+        &e2e::examples().join("thermometer.yaml").display().to_string(),
+    ])?;
     let devices = json(&["devices"])?;
     let device = &devices["devices"][0];
     ensure!(device["name"] == "thermometer" && device["node"] == NODE, "{devices}");

@@ -151,7 +151,7 @@ fn requests() -> Vec<(&'static str, String, Value)> {
             "a selector",
             format!(
                 "GET {MAPS}?labelSelector={}",
-                (0..20_000).map(|n| format!("k{n}")).collect::<Vec<_>>().join(",")
+                (0..8_000).map(|n| format!("k{n}")).collect::<Vec<_>>().join(",")
             ),
             Value::Null,
         ),

@@ -1,6 +1,6 @@
 //! The connections of one server, and which of them ends when there are too many: pure, told the time.
 
-use std::{collections::HashMap, net::IpAddr, time::Instant};
+use std::{cmp::Reverse, collections::HashMap, net::IpAddr, time::Instant};
 
 use super::{ConnectionLimits, Full};
 
@@ -65,7 +65,7 @@ impl<T> Table<T> {
             }
         }
         if evicted.is_none() && self.pending().count() >= self.limits.pending {
-            let most = self.most_pending();
+            let most = self.most_pending(peer);
             let victim = self.oldest(|entry| !entry.established && entry.peer == most);
             evicted = victim.and_then(|victim| self.take(victim));
         }
@@ -136,11 +136,15 @@ impl<T> Table<T> {
         self.entries.values().filter(|entry| !entry.established)
     }
 
-    /// Whose connections that have not begun are most.
-    fn most_pending(&self) -> Option<IpAddr> {
-        let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
-        self.pending().for_each(|entry| *counts.entry(entry.peer).or_default() += 1);
-        counts.into_iter().max_by_key(|(_, count)| *count).and_then(|(peer, _)| peer)
+    /// Whose connections that have not begun are most, with the one that comes now; of several the one whose oldest is the oldest.
+    fn most_pending(&self, newcomer: Option<IpAddr>) -> Option<IpAddr> {
+        let mut counts: HashMap<Option<IpAddr>, (usize, Reverse<u64>)> = HashMap::new();
+        for (number, entry) in self.entries.iter().filter(|(_, entry)| !entry.established) {
+            let of_newcomer = usize::from(entry.peer == newcomer);
+            let (count, oldest) = counts.entry(entry.peer).or_insert((of_newcomer, Reverse(*number)));
+            (*count, *oldest) = (*count + 1, (*oldest).max(Reverse(*number)));
+        }
+        counts.into_iter().max_by_key(|(_, most)| *most).and_then(|(peer, _)| peer)
     }
 
     fn oldest(&self, is_one: impl Fn(&Entry<T>) -> bool) -> Option<u64> {

@@ -116,7 +116,7 @@ async fn mark_pods(node: &Node, context: &Context) -> Result<(), kube::Error> {
     if !context.failed.lock().contains(&name) {
         return Ok(());
     }
-    if !ready(node).is_some_and(|condition| condition.status == "True") {
+    if ready(node).is_none_or(|condition| condition.status != "True") {
         pods::mark_not_ready(&name, &context.client, &context.events).await?;
     }
     context.failed.lock().remove(&name);
