@@ -298,8 +298,8 @@ pub struct Up {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
-    /// Encrypt Secrets in the data directory with the keys of this file, those of --nodes among them; `cloudsim db new-key FILE` makes
-    /// one. What is there is encrypted at the start. Once begun, the file is needed for each start
+    /// Encrypt Secrets in the databases of the data directory with the keys of this file, those of --nodes among them;
+    /// `cloudsim db new-key FILE` makes one. What is there is encrypted at the start. Once begun, the file is needed for each start
     #[arg(long, value_name = "FILE", requires = "data_dir")]
     pub key_file: Option<PathBuf>,
 

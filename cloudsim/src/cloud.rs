@@ -137,8 +137,8 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// The store's file is damaged.
     #[error(
-        "the store of --data-dir is damaged; `cloudsim db repair --data-dir {}` writes it anew with all that can be read of it, or \
-         put a copy of {DATABASE} in its place",
+        "the store of --data-dir is damaged; `cloudsim db repair --data-dir {}` (with its --key-file, if it has one) writes it anew with \
+         all that can be read of it, or put a copy of {DATABASE} in its place",
         directory.display()
     )]
     Damaged {

@@ -31,6 +31,7 @@ pub(super) fn config(
     if !config.require_authorization && !server.server.ip().is_loopback() {
         return Err(Error::OpenMetaServer(server.server));
     }
+    let directory = database(config).parent().unwrap_or(Path::new("/")).to_owned();
     let authentication = if config.require_authorization {
         let (tls, requested) = files(&config.edge_hub.tls, server);
         let tokens = TokenRules {
@@ -38,11 +39,17 @@ pub(super) fn config(
             audiences: server.audiences.clone(),
             key_files: server.key_files.clone(),
         };
-        Authentication::Accounts(Guard { pods_address: server.dummy_server, tls, requested, tokens })
+        Authentication::Accounts(Guard {
+            pods_address: server.dummy_server,
+            tls,
+            requested,
+            tokens,
+            directory,
+        })
     } else {
         Authentication::Loopback(Loopback {
             anonymous: server.anonymous_auth,
-            directory: database(config).parent().unwrap_or(Path::new("/")).to_owned(),
+            directory,
             group: server.client_group.clone(),
             hosts: server.allowed_hosts.clone(),
         })

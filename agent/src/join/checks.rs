@@ -323,8 +323,8 @@ pub(super) fn taken(name: &str, known: Known, rejoin: bool) -> Option<Verdict> {
         ),
         Known::Connected => (
             format!("the cloud has a node {name} already, and its agent is connected NOW"),
-            "choose another name with --name; or end that agent first (`edge-agent reset` on its machine); --rejoin takes its name away \
-             from it"
+            "choose another name with --name; or end that agent first (`edge-agent reset` on its machine) and let an administrator free \
+             the name (`cloudsim node reset NAME`); then --rejoin"
                 .to_owned(),
         ),
     };
@@ -338,8 +338,8 @@ pub(super) fn reached(name: &str, known: Known) -> Verdict {
         Known::No => Verdict::Good(format!("{made}, and knows no such node")),
         Known::Yes => Verdict::Good(format!("{made}; this machine takes over the name of its node {name}")),
         Known::Connected => Verdict::Note(format!(
-            "{made}; its node {name} is connected NOW: this machine TAKES ITS NAME OVER, and the other agent, which is cut off, runs \
-             its pods until it is ended"
+            "{made}; its node {name} is connected NOW: if the cloud gives it away (cloudsim does after `cloudsim node reset {name}` \
+             alone), this machine TAKES ITS NAME OVER, and the other agent, which is cut off, runs its pods until it is ended"
         )),
     }
 }

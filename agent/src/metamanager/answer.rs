@@ -37,6 +37,16 @@ impl Refusal {
         self.code == StatusCode::NOT_FOUND
     }
 
+    /// Whether who asks may not.
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.code == StatusCode::FORBIDDEN
+    }
+
+    /// The reason, for people.
+    pub(super) fn message(&self) -> &str {
+        self.status.get("message").and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// 504: the cloud has not answered in time.
     pub(super) fn timeout(why: &str) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", why)

@@ -28,6 +28,7 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
         }
         Err(error) => return Err(error.into()),
     };
+    needs_no_key(place, &health)?;
     for fault in &health.faults {
         say(&format!("fault: {fault}"));
     }
@@ -55,6 +56,11 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         bail!("there is no {}; name the data directory of a cloud with --data-dir", path.display());
     }
     let _lock = StoreLock::take(&path)?;
+    if let Ok(mut inspection) = Inspection::open(&path, seal.clone()).await
+        && let Ok(health) = inspection.check().await
+    {
+        needs_no_key(place, &health)?;
+    }
     let repaired = SqliteStore::repair(&path, seal.as_ref()).await;
     let Some(Repaired { set_aside, kept, lost, is_torn }) = repaired.map_err(told)? else {
         say("whole: nothing was done");
@@ -72,6 +78,14 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         set_aside.display()
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Without the keys, what is encrypted cannot be told from what is damaged.
+fn needs_no_key(place: &DbPlace, health: &Health) -> anyhow::Result<()> {
+    if place.key_file.is_none() && health.sealed > 0 {
+        bail!("{} objects are encrypted; name the file of their keys with --key-file", health.sealed);
+    }
+    Ok(())
 }
 
 fn keys(place: &DbPlace) -> anyhow::Result<Option<Seal>> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{in_range, required, supported, workload};
+use super::{in_range, required, schedule, supported, workload};
 use crate::{object::text_or_empty, status::Cause};
 
 const RESTART_POLICIES: &[&str] = &["OnFailure", "Never"];
@@ -33,7 +33,7 @@ fn job_spec(spec: &Value, path: &str) -> Vec<Cause> {
         causes.push(Cause::required(format!("{path}.completions"), why));
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
-    causes.extend(workload::pod_template(template, &format!("{path}.template"), RESTART_POLICIES));
+    causes.extend(workload::pod_template(template, &format!("{path}.template"), RESTART_POLICIES, &[]));
     let labels = template.pointer("/metadata/labels").unwrap_or(&Value::Null);
     if spec.get("selector").is_some_and(|selector| !workload::selects(selector, labels)) {
         let field = format!("{path}.template.metadata.labels");
@@ -75,14 +75,11 @@ pub(super) fn update_job(old: &Value, new: &Value) -> Vec<Cause> {
 pub(super) fn cron_job(object: &Value) -> Vec<Cause> {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let mut causes = Vec::new();
-    let schedule = text_or_empty(spec, "/schedule");
-    causes.extend(required(spec, "spec", "schedule"));
-    if !schedule.is_empty() && !schedule.starts_with('@') {
-        let fields = schedule.split_whitespace().count();
-        if fields != 5 {
-            let why = format!("expected exactly 5 fields, found {fields}: [{schedule}]");
-            causes.push(Cause::invalid("spec.schedule", &schedule.into(), &why));
-        }
+    match (required(spec, "spec", "schedule"), text_or_empty(spec, "/schedule")) {
+        (Some(missing), _) => causes.push(missing),
+        (None, text) => causes.extend(
+            schedule::check(text).err().map(|why| Cause::invalid("spec.schedule", &text.into(), &why)),
+        ),
     }
     causes.extend(supported(spec, "spec", "concurrencyPolicy", &["Allow", "Forbid", "Replace"]));
     for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {

@@ -24,6 +24,7 @@ mod node;
 mod pod;
 mod pod_update;
 mod policy;
+mod schedule;
 mod sysctl;
 #[cfg(test)]
 mod tests;

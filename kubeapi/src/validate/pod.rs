@@ -14,10 +14,15 @@ const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
 pub(super) fn create(pod: &Value) -> Vec<Cause> {
+    create_with_claims(pod, &[])
+}
+
+/// A pod that gets a volume for each of the claim templates, by its name.
+pub(super) fn create_with_claims(pod: &Value, claims: &[Value]) -> Vec<Cause> {
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
     let mut causes = volumes(spec);
-    causes.extend(containers(spec));
+    causes.extend(containers(spec, claims));
     causes.extend(supported(spec, "spec", "restartPolicy", RESTART_POLICIES));
     causes.extend(supported(spec, "spec", "dnsPolicy", DNS_POLICIES));
     let grace = spec.get("terminationGracePeriodSeconds");
@@ -42,9 +47,10 @@ pub(super) fn create(pod: &Value) -> Vec<Cause> {
     causes
 }
 
-fn containers(spec: &Value) -> Vec<Cause> {
-    let volumes: HashSet<_> =
-        items(spec, "/volumes").iter().map(|volume| text_or_empty(volume, "/name")).collect();
+fn containers(spec: &Value, claims: &[Value]) -> Vec<Cause> {
+    let own = items(spec, "/volumes").iter().map(|volume| text_or_empty(volume, "/name"));
+    let claimed = claims.iter().map(|claim| text_or_empty(claim, "/metadata/name"));
+    let volumes: HashSet<_> = own.chain(claimed).collect();
     let scope = container::Scope {
         volumes: &volumes,
         host_network: spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false),

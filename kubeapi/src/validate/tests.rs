@@ -10,6 +10,7 @@ use crate::{
     registry::{KindSchema, Registry},
 };
 
+mod schedules;
 mod workloads;
 
 fn registry() -> Registry {

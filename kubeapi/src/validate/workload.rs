@@ -36,7 +36,11 @@ pub(super) fn workload(builtin: Builtin, object: &Value) -> Vec<Cause> {
     }
     causes.extend(label_selector(builtin, object));
     let template = template(object);
-    causes.extend(pod_template(template, "spec.template", &["Always"]));
+    let claims = match builtin {
+        Builtin::StatefulSet => items(object, "/spec/volumeClaimTemplates"),
+        _ => &[],
+    };
+    causes.extend(pod_template(template, "spec.template", &["Always"], claims));
     match builtin {
         Builtin::Deployment => causes.extend(deployment(object)),
         Builtin::DaemonSet => causes.extend(update_strategy(object)),
@@ -69,11 +73,14 @@ pub(super) fn update(builtin: Builtin, old: &Value, new: &Value) -> Vec<Cause> {
     changed.then(|| Cause::invalid("spec.selector", &selector, IMMUTABLE)).into_iter().collect()
 }
 
-/// A template of pods at `path`, whose pods restart as one of `policies` says.
-pub(super) fn pod_template(template: &Value, path: &str, policies: &[&str]) -> Vec<Cause> {
+/// A template of pods at `path`, whose pods restart as one of `policies` says and get a volume for each of the claim templates.
+pub(super) fn pod_template(template: &Value, path: &str, policies: &[&str], claims: &[Value]) -> Vec<Cause> {
     let labels = metadata::labels(template.pointer("/metadata/labels"), "metadata.labels");
-    let mut causes: Vec<_> =
-        labels.into_iter().chain(pod::create(template)).map(|cause| cause.under(path)).collect();
+    let mut causes: Vec<_> = labels
+        .into_iter()
+        .chain(pod::create_with_claims(template, claims))
+        .map(|cause| cause.under(path))
+        .collect();
     let policy = text_or_empty(template, "/spec/restartPolicy");
     if !policies.contains(&policy) {
         causes.push(Cause::unsupported(format!("{path}.spec.restartPolicy"), &policy.into(), policies));

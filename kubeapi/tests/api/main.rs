@@ -24,5 +24,6 @@ mod services;
 mod subresources;
 mod update;
 mod watch;
+mod workloads;
 mod world;
 mod yaml;

@@ -147,6 +147,57 @@ async fn a_pods_token_may_do_what_roles_grant_its_account() {
     access(&world, "robot").until_gone().await;
 }
 
+/// The `status` that a question of a caller about itself is answered with.
+async fn review(client: &Client, group: &str, plural: &str, spec: Value) -> Value {
+    let request = http::Request::post(format!("/apis/{group}.k8s.io/v1/{plural}"))
+        .header("content-type", "application/json")
+        .body(json!({"spec": spec}).to_string().into_bytes())
+        .unwrap();
+    let answer: Value = client.request(request).await.unwrap();
+    answer["status"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_is_told_who_it_is_and_what_it_may() {
+    let mut world = World::with(setup()).await;
+    let mut node = guarded(&world).await;
+    let left = node.directory().join("metaserver.kubeconfig");
+    fs::write(&left, "token: x").unwrap();
+    node.start().await.unwrap();
+    world.nodes.push(node);
+    world.until_ready().await;
+    for object in granted("robot") {
+        world.apply(&object).await;
+    }
+    let running = world.run(&with_token("web", "robot")).await;
+    let volumes = world.nodes[0].directory().join("kubelet/pods").join(uid(&running)).join("volumes");
+    let token = fs::read_to_string(volumes.join("kubernetes.io~projected/token/token")).unwrap();
+    let robot = client(&world, authority(&world).await.cert_der(), &token).await;
+    assert!(!left.exists(), "a kubeconfig whose token is good for nothing");
+
+    let maps = Api::<ConfigMap>::default_namespaced(robot.clone());
+    until_code("the account may list", 200, async || maps.list(&ListParams::default()).await).await;
+    let who = review(&robot, "authentication", "selfsubjectreviews", json!({})).await;
+    assert_eq!(who["userInfo"]["username"], "system:serviceaccount:default:robot");
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"];
+    assert_eq!(who["userInfo"]["groups"], json!(groups));
+    for (verb, resource, allowed) in [
+        ("list", "configmaps", true),
+        ("get", "configmaps", false),
+        ("list", "secrets", false),
+        ("*", "*", false),
+    ] {
+        let wanted = json!({"verb": verb, "resource": resource, "namespace": "default"});
+        let spec = json!({"resourceAttributes": wanted});
+        let told = review(&robot, "authorization", "selfsubjectaccessreviews", spec).await;
+        assert_eq!(told["allowed"], allowed, "{verb} {resource}: {told}");
+    }
+    let told =
+        review(&robot, "authorization", "selfsubjectrulesreviews", json!({"namespace": "default"})).await;
+    let rules = told["resourceRules"].to_string();
+    assert!(rules.contains("configmaps") && !rules.contains("\"*\""), "{rules}");
+}
+
 #[tokio::test]
 async fn a_certificate_that_nears_its_end_is_renewed() {
     let mut world = World::with(setup()).await;

@@ -137,6 +137,23 @@ async fn kubectl_works_on_the_node_as_on_any_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn kubectl_auth_tells_the_nodes_rights_and_no_administrators() {
+    let world = ready().await;
+    let kubectl = kubectl(&world).await;
+    let who = says(&kubectl, "auth whoami").await;
+    assert!(who.contains("system:node:edge-1") && who.contains("system:nodes"), "{who}");
+    assert!(!who.contains("system:masters") && !who.contains("system:admin"), "{who}");
+    for line in ["auth can-i get secrets", "auth can-i * *"] {
+        let told = run(&kubectl, line).await;
+        assert!(told.code == Some(1) && told.text().starts_with("no"), "{line}: {told:?}");
+    }
+    for line in ["auth can-i get configmaps", "auth can-i --list"] {
+        let why = complains(&kubectl, line).await;
+        assert!(why.contains("the cloud decides"), "{line}: {why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kubectl_reads_on_the_node_without_the_cloud() {
     let mut world = ready().await;
     world.run(&pod("web", Some("edge-1"))).await;

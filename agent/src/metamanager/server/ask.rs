@@ -71,6 +71,11 @@ impl Cloud {
         Self { node: node.into(), hub, silent: Arc::default() }
     }
 
+    /// The node that asks.
+    pub(super) fn node(&self) -> &str {
+        &self.node
+    }
+
     /// The connection as it is now; `None` while nobody can be asked.
     pub(super) fn link(&self) -> Option<Link> {
         let link = *self.hub.link().borrow();

@@ -18,6 +18,7 @@ mod local;
 mod loopback;
 mod query;
 mod read;
+mod reviews;
 mod room;
 mod route;
 mod service;
@@ -29,6 +30,7 @@ mod write;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -51,7 +53,7 @@ use self::{
     kinds::Kinds,
     list::Lists,
     local::Local,
-    loopback::{Credentials, LocalClients},
+    loopback::{Credentials, LocalClients, retract},
     room::Room,
     service::{Authenticator, Front},
     watches::Kept,
@@ -99,6 +101,8 @@ pub struct Guard {
     pub requested: bool,
     /// Which tokens are accepted.
     pub tokens: TokenRules,
+    /// Where a kubeconfig may be left of a time when accounts were not checked; it is removed.
+    pub directory: PathBuf,
 }
 
 /// Why MetaServer does not run.
@@ -225,6 +229,7 @@ impl MetaServer {
         let (mut keeper, mut for_pods, mut credentials) = (None, None, None);
         match &self.authentication {
             Authentication::Accounts(guard) => {
+                retract(&guard.directory);
                 let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
                 let access = Access::new(&self.node, own, cloud, guard.tokens.clone())?;
                 self.front.authenticator = Some(Authenticator::Accounts(Arc::new(access)));

@@ -33,6 +33,11 @@ pub(super) struct Ask {
 /// Streams of a container: the kubelet's business.
 const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
 
+/// Whether this part of an object is a stream of a container.
+pub(super) fn is_stream(part: &str) -> bool {
+    STREAMS.contains(&part)
+}
+
 /// Reads a request's first line.
 pub(super) fn route(method: &Method, uri: &Uri) -> Route {
     let Some(segments) = segments(uri.path()) else { return Route::Unknown };
@@ -60,7 +65,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         [plural, name, part] => ("", *plural, *name, *part),
         _ => return Route::Unknown,
     };
-    if STREAMS.contains(&part) {
+    if is_stream(part) {
         return Route::Refused("MetaServer carries no logs and no sessions of containers");
     }
     let watches = || Query::of(uri).flag("watch");

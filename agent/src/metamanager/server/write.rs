@@ -154,6 +154,7 @@ impl Front {
     }
 }
 
-fn given(headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
+/// The object that a request brings.
+pub(super) fn given(headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
     kubeapi::object_of(headers, body).map_err(|why| Refusal::bad_request(&why))
 }

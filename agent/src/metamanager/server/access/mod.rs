@@ -172,20 +172,29 @@ impl Access {
 
     /// Whether the cloud has told that the account may.
     async fn is_granted(&self, namespace: &str, name: &str, ask: &Ask) -> Result<bool, Refusal> {
+        let rules = self.rules_of(namespace, name, &ask.target.namespace).await?;
+        Ok(rules.iter().any(|rule| allows(rule, ask)))
+    }
+
+    /// What the cloud has told that the account may do in the namespace `place`; where that is empty, everywhere.
+    pub(super) async fn rules_of(
+        &self,
+        namespace: &str,
+        name: &str,
+        place: &str,
+    ) -> Result<Vec<Value>, Refusal> {
+        let mut rules = Vec::new();
         for entry in self.own.list(&resource(&ResourceType::ServiceAccountAccess)).await?.0 {
             let Ok(access) = ServiceAccountAccess::deserialize(&entry.value()?) else { continue };
             let account = access.spec.service_account.as_ref().map(|account| &account.metadata);
             let is_it = account.is_some_and(|account| {
                 account.namespace.as_deref() == Some(namespace) && account.name.as_deref() == Some(name)
             });
-            if !is_it {
-                continue;
-            }
-            if access.spec.rules_in(&ask.target.namespace).any(|rule| allows(&json!(rule), ask)) {
-                return Ok(true);
+            if is_it {
+                rules.extend(access.spec.rules_in(place).map(|rule| json!(rule)));
             }
         }
-        Ok(false)
+        Ok(rules)
     }
 }
 

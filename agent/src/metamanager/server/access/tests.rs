@@ -52,7 +52,8 @@ fn soon() -> i64 {
     Timestamp::now().as_second() + 600
 }
 
-async fn own() -> Desired {
+/// What this node holds.
+pub(in super::super) async fn own() -> Desired {
     let store: Arc<dyn Store> = MemoryStore::new();
     let own = Desired::new(store, "edge-1".into());
     fill(&own).await;
@@ -92,7 +93,8 @@ async fn holds(own: &Desired, name: &str, token: &str) {
     own.set(&key, Some(entry)).await.unwrap();
 }
 
-fn access(own: &Desired, key_files: Vec<PathBuf>) -> Access {
+/// Decides by what this node holds.
+pub(in super::super) fn access(own: &Desired, key_files: Vec<PathBuf>) -> Access {
     let rules = TokenRules { issuers: vec![ISSUER.to_owned()], audiences: Vec::new(), key_files };
     let hub = hub();
     Access::new("edge-1", own.clone(), Cloud::new("edge-1", hub), rules).unwrap()

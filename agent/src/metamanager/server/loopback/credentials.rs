@@ -119,6 +119,20 @@ impl Credentials {
     }
 }
 
+/// Removes a kubeconfig that was written while accounts were not checked: its token is good for nothing now.
+pub(in super::super) fn retract(directory: &Path) {
+    let path = directory.join(KUBECONFIG);
+    match fs::remove_file(&path) {
+        Ok(()) => {
+            tracing::info!(path = %path.display(), "requireAuthorization is true: the kubeconfig is removed")
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "the kubeconfig has no use any more and cannot be removed");
+        }
+    }
+}
+
 /// A group's number.
 fn group(name: &str) -> Result<u32, CredentialsError> {
     if let Ok(number) = name.parse() {

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use http::{header, request::Parts};
 use ring::digest::{SHA256, digest};
 
-pub(super) use self::credentials::Credentials;
 use self::credentials::KUBECONFIG;
+pub(super) use self::credentials::{Credentials, retract};
 pub use self::credentials::{CredentialsError, files};
 use super::{super::answer::Refusal, route::Ask};
 use crate::rt::Hosts;

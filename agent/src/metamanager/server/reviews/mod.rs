@@ -1,0 +1,220 @@
+//! Questions of callers about themselves: who am I, may I do this, what may I do.
+//!
+//! They are answered here, for the caller that MetaServer knows and by the rule that it applies to that caller's requests. The
+//! cloud does not know the caller: it would answer for whoever carries out the calls of nodes there.
+
+use http::{Method, Uri, request::Parts};
+use kubeapi::Identity;
+use serde_json::{Value, json};
+use wire::application::{Target, Verb};
+
+use super::{
+    super::answer::Refusal,
+    access::Caller,
+    copies::text,
+    route::{Ask, Route, is_stream, route},
+    service::Authenticator,
+};
+
+/// The group of everybody who has said who they are.
+const AUTHENTICATED: &str = "system:authenticated";
+/// What everybody who is let in may read: Kubernetes' ClusterRole `system:discovery`.
+const DISCOVERY: [&str; 10] = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+];
+
+/// A kind of question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Review {
+    /// Who am I?
+    Subject,
+    /// May I do this?
+    Access,
+    /// What may I do?
+    Rules,
+}
+
+impl Review {
+    /// The question that is asked by creating an object in this collection, in any version.
+    pub(super) fn of(target: &Target) -> Option<Self> {
+        match (target.group.as_str(), target.plural.as_str()) {
+            ("authentication.k8s.io", "selfsubjectreviews") => Some(Self::Subject),
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Self::Access),
+            ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Self::Rules),
+            _ => None,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Subject => "SelfSubjectReview",
+            Self::Access => "SelfSubjectAccessReview",
+            Self::Rules => "SelfSubjectRulesReview",
+        }
+    }
+
+    /// Whether a question can be put like this.
+    pub(super) fn check(ask: &Ask) -> Result<(), Refusal> {
+        let target = &ask.target;
+        if target.version != "v1" {
+            return Err(Refusal::no_path());
+        }
+        let is_collection = [&target.namespace, &target.name, &ask.part].iter().all(|text| text.is_empty());
+        if ask.verb == Verb::Create && is_collection {
+            return Ok(());
+        }
+        Err(Refusal::method_not_allowed("reviews can only be created"))
+    }
+
+    /// The question with its answer in `status`.
+    pub(super) async fn answer(
+        self,
+        who: &Authenticator,
+        caller: &Caller,
+        (parts, node): (&Parts, &str),
+        question: &Value,
+    ) -> Result<Value, Refusal> {
+        let (status, group) = match self {
+            Self::Subject => {
+                let Identity { user, groups } = identity(who, caller, parts, node);
+                (json!({"userInfo": {"username": user, "groups": groups}}), "authentication.k8s.io")
+            }
+            Self::Access => (may(who, caller, question).await?, "authorization.k8s.io"),
+            Self::Rules => {
+                let place = text(question, "/spec/namespace");
+                (rules(who, caller, place).await?, "authorization.k8s.io")
+            }
+        };
+        let mut answer = json!({
+            "kind": self.kind(), "apiVersion": format!("{group}/v1"),
+            "metadata": {}, "spec": question["spec"], "status": status,
+        });
+        if let (Self::Subject, Some(answer)) = (self, answer.as_object_mut()) {
+            answer.remove("spec");
+        }
+        Ok(answer)
+    }
+}
+
+/// Who asks, as MetaServer has found out. Programs of this machine ask as the node.
+fn identity(who: &Authenticator, caller: &Caller, parts: &Parts, node: &str) -> Identity {
+    let certificate = match who {
+        Authenticator::Accounts(_) => parts.extensions.get::<Identity>(),
+        Authenticator::Local(_) => None,
+    };
+    let mut identity = match (caller, certificate) {
+        (Caller::Account(namespace, name), _) => Identity {
+            user: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
+        },
+        (Caller::Anonymous, _) => {
+            return Identity {
+                user: "system:anonymous".into(),
+                groups: vec!["system:unauthenticated".into()],
+            };
+        }
+        (_, Some(identity)) => identity.clone(),
+        (Caller::Other(user), None) => Identity { user: user.clone(), groups: Vec::new() },
+        (Caller::Owner, None) => {
+            Identity { user: format!("system:node:{node}"), groups: vec!["system:nodes".into()] }
+        }
+    };
+    if !identity.groups.iter().any(|group| group == AUTHENTICATED) {
+        identity.groups.push(AUTHENTICATED.into());
+    }
+    identity
+}
+
+/// What MetaServer alone cannot say.
+fn cloud_decides() -> Refusal {
+    Refusal::method_not_allowed(
+        "MetaServer passes this caller's requests on as the node's, and the cloud decides about each; it cannot be said beforehand",
+    )
+}
+
+/// Whether MetaServer would let the request in that is asked about.
+async fn may(who: &Authenticator, caller: &Caller, question: &Value) -> Result<Value, Refusal> {
+    let spec = &question["spec"];
+    let no = |reason: &str| Ok(json!({"allowed": false, "reason": reason}));
+    let wanted = match (spec["resourceAttributes"].is_object(), spec["nonResourceAttributes"].is_object()) {
+        (true, false) => &spec["resourceAttributes"],
+        (false, true) => return Ok(json!({"allowed": reads_discovery(&spec["nonResourceAttributes"])})),
+        _ => {
+            return Err(Refusal::bad_request(
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+            ));
+        }
+    };
+    let Some(ask) = ask(wanted) else {
+        return no("MetaServer knows the verbs get, list, watch, create, update, patch and delete");
+    };
+    if is_stream(&ask.part) {
+        return no("MetaServer carries no logs and no sessions of containers");
+    }
+    match who.authorize(caller, &ask).await {
+        Ok(()) if *caller == Caller::Owner => Err(cloud_decides()),
+        Ok(()) => Ok(json!({
+            "allowed": true, "reason": "the account's ServiceAccountAccess allows it; the cloud must allow it to the node, too",
+        })),
+        Err(refusal) if refusal.is_forbidden() => no(refusal.message()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What MetaServer would let in, in the namespace `place`.
+async fn rules(who: &Authenticator, caller: &Caller, place: &str) -> Result<Value, Refusal> {
+    if place.is_empty() {
+        return Err(Refusal::bad_request("no namespace on request"));
+    }
+    let on_resources = match (who, caller) {
+        (_, Caller::Owner) => return Err(cloud_decides()),
+        (Authenticator::Accounts(access), Caller::Account(namespace, name)) => {
+            access.rules_of(namespace, name, place).await?
+        }
+        _ => Vec::new(),
+    };
+    let is_of_resources = |rule: &Value| rule["resources"].as_array().is_some_and(|list| !list.is_empty());
+    let on_resources: Vec<_> = on_resources.into_iter().filter(is_of_resources).collect();
+    let on_paths = json!([{"verbs": ["get"], "nonResourceURLs": DISCOVERY}]);
+    Ok(json!({"resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": false}))
+}
+
+fn reads_discovery(wanted: &Value) -> bool {
+    let is_get = text(wanted, "/verb").eq_ignore_ascii_case("get");
+    let path: Option<Uri> = text(wanted, "/path").parse().ok();
+    is_get && path.is_some_and(|path| route(&Method::GET, &path) == Route::About)
+}
+
+/// The request that is asked about; `None` where MetaServer carries out nothing of the kind.
+fn ask(wanted: &Value) -> Option<Ask> {
+    let of = |pointer: &str| text(wanted, pointer).to_owned();
+    let verb = match text(wanted, "/verb") {
+        "get" => Verb::Get,
+        "list" => Verb::List,
+        "watch" => Verb::Watch,
+        "create" => Verb::Create,
+        "update" => Verb::Update,
+        "patch" => Verb::Patch,
+        "delete" => Verb::Delete,
+        _ => return None,
+    };
+    let (group, plural, mut namespace) = (of("/group"), of("/resource"), of("/namespace"));
+    // a request names a namespace itself at the cluster's scope
+    if group.is_empty() && plural == "namespaces" {
+        namespace.clear();
+    }
+    let target = Target { group, version: of("/version"), plural, namespace, name: of("/name") };
+    Some(Ask { target, part: of("/subresource"), verb })
+}
+
+#[cfg(test)]
+mod tests;
