@@ -58,7 +58,7 @@ pub enum BindError {
     },
 }
 
-/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`].
+/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`](crate::Identity).
 #[derive(Clone, Debug)]
 pub struct PeerCertificate(pub Arc<[u8]>);
 
@@ -92,7 +92,7 @@ where
         + 'static,
     S::Future: Send,
 {
-    /// Listens at `address`, port 0 for any. Clients whose certificate `tls` verified get their [`Identity`] into the
+    /// Listens at `address`, port 0 for any. Clients whose certificate `tls` verified get their [`Identity`](crate::Identity) into the
     /// extensions of their requests.
     pub async fn bind(address: SocketAddr, tls: Option<ServerConfig>, service: S) -> Result<Self, BindError> {
         let tls = tls.map(|mut tls| -> Keys {
