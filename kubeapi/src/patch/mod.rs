@@ -114,6 +114,21 @@ pub(crate) enum PatchError {
     Unprocessable(String),
 }
 
+impl PatchError {
+    /// What is wrong with the patch. The answer to a client that sent an [`Unprocessable`](Self::Unprocessable) one has it as a cause.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Unprocessable(why) => why.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// `current` after the operations of a JSON patch, whoever sent it: with bounds of how much it copies and how deep it nests.
+pub(crate) fn json(current: &Value, body: &Value) -> Result<Value, PatchError> {
+    json::apply(current, body)
+}
+
 /// The object after the patch `body`. `current` is what stands; only [`PatchKind::Apply`] can do without.
 /// What comes out is as the client wants it: its `metadata.resourceVersion` and `metadata.uid` may be the client's conditions.
 pub(crate) fn patch(

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Api,
     object::{text, text_or_empty},
+    patch,
     service::Call,
     status::StatusError,
     verbs::beside,
@@ -205,7 +206,7 @@ async fn changed(
             return Ok(None);
         }
     };
-    let Some(patch) = answer.patch else { return Ok(Some(Arc::clone(&asked.object))) };
+    let Some(operations) = answer.patch else { return Ok(Some(Arc::clone(&asked.object))) };
     let wrong =
         |why: String| StatusError::internal(format!("failed calling webhook {:?}: {why}", webhook.name));
     if asked.object.is_null() {
@@ -215,9 +216,7 @@ async fn changed(
         );
         return Err(StatusError::internal(why));
     }
-    let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| wrong(error.to_string()))?;
-    let mut object = (*seen.object).clone();
-    json_patch::patch(&mut object, &patch).map_err(|error| wrong(error.to_string()))?;
+    let object = patch::json(&seen.object, &operations).map_err(|error| wrong(error.reason()))?;
     let patched = Attributes { object: Arc::new(object), ..seen };
     let own = super::attributes::Version { kind: Arc::clone(&asked.kind) };
     Ok(Some(patched.in_version(&own).object))

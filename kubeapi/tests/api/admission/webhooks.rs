@@ -163,6 +163,23 @@ async fn mutating_webhooks_change_what_is_stored() {
     world.expect(&format!("POST {WIDGETS}"), widget("c", 1), 422, json!({"message": why})).await;
     fake.says("b.example.com", patch(json!([{"op": "remove", "path": "/nothing"}])));
     world.expect(&format!("POST {WIDGETS}"), widget("c", 1), 500, json!({"reason": "InternalError"})).await;
+    // what is small to send makes nothing large or deep
+    let wide = (0..19).map(|at| json!({"op": "copy", "from": "/spec", "path": format!("/spec/copy{at}")}));
+    let large = json!({"op": "add", "path": "/spec/unknown", "value": "x".repeat(1000)});
+    let nested = (0..100).fold(json!({}), |inner, _| json!({"a": inner}));
+    let deep = (0..10).map(|level| {
+        json!({"op": "copy", "from": "/spec/unknown", "path": format!("/spec/unknown{}", "/a".repeat(100 * (level + 1) + 1))})
+    });
+    let deep = [json!({"op": "add", "path": "/spec/unknown", "value": nested})].into_iter().chain(deep);
+    for (operations, why) in [
+        ([large].into_iter().chain(wide).collect::<Value>(), "would carry more than"),
+        (deep.collect(), "levels deep"),
+    ] {
+        fake.says("b.example.com", patch(operations));
+        let answer = world.send(&format!("POST {WIDGETS}"), widget("c", 1)).await;
+        assert_eq!(answer.code, 500, "{}", answer.body);
+        assert!(answer.body["message"].as_str().unwrap().contains(why), "{}", answer.body);
+    }
     // names are not theirs
     fake.says("b.example.com", patch(json!([{"op": "replace", "path": "/metadata/name", "value": "z"}])));
     world.expect(&format!("POST {WIDGETS}"), widget("c", 1), 201, json!({"metadata": {"name": "c"}})).await;
