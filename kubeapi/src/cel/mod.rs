@@ -29,6 +29,10 @@ pub(crate) fn is_duration(text: &str) -> bool {
     library::duration::parse(text).is_some()
 }
 
+/// The stack of the thread that reads an expression: four times what the most deeply nested one that [`parse::admit`] lets pass was seen to
+/// take without optimisation. Only what is used of it is memory.
+const STACK_BYTES: usize = 64 << 20;
+
 /// A checked expression.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -45,9 +49,19 @@ impl Program {
     /// # Errors
     /// What is wrong with it, in the words of cel-go.
     pub(crate) fn compile(source: &str, variables: &[(&str, Decl)]) -> Result<Self, String> {
-        let (expr, places) = parse::parse(source)?;
-        let (decl, variables) = check::check(&expr, &places, variables)?;
-        Ok(Self { expr, decl, variables })
+        parse::admit(source)?;
+        // the parser goes down as deep as brackets are nested, and takes tens of kilobytes for each of them
+        let compile = || {
+            let (expr, places) = parse::parse(source)?;
+            let (decl, variables) = check::check(&expr, &places, variables)?;
+            Ok(Self { expr, decl, variables })
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("cel".into()).stack_size(STACK_BYTES);
+            let running = thread.spawn_scoped(scope, compile);
+            let running = running.map_err(|error| format!("the expression cannot be read: {error}"))?;
+            running.join().unwrap_or_else(|_| Err("the expression cannot be read".to_owned()))
+        })
     }
 
     /// The type of its value.

@@ -23,24 +23,33 @@ pub(super) const INSERT_ALL: &str = "@insert_all";
 /// The variable that a comprehension builds its value in.
 const RESULT: &str = "@result";
 
-/// A tree, and where its parts are written.
-pub(super) fn parse(source: &str) -> Result<(IdedExpr, SourceInfo), String> {
+/// How many operators and brackets an expression may have: it is nested no deeper, and the tree is walked down to its ground.
+const MAX_OPERATORS: usize = 600;
+
+/// How many characters of relations it may have: a chain of them is a tree as deep.
+const MAX_RELATIONS: usize = 1200;
+
+/// Whether an expression is short and shallow enough to be read.
+///
+/// # Errors
+/// It is not.
+pub(super) fn admit(source: &str) -> Result<(), String> {
     if source.len() > LONGEST {
         return Err(format!("the expression is longer than {LONGEST} bytes"));
     }
-    if !is_shallow(source) {
+    let count = |of: &[u8]| source.bytes().filter(|byte| of.contains(byte)).count();
+    let relations = count(b"=<>") + source.matches("in").count();
+    if count(b"+-*/%!?([{.") > MAX_OPERATORS || relations > MAX_RELATIONS {
         return Err("the expression has too many operators or brackets".to_owned());
     }
+    Ok(())
+}
+
+/// A tree, and where its parts are written, of an expression that was [admitted](admit).
+pub(super) fn parse(source: &str) -> Result<(IdedExpr, SourceInfo), String> {
     ENV.parser()
         .parse_with_source_info(source)
         .map_err(|errors| errors.errors.iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n"))
-}
-
-/// How many operators and brackets a chain may have: the tree is walked down to its ground.
-const DEEPEST: usize = 600;
-
-fn is_shallow(source: &str) -> bool {
-    source.bytes().filter(|byte| b"+-*/%!?([{.".contains(byte)).count() <= DEEPEST
 }
 
 static ENV: LazyLock<Env> = LazyLock::new(|| {

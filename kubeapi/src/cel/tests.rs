@@ -253,10 +253,35 @@ fn what_is_written_to_break_the_parser_is_refused() {
         "x".repeat(20_000),
         "'".to_owned() + &"é".repeat(5000),
         "{".repeat(3000),
+        "[dyn(true)].all(a, a".to_owned() + &" == a".repeat(3000) + ")",
+        "[dyn(true)].all(a, a".to_owned() + &" in a".repeat(3000) + ")",
     ];
     for source in hostile {
         assert!(Program::compile(&source, &[]).is_err(), "{}", &source[..20]);
     }
+    // as deep as it may be: read or refused, on a thread that has room for it
+    let nested = |open: &str, inner: &str, close: &str, depth: usize| {
+        open.repeat(depth) + inner + &close.repeat(depth)
+    };
+    for source in [
+        nested("(", "true", ")", 30),
+        nested("(", "true", ")", 600),
+        nested("[", "", "]", 600),
+        nested("{'a': ", "1", "}", 600),
+        nested("!(", "true", ")", 300),
+        nested("[1].all(a, ", "true", ")", 190),
+        nested("[1].map(a, ", "1", ")", 190),
+        nested("cel.bind(a, [b, b], ", "a", ")", 190),
+        nested("true ? (", "1", ") : 2", 290),
+        "[dyn(true)].all(a, a".to_owned() + &" == a".repeat(590) + ")",
+        "[dyn(true)].all(a, a".to_owned() + &"<a".repeat(1190) + ")",
+        "[dyn(true)].all(a, a".to_owned() + &" in a".repeat(1190) + ")",
+    ] {
+        let start = std::time::Instant::now();
+        let _ = Program::compile(&source, &[]);
+        assert!(start.elapsed().as_secs() < 10, "{}: {:?}", &source[..20], start.elapsed());
+    }
+    assert!(Program::compile(&nested("(", "true", ")", 50), &[]).is_ok());
     // what is long and flat is nothing bad
     let flat = vec!["true"; 500].join(" && ");
     assert!(Program::compile(&flat, &[]).is_ok());
