@@ -131,11 +131,7 @@ fn logs() -> anyhow::Result<()> {
     for (path, query, words) in [
         ("none/main", "", "pod \"none\" does not exist\n"),
         ("counts/none", "", "container \"none\" not found in pod \"counts\"\n"),
-        (
-            "counts/main",
-            "previous=true",
-            "previous terminated container \"main\" in pod \"counts\" not found",
-        ),
+        ("fails/main", "previous=true", "previous terminated container \"main\" in pod \"fails\" not found"),
         ("counts/main", "tailLines=-1", "{\"message\": \"Invalid request.\"}\n"),
     ] {
         let told = of(path, query)?;
