@@ -24,6 +24,14 @@ fn is_shown(letter: char) -> bool {
     !letter.is_control() && !turns && !matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
+/// The longest part of a message's words that is repeated in a log or an answer, in characters.
+const MAX_WORD: usize = 200;
+
+/// The beginning of what a peer says, as much as is repeated in a log or an answer.
+pub fn short(text: &str) -> String {
+    text.chars().take(MAX_WORD).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

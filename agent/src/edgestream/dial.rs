@@ -15,13 +15,17 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
-use wire::{tunnel, websocket::accept_key};
-
-use super::{
-    Config,
-    tls::{self, TlsError},
+use wire::{
+    text::{printable, short},
+    tunnel,
+    websocket::accept_key,
 };
-use crate::edgehub::{Cause, connect_tcp};
+
+use super::Config;
+use crate::{
+    edgehub::{Cause, connect_tcp},
+    rt::tls_files::{self, TlsError},
+};
 
 /// Largest head of the answer, and what is read of a refusal's body.
 const MAX_ANSWER: usize = 16 * 1024;
@@ -29,7 +33,7 @@ const MAX_ANSWER: usize = 16 * 1024;
 /// Why there is no tunnel.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
-    #[error(transparent)]
+    #[error("the files that modules.edgeStream names cannot be used")]
     Files(#[from] TlsError),
     #[error(
         "cannot connect to {0}; check that the cloud runs and modules.edgeStream.server names its stream server"
@@ -72,7 +76,8 @@ async fn connect_now(config: &Config) -> Result<TokioIo<Upgraded>, DialError> {
     let address = config.server.to_string();
     let files = config.tls.clone();
     let connect_failed = |error| DialError::Connect(address.clone(), error);
-    let client = spawn_blocking(move || tls::client_config(&files)).await;
+    // read before each dial: EdgeHub makes and renews them
+    let client = spawn_blocking(move || tls_files::client_config(&files)).await;
     let client = client.map_err(|error| connect_failed(io::Error::other(error)))??;
     let name = ServerName::try_from(config.server.host.clone())
         .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
@@ -145,5 +150,5 @@ async fn first_line(response: Response<Incoming>) -> String {
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
-    text.lines().next().unwrap_or_default().chars().take(200).collect()
+    printable(&short(text.lines().next().unwrap_or_default()))
 }

@@ -18,7 +18,6 @@ mod request;
 mod stream;
 mod streams;
 mod task;
-mod tls;
 mod tunnel;
 
 use std::time::Duration;

@@ -38,8 +38,8 @@ pub use self::{
     handle::{Bus, Requests},
     passwords::PasswordError,
     task::Task,
-    tls::TlsError,
 };
+pub use crate::rt::tls_files::TlsError;
 use crate::{
     config::{HostPort, InternalAccess, Secret, TlsFiles},
     edgehub::EdgeHub,

@@ -10,6 +10,7 @@ mod hosts;
 mod metric;
 pub(crate) mod renewal;
 mod supervise;
+pub(crate) mod tls_files;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use clock::now;

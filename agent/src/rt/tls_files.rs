@@ -1,4 +1,4 @@
-//! TLS with the node's certificate. The files are read before each dial: EdgeHub makes and renews them.
+//! A client of TLS from the files that a section of `edgecore.yaml` names: its CA is the only root, and its certificate is shown.
 
 use std::{
     fs::File,
@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
 
 use crate::config::TlsFiles;
@@ -15,29 +15,47 @@ use crate::config::TlsFiles;
 /// Largest PEM file; a chain of certificates stays far below.
 const LIMIT: u64 = 256 * 1024;
 
-/// The files cannot be used.
+/// The files of TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TlsError {
+pub enum TlsError {
     /// A file cannot be read.
-    #[error("{} cannot be read; modules.edgeStream names it", path.display())]
-    File { path: PathBuf, source: io::Error },
+    #[error("{} cannot be read; it must be a PEM file that the agent may read", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A file is no PEM of its kind.
-    #[error("{} is not a PEM file as expected; modules.edgeStream names it", path.display())]
-    Pem { path: PathBuf, source: pem::Error },
+    #[error("{} is no PEM file of its kind", path.display())]
+    Pem {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: pem::Error,
+    },
     /// They do not belong together.
     #[error("{} cannot be used; certificate and key must belong together, and the CA must be one", path.display())]
-    Files { path: PathBuf, source: rustls::Error },
+    Files {
+        /// The certificate.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
 }
 
 impl TlsError {
     /// Whether a file is not there, as it is until the node has joined.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// The CA is the only root, and the node's certificate is shown.
-pub(super) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
+/// Reads the files.
+///
+/// # Errors
+/// One cannot be read, or they do not belong together.
+pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     let failed = |source| TlsError::Files { path: files.cert.clone(), source };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&files.ca)? {
@@ -46,8 +64,13 @@ pub(super) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsEr
     let chain = certificates(&files.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?);
     let key = key.map_err(|source| TlsError::Pem { path: files.key.clone(), source })?;
-    let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(chain, key);
-    Ok(Arc::new(config.map_err(failed)?))
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)
+        .map_err(failed)?;
+    Ok(Arc::new(config))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
