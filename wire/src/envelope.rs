@@ -5,7 +5,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::{Group, Operation, ResourcePath, Source};
+use crate::{Group, Operation, ResourcePath, Source, text::short};
 
 /// One message between edge and cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,6 +72,19 @@ pub struct Route {
     /// The noun.
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "ResourcePath::is_empty")]
     pub resource: ResourcePath,
+}
+
+impl Route {
+    /// Operation, resource, source and group in one line, for logs and answers; each is cut where it is long.
+    pub fn summary(&self) -> String {
+        format!(
+            "{} of {} ({} for {})",
+            short(self.operation.as_str()),
+            short(self.resource.as_str()),
+            short(self.source.as_str()),
+            short(self.group.as_str()),
+        )
+    }
 }
 
 fn word<'de, D: Deserializer<'de>, T: From<String>>(deserializer: D) -> Result<T, D::Error> {

@@ -6,13 +6,12 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, warn};
-use wire::{Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream};
+use wire::{
+    Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream, text::short,
+};
 
 use super::now_ms;
 use crate::rt::{Repeated, now};
-
-/// Longest part of a message's words that is repeated.
-const MAX_WORD: usize = 200;
 
 /// What has been said of such messages.
 #[derive(Debug, Default)]
@@ -67,15 +66,8 @@ fn key(body: &Downstream) -> &str {
 
 /// What kind of message it is, in the protocol's words: group, operation and resource, or the source that says it.
 fn name(body: &Downstream) -> String {
-    let short = |text: &str| text.chars().take(MAX_WORD).collect::<String>();
     match body {
-        Downstream::Unknown { route, .. } => format!(
-            "{} of {} ({} for {})",
-            short(route.operation.as_str()),
-            short(route.resource.as_str()),
-            short(route.source.as_str()),
-            short(route.group.as_str()),
-        ),
+        Downstream::Unknown { route, .. } => route.summary(),
         Downstream::Volume { operation, .. } => format!("{operation} (CSI volumes)"),
         Downstream::Job { action, path, .. } => {
             format!("{} of {} (node jobs)", short(action), short(path.as_str()))

@@ -7,12 +7,11 @@ use agent::Repeated;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;
-use wire::{Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream};
+use wire::{
+    Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream, text::short,
+};
 
 use super::{now_ms, status};
-
-/// Longest part of a message's words that is repeated.
-const MAX_WORD: usize = 200;
 
 /// What has been said of such messages; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +59,6 @@ fn key(body: &Upstream) -> &str {
 
 /// What kind of message it is, in the protocol's words; `None` where nothing is to be done for it.
 fn name(body: &Upstream) -> Option<String> {
-    let short = |text: &str| text.chars().take(MAX_WORD).collect::<String>();
     Some(match body {
         Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } => return None,
         Upstream::BusUpload { .. } => "upload of bus (there are no rules)".to_owned(),
@@ -81,13 +79,7 @@ fn name(body: &Upstream) -> Option<String> {
         | Upstream::MembershipDetail(_)
         | Upstream::Application(_)
         | Upstream::WatchSync(_) => "a request of another part".to_owned(),
-        Upstream::Unknown { route, .. } => format!(
-            "{} of {} ({} for {})",
-            short(route.operation.as_str()),
-            short(route.resource.as_str()),
-            short(route.source.as_str()),
-            short(route.group.as_str()),
-        ),
+        Upstream::Unknown { route, .. } => route.summary(),
     })
 }
 
