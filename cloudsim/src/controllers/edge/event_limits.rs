@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::Value;
 
-/// Events of one node about one object at once …
-const OBJECT: Rate = Rate { burst: 25.0, refill: Duration::from_secs(300) };
-/// … and about all of them: each of a hundred pods may have some.
+use crate::controllers::events::token_bucket::{PER_OBJECT, Rate, TokenBucket};
+
+/// Events of one node about all objects: each of a hundred pods may have some.
 const NODE: Rate = Rate { burst: 1000.0, refill: Duration::from_secs(1) };
 /// Objects and nodes whose events are counted; beyond it those go of which nothing was told for longest.
 const REMEMBERED: usize = 4096;
@@ -23,24 +23,9 @@ const TEXT_BYTES: usize = 128;
 /// The largest event, bytes, with what annotations it has.
 const EVENT_BYTES: usize = 8 * 1024;
 
-/// How often something may happen.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    burst: f64,
-    /// The time in which one more may happen.
-    refill: Duration,
-}
-
-/// What is left of a rate.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    left: f64,
-    last: Instant,
-}
-
 /// The events of all nodes.
 #[derive(Debug, Default)]
-pub(super) struct EventLimits(HashMap<(String, Option<String>), Bucket>);
+pub(super) struct EventLimits(HashMap<(String, Option<String>), (TokenBucket, Instant)>);
 
 impl EventLimits {
     /// Whether `node` may tell this event at `now`.
@@ -48,24 +33,21 @@ impl EventLimits {
         let about = event.get("involvedObject").map(Value::to_string).unwrap_or_default();
         // of what a name is made the node says: it is not to fill memory with it
         let about = about.chars().take(2 * EVENT_BYTES).collect();
-        let may = self.take((node.to_owned(), Some(about)), OBJECT, now);
+        let may = self.take((node.to_owned(), Some(about)), PER_OBJECT, now);
         may && self.take((node.to_owned(), None), NODE, now)
     }
 
     fn take(&mut self, key: (String, Option<String>), rate: Rate, now: Instant) -> bool {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&key) {
-            let oldest = self.0.iter().min_by_key(|(_, bucket)| bucket.last).map(|(key, _)| key.clone());
+            let oldest = self.0.iter().min_by_key(|(_, (_, last))| *last).map(|(key, _)| key.clone());
             if let Some(oldest) = oldest {
                 self.0.remove(&oldest);
             }
         }
-        let bucket = self.0.entry(key).or_insert(Bucket { left: rate.burst, last: now });
-        let gained = now.saturating_duration_since(bucket.last).as_secs_f64() / rate.refill.as_secs_f64();
-        bucket.left = (bucket.left + gained).min(rate.burst);
-        bucket.last = now;
-        let may = bucket.left >= 1.0;
-        bucket.left -= if may { 1.0 } else { 0.0 };
-        may
+        let (bucket, last) = self.0.entry(key).or_insert_with(|| (TokenBucket::full(rate), now));
+        let passed = now.saturating_duration_since(*last);
+        *last = now;
+        bucket.take(rate, passed)
     }
 }
 

@@ -2,20 +2,23 @@
 //!
 //! Source: client-go's `EventCorrelator` and its limits.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::Told;
+use super::{
+    Told,
+    token_bucket::{PER_OBJECT, TokenBucket},
+};
 
 /// After so many different messages of one kind about one object, the rest share an event.
 const ALIKE: usize = 10;
 /// For how long an occurrence counts an earlier event up.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
-/// How many events one component may write about one object at once, and in which time it may write another one.
-const BURST: f64 = 25.0;
-const REFILL: SignedDuration = SignedDuration::from_secs(300);
 /// How much is remembered.
 const REMEMBERED: usize = 4096;
 
@@ -40,19 +43,14 @@ struct Seen {
     last: Timestamp,
 }
 
-#[derive(Debug)]
-struct Bucket {
-    left: f64,
-    last: Timestamp,
-}
-
 /// What was told lately.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
     /// By the message too; those that share an event have an empty one.
     seen: HashMap<(Key, String), Seen>,
     alike: HashMap<Key, (HashSet<String>, Timestamp)>,
-    budgets: HashMap<(&'static str, String), Bucket>,
+    /// With the time of the last occurrence.
+    budgets: HashMap<(&'static str, String), (TokenBucket, Timestamp)>,
 }
 
 fn identity(about: &ObjectReference) -> String {
@@ -99,15 +97,12 @@ impl Correlator {
     }
 
     fn may_write(&mut self, key: (&'static str, String), now: Timestamp) -> bool {
-        let bucket = self.budgets.entry(key).or_insert(Bucket { left: BURST, last: now });
-        let passed = now.duration_since(bucket.last).as_secs_f64() / REFILL.as_secs_f64();
-        bucket.left = (bucket.left + passed.max(0.0)).min(BURST);
-        bucket.last = now;
-        let may = bucket.left >= 1.0;
-        if may {
-            bucket.left -= 1.0;
-        }
-        may
+        let full = || (TokenBucket::full(PER_OBJECT), now);
+        let (bucket, last) = self.budgets.entry(key).or_insert_with(full);
+        // a clock that was set back gives nothing and takes nothing
+        let passed = Duration::try_from(now.duration_since(*last)).unwrap_or_default();
+        *last = now;
+        bucket.take(PER_OBJECT, passed)
     }
 
     fn forget(&mut self, now: Timestamp) {
@@ -117,7 +112,7 @@ impl Correlator {
         let recent = |last: Timestamp| now.duration_since(last) < WINDOW;
         self.seen.retain(|_, seen| recent(seen.last));
         self.alike.retain(|_, (_, last)| recent(*last));
-        self.budgets.retain(|_, bucket| recent(bucket.last));
+        self.budgets.retain(|_, (_, last)| recent(*last));
         // many objects at once, each told of once or twice: nothing is lost that would be counted up
         if self.alike.len().max(self.seen.len()).max(self.budgets.len()) >= REMEMBERED {
             *self = Self::default();

@@ -13,6 +13,7 @@ use crate::tasks::Tasks;
 
 mod correlate;
 mod expire;
+pub(crate) mod token_bucket;
 mod write;
 
 /// How many occurrences may wait: those of a deployment of thousands, or of its nodes going away at once.
