@@ -208,28 +208,14 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::{io, sync::Arc};
-
-    use parking_lot::Mutex;
+    use limits::testing::LogBuffer;
     use serde_json::json;
 
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Buffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().write(bytes)
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn an_event_is_one_line_of_json_with_its_fields_and_the_causes_of_an_error() {
-        let (buffer, error) = (Buffer::default(), anyhow::anyhow!("no \"route\"\n").context("no answer"));
+        let (buffer, error) = (LogBuffer::default(), anyhow::anyhow!("no \"route\"\n").context("no answer"));
         let error: Box<dyn Error> = error.into();
         let writer = buffer.clone();
         let lines = tracing_subscriber::fmt::layer().with_ansi(false).event_format(JsonLines);
@@ -238,7 +224,7 @@ mod tests {
             tracing::warn!(node = "edge-1", tries = 3_u64, buffer_is = %7, ok = false, "{} gone", "link");
             tracing::error!(target: "a::b", error = &*error, part = ?Some(1));
         });
-        let text = String::from_utf8(buffer.0.lock().clone()).unwrap();
+        let text = buffer.text();
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let (first, second) = (lines.next().unwrap(), lines.next().unwrap());
         assert_eq!(lines.next(), None);

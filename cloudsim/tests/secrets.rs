@@ -4,9 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
-    io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -22,43 +20,18 @@ use kube::{
     runtime::{conditions::is_pod_running, wait::await_condition},
 };
 use kubeapi::store::Seal;
+use limits::testing::LogBuffer;
 use serde_json::{Value, json};
-use tracing_subscriber::{filter::Targets, fmt::MakeWriter, prelude::*};
+use tracing_subscriber::{filter::Targets, prelude::*};
 
 const CANARY: &str = "the-canary-of-this-test";
 const CHANGED: &str = "another-canary-of-this-test";
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// All that is logged.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Lines {
-    fn none_has(&self, text: &str, what: &str) {
-        let all = self.0.lock().unwrap();
-        let all = String::from_utf8_lossy(&all);
-        if let Some(line) = all.lines().find(|line| line.contains(text)) {
-            panic!("{what} is in the log: {line:.400}");
-        }
+/// That no line of the log has `text`.
+fn assert_not_logged(log: &LogBuffer, text: &str, what: &str) {
+    if let Some(line) = log.text().lines().find(|line| line.contains(text)) {
+        panic!("{what} is in the log: {line:.400}");
     }
 }
 
@@ -123,9 +96,9 @@ async fn all_tokens(cloud: &Cloud) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let lines = Lines::default();
+    let log = LogBuffer::default();
     // as both programs do it, with the widest filter there is
-    let written = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(lines.clone());
+    let written = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(log.clone());
     let filter: Targets = "trace".parse().unwrap();
     tracing_subscriber::registry().with(written).with(filter).with(agent::log::without_contents()).init();
 
@@ -167,10 +140,10 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     fleet.stop().await;
     cloud.stop().await.unwrap();
     for word in &words {
-        lines.none_has(word, word);
+        assert_not_logged(&log, word, word);
     }
-    lines.none_has("Bearer e", "a token");
-    assert!(lines.0.lock().unwrap().len() > 10_000, "nothing was logged");
+    assert_not_logged(&log, "Bearer e", "a token");
+    assert!(log.text().len() > 10_000, "nothing was logged");
 
     // without the key, and with another one
     let refused = Cloud::start(options).await.unwrap_err();

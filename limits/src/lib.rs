@@ -7,7 +7,7 @@ mod connections;
 mod log_throttle;
 mod open_files;
 mod repeated;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 #[allow(clippy::panic)]
 pub mod testing;
 

@@ -78,37 +78,14 @@ impl<S: Subscriber> Filter<S> for LogThrottle {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-
-    use tracing_subscriber::{fmt::MakeWriter, prelude::*};
+    use tracing_subscriber::prelude::*;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Log {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
+    use crate::testing::LogBuffer;
 
     #[test]
     fn a_flood_of_one_line_leaves_the_log_readable_and_is_counted() {
-        let (log, throttle) = (Log::default(), LogThrottle::default());
+        let (log, throttle) = (LogBuffer::default(), LogThrottle::default());
         let lines = tracing_subscriber::fmt::layer().with_writer(log.clone()).with_filter(throttle.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
             for number in 0..10_000 {
@@ -116,7 +93,7 @@ mod tests {
             }
             tracing::warn!("another place");
         });
-        let text = String::from_utf8(log.0.lock().clone()).unwrap();
+        let text = log.text();
         assert_eq!(text.lines().count(), BURST as usize + 1);
         assert!(text.ends_with("another place\n"), "{text}");
         let left_out = throttle.left_out();

@@ -1,15 +1,10 @@
 //! Every kind of message that KubeEdge's CloudCore sends, and some that it does not: each is taken, answered, or named in the log.
 
-use std::{
-    io::Write,
-    sync::{Arc, Mutex},
-};
-
 use kubeapi::store::MemoryStore;
+use limits::testing::LogBuffer;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::set_default;
-use tracing_subscriber::fmt::MakeWriter;
 use wire::Message;
 
 use crate::{edgehub::line::line, metamanager};
@@ -95,34 +90,6 @@ fn content(operation: &str, resource: &str) -> Value {
     }
 }
 
-/// A log that a test reads.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
 fn message(
     (source, group, operation, resource, content): (&str, &str, &str, &str, &Value),
     id: &str,
@@ -137,7 +104,7 @@ fn message(
 
 /// What the node sends for these messages, each with the id of the one that it answers, until it acknowledges the last; and the log.
 async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, String) {
-    let log = Log::default();
+    let log = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
     let _guard = set_default(subscriber);
     let (hub, inbound, mut line) = line();

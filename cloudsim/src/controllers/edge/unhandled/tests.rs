@@ -1,14 +1,9 @@
 //! Every kind of message that KubeEdge's EdgeCore sends, and some that it does not: each is answered, or named in the log.
 
-use std::{
-    io::Write,
-    sync::{Arc, Mutex},
-};
-
 use kubeapi::store::MemoryStore;
+use limits::testing::LogBuffer;
 use serde_json::{Value, json};
 use tracing::subscriber::set_default;
-use tracing_subscriber::fmt::MakeWriter;
 use wire::{Message, Up, Upstream};
 
 use super::super::{Edge, Reply};
@@ -87,31 +82,9 @@ fn content(resource: &str) -> Value {
     }
 }
 
-/// A log that a test reads.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 /// What the edge controller answers, and what it logs.
 async fn handled(edge: &Edge, message: Message) -> (Option<Message>, String) {
-    let log = Log::default();
+    let log = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
     let guard = set_default(subscriber);
     let reply = edge.handle("edge-1", message).await;
@@ -120,8 +93,7 @@ async fn handled(edge: &Edge, message: Message) -> (Option<Message>, String) {
         Reply::Direct(message) => message,
         Reply::Acknowledged(parcel) => parcel.message,
     });
-    let text = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
-    (answer, text)
+    (answer, log.text())
 }
 
 fn edge() -> Edge {

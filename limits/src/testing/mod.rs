@@ -1,4 +1,6 @@
-//! For tests of servers: a crowd of clients that connect and say nothing.
+//! For tests of servers: a crowd of clients that connect and say nothing, and a log in memory.
+
+mod log_buffer;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
@@ -7,6 +9,8 @@ use tokio::{
     net::{TcpStream, UnixStream},
     time::timeout,
 };
+
+pub use self::log_buffer::LogBuffer;
 
 /// Longer than anything here takes; what hangs fails.
 const TIMEOUT: Duration = Duration::from_secs(60);
