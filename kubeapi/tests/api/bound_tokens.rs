@@ -1,22 +1,12 @@
 //! What a token may be bound to, how long it may live, and with what it ends: from the side of somebody who wants to be another.
 
-use kubeapi::{Api, store::MemoryStore};
 use serde_json::{Value, json};
 
-use super::world::{Issuer, PODS, World, named, pod_on, refusal};
+use super::world::{PODS, World, named, pod_on, refusal};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const NODES: &str = "/api/v1/nodes";
-
-async fn strict() -> World {
-    let issuer = std::sync::Arc::new(Issuer);
-    let world = World::around(Api::builder(MemoryStore::new()).token_issuer(issuer).rbac(true).build());
-    for name in ["default", "other"] {
-        world.create("/api/v1/namespaces", named(name)).await;
-    }
-    world
-}
 
 fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap().to_owned()
@@ -34,7 +24,7 @@ fn runs_as(name: &str, account: &str) -> Value {
 
 #[tokio::test]
 async fn a_token_is_the_account_that_was_asked_for_and_bound_to_what_is_there() {
-    let world = strict().await;
+    let world = World::strict().await;
     let [weak, strong] = ["weak", "strong"].map(named);
     let (weak, strong) = (world.create(ACCOUNTS, weak).await, world.create(ACCOUNTS, strong).await);
     let pod = world.create(PODS, runs_as("p", "weak")).await;
@@ -91,7 +81,7 @@ async fn a_token_is_the_account_that_was_asked_for_and_bound_to_what_is_there() 
 
 #[tokio::test]
 async fn a_token_lives_ten_minutes_at_least_and_as_long_as_is_allowed() {
-    let world = strict().await;
+    let world = World::strict().await;
     let robot = uid(&world.create(ACCOUNTS, named("robot")).await);
     let path = format!("POST {ACCOUNTS}/robot/token");
     let asked = |seconds: u64| json!({"spec": {"expirationSeconds": seconds}});
@@ -114,7 +104,7 @@ async fn a_token_lives_ten_minutes_at_least_and_as_long_as_is_allowed() {
 
 #[tokio::test]
 async fn a_bound_token_ends_with_what_it_is_bound_to() {
-    let world = strict().await;
+    let world = World::strict().await;
     world.create(ACCOUNTS, named("robot")).await;
     let nobody = world.called_by(None);
     let path = format!("POST {ACCOUNTS}/robot/token");
@@ -147,7 +137,7 @@ async fn a_bound_token_ends_with_what_it_is_bound_to() {
 
 #[tokio::test]
 async fn a_mirror_pod_stays_one_and_names_nothing() {
-    let world = strict().await;
+    let world = World::strict().await;
     let annotated = |name: &str, spec: Value| {
         let mut pod = pod_on(name, "edge-1");
         pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": ""});

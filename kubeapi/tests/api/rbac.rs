@@ -1,24 +1,14 @@
 //! Service accounts' tokens, roles and bindings, questions about access, and who may be taken for somebody else.
 
-use kubeapi::{Api, Identity, store::MemoryStore};
+use kubeapi::Identity;
 use serde_json::{Value, json};
 
-use super::world::{Issuer, PODS, World, named, pod, refusal};
+use super::world::{PODS, World, named, pod, refusal};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1";
-
-/// An API that enforces its roles, with the namespaces `default` and `other`.
-async fn strict() -> World {
-    let issuer = std::sync::Arc::new(Issuer);
-    let world = World::around(Api::builder(MemoryStore::new()).token_issuer(issuer).rbac(true).build());
-    for name in ["default", "other"] {
-        world.create("/api/v1/namespaces", named(name)).await;
-    }
-    world
-}
 
 fn person(user: &str, groups: &[&str]) -> Option<Identity> {
     Some(Identity { user: user.into(), groups: groups.iter().map(|group| (*group).to_owned()).collect() })
@@ -41,7 +31,7 @@ fn user(kind: &str, name: &str) -> Value {
 
 #[tokio::test]
 async fn roles_allow_what_is_bound_to_the_caller() {
-    let world = strict().await;
+    let world = World::strict().await;
     let (roles, bindings) =
         (format!("{RBAC}/namespaces/default/roles"), format!("{RBAC}/namespaces/default/rolebindings"));
     let (cluster_roles, cluster_bindings) =
@@ -102,7 +92,7 @@ async fn roles_allow_what_is_bound_to_the_caller() {
 
 #[tokio::test]
 async fn a_certificate_request_says_who_asks() {
-    let world = strict().await;
+    let world = World::strict().await;
     let role = json!({"metadata": {"name": "asks"}, "rules": [rule(&["certificates.k8s.io"], &["certificatesigningrequests"], &["create"])]});
     world.create(&format!("{RBAC}/clusterroles"), role).await;
     let bindings = format!("{RBAC}/clusterrolebindings");
@@ -121,7 +111,7 @@ async fn a_certificate_request_says_who_asks() {
 
 #[tokio::test]
 async fn service_accounts_call_with_their_tokens() {
-    let world = strict().await;
+    let world = World::strict().await;
     let account = world.create(ACCOUNTS, named("robot")).await;
     let uid = account["metadata"]["uid"].as_str().unwrap();
     let subject = json!({"kind": "ServiceAccount", "name": "robot", "namespace": "default"});
@@ -159,7 +149,7 @@ async fn service_accounts_call_with_their_tokens() {
 
 #[tokio::test]
 async fn questions_about_access_are_answered() {
-    let world = strict().await;
+    let world = World::strict().await;
     let bindings = format!("{RBAC}/namespaces/default/rolebindings");
     world.create(&bindings, binding("v", ("ClusterRole", "view"), user("User", "eve"))).await;
     let eve = world.called_by(person("eve", &[]));
@@ -200,7 +190,7 @@ async fn questions_about_access_are_answered() {
 
 #[tokio::test]
 async fn masters_may_be_taken_for_others() {
-    let world = strict().await;
+    let world = World::strict().await;
     let who = format!("POST {REVIEWS}/selfsubjectreviews");
     let ann = format!("{who} impersonate-user:ann impersonate-group:staff");
     let info = json!({"username": "ann", "groups": ["staff", "system:authenticated"]});
@@ -216,7 +206,7 @@ async fn masters_may_be_taken_for_others() {
 
 #[tokio::test]
 async fn nobody_gives_away_what_they_have_not() {
-    let world = strict().await;
+    let world = World::strict().await;
     let (roles, bindings) =
         (format!("{RBAC}/namespaces/default/roles"), format!("{RBAC}/namespaces/default/rolebindings"));
     world.create(&bindings, binding("a", ("ClusterRole", "admin"), user("User", "ann"))).await;
@@ -255,7 +245,7 @@ async fn nobody_gives_away_what_they_have_not() {
 
 #[tokio::test]
 async fn cluster_roles_take_over_the_rules_of_others() {
-    let world = strict().await;
+    let world = World::strict().await;
     let cluster_roles = format!("{RBAC}/clusterroles");
     let rules_of =
         async |name: &str| world.get(&format!("{cluster_roles}/{name}")).await["rules"].to_string();
@@ -287,7 +277,7 @@ async fn cluster_roles_take_over_the_rules_of_others() {
 #[tokio::test]
 async fn certificate_requests_stay_their_askers_and_need_a_signers_approval() {
     const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-    let world = strict().await;
+    let world = World::strict().await;
     let groups = ["certificates.k8s.io"];
     let parts = [
         "certificatesigningrequests",

@@ -131,6 +131,16 @@ impl World {
         world
     }
 
+    /// One that enforces its roles, with the namespaces `default` and `other`.
+    pub(crate) async fn strict() -> Self {
+        let api = Api::builder(MemoryStore::new()).token_issuer(Arc::new(Issuer)).rbac(true).build();
+        let world = Self::around(api);
+        for name in ["default", "other"] {
+            world.create("/api/v1/namespaces", named(name)).await;
+        }
+        world
+    }
+
     /// An API of the test's own.
     pub(crate) fn around(api: Api) -> Self {
         Self { api, caller: Some(Identity::master()) }
