@@ -28,7 +28,7 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
         }
         Err(error) => return Err(error.into()),
     };
-    needs_no_key(place, &health)?;
+    require_keys(place, &health)?;
     for fault in &health.faults {
         say(&format!("fault: {fault}"));
     }
@@ -56,10 +56,11 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         bail!("there is no {}; name the data directory of a cloud with --data-dir", path.display());
     }
     let _lock = StoreLock::take(&path)?;
-    if let Ok(mut inspection) = Inspection::open(&path, seal.clone()).await
+    if place.key_file.is_none()
+        && let Ok(mut inspection) = Inspection::open(&path, None).await
         && let Ok(health) = inspection.check().await
     {
-        needs_no_key(place, &health)?;
+        require_keys(place, &health)?;
     }
     let repaired = SqliteStore::repair(&path, seal.as_ref()).await;
     let Some(Repaired { set_aside, kept, lost, is_torn }) = repaired.map_err(told)? else {
@@ -81,7 +82,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
 }
 
 /// Without the keys, what is encrypted cannot be told from what is damaged.
-fn needs_no_key(place: &DbPlace, health: &Health) -> anyhow::Result<()> {
+fn require_keys(place: &DbPlace, health: &Health) -> anyhow::Result<()> {
     if place.key_file.is_none() && health.sealed > 0 {
         bail!("{} objects are encrypted; name the file of their keys with --key-file", health.sealed);
     }
