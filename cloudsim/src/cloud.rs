@@ -221,11 +221,13 @@ impl Cloud {
         let metrics = Metrics::default();
         let api = api(&options, &store, &accounts, &metrics);
         let client = api.client("default");
-        namespaces::ensure_initial(&client).await?;
-        accounts.set_key(pki::ensure_accounts_key(&client).await?);
-        let pki = Pki::ensure(&client, &options.names).await?;
-        pki::publish_client_ca(&client, &pki.ca_pem()).await?;
-        let token = JoinToken::renew(&client, pki.ca()).await?;
+        // what the cloud needs to run at all: a stored policy or webhook that refuses everything can be deleted once it runs
+        let own = api.unreviewed_client("default");
+        namespaces::ensure_initial(&own).await?;
+        accounts.set_key(pki::ensure_accounts_key(&own).await?);
+        let pki = Pki::ensure(&own, &options.names).await?;
+        pki::publish_client_ca(&own, &pki.ca_pem()).await?;
+        let token = JoinToken::renew(&own, pki.ca()).await?;
 
         let faults = Faults::new(options.seed);
         let grace = options.renewal_grace;
@@ -255,7 +257,7 @@ impl Cloud {
         let addresses =
             Addresses { api: api_address, https: https_address, websocket: hub.local_addr(), quic };
 
-        kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
+        kubernetes_service::ensure(&own, addresses.api.port(), &options.names).await?;
         let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
 
         tasks.spawn("API server", api_server.run(stop()));
@@ -264,7 +266,7 @@ impl Cloud {
         spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
         let records = node_certificates::run(client.clone(), certificates, sessions.clone(), stop());
         tasks.spawn("node certificates", records);
-        tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
+        tasks.spawn("join token", JoinToken::keep_fresh(own, Arc::clone(pki.ca()), stop()));
         tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();
         Ok(Self {

@@ -9,8 +9,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::{
     Admission, HttpsTransport, Kind, Registry, TokenIssuer, WebhookTransport, access::Policy,
-    admission::Loaded, client_of, definitions::Definitions, health::Checked, metrics::Metrics, openapi,
-    service::ApiService, store::Store,
+    admission::Loaded, client, client_of, definitions::Definitions, health::Checked, metrics::Metrics,
+    openapi, service::ApiService, store::Store,
 };
 
 pub use crate::metrics::MetricsSource;
@@ -72,6 +72,12 @@ impl Api {
     /// A client in the same process, without socket, that may do everything.
     pub fn client(&self, default_namespace: &str) -> Client {
         client_of(self.service(), default_namespace)
+    }
+
+    /// The same, whose writes are held against no policies and webhooks: for what a program needs to run at all, so that whoever refuses
+    /// everything can still be taken away. Everything else that the API asks of a write holds.
+    pub fn unreviewed_client(&self, default_namespace: &str) -> Client {
+        client::unreviewed(self.service(), default_namespace)
     }
 
     /// The API as a tower service.

@@ -17,7 +17,9 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    access, admission, body, definitions, discovery, exposition, gzip, health, openapi,
+    access, admission, body,
+    client::Unreviewed,
+    definitions, discovery, exposition, gzip, health, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -93,6 +95,8 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) caller: Option<Identity>,
+    /// Whether policies and webhooks are asked about what it writes.
+    pub(crate) is_reviewed: bool,
     /// What the caller should know, whatever comes of the request.
     pub(crate) warnings: Warnings,
 }
@@ -123,6 +127,7 @@ impl Call {
             headers: self.headers.clone(),
             body: Bytes::new(),
             caller: self.caller.clone(),
+            is_reviewed: self.is_reviewed,
             warnings: self.warnings.clone(),
         }
     }
@@ -178,8 +183,9 @@ async fn call(
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
-    let call =
-        Call { target, query, shape, headers: parts.headers, body, caller, warnings: Warnings::default() };
+    let is_reviewed = parts.extensions.get::<Unreviewed>().is_none();
+    let (headers, warnings) = (parts.headers, Warnings::default());
+    let call = Call { target, query, shape, headers, body, caller, is_reviewed, warnings };
     let kind = &call.target.kind;
     if parts.method != Method::GET && api.is_full() {
         verbs::compile(kind).await?;

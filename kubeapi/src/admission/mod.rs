@@ -111,6 +111,11 @@ const SERVERS: [&str; 7] = [
     "generation",
 ];
 
+/// Whether policies and webhooks are asked about a write on `target`.
+fn is_reviewed(api: &Api, call: &Call, target: &Target) -> bool {
+    api.is_full() && call.is_reviewed && !is_exempt(&target.kind)
+}
+
 /// Whether nobody is asked about objects of this kind: what policies and webhooks are made of could not be mended otherwise.
 fn is_exempt(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
@@ -134,7 +139,7 @@ pub(crate) async fn mutate(
     old: Option<&Value>,
     new: Value,
 ) -> Result<Value, StatusError> {
-    if !api.is_full() || is_exempt(&target.kind) {
+    if !is_reviewed(api, call, target) {
         return Ok(new);
     }
     let configuration = configuration::current(api).await?;
@@ -180,7 +185,7 @@ pub(crate) async fn review_deletion(
     target: &Target,
     old: &Value,
 ) -> Result<(), StatusError> {
-    if !api.is_full() || is_exempt(&target.kind) {
+    if !is_reviewed(api, call, target) {
         return Ok(());
     }
     let configuration = configuration::current(api).await?;
@@ -199,7 +204,7 @@ async fn judge(
     operation: Operation,
     (old, new): (Option<&Value>, Option<&Value>),
 ) -> Result<(), StatusError> {
-    if !api.is_full() || is_exempt(&target.kind) {
+    if !is_reviewed(api, call, target) {
         return Ok(());
     }
     let configuration = configuration::current(api).await?;
