@@ -1,16 +1,23 @@
 //! The API as a value: a store, kinds and rules.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
+use serde_json::Value;
 
 use crate::{
-    Admission, HttpsTransport, Kind, Registry, TokenIssuer, WebhookTransport, access::Policy,
-    admission::Loaded, client, client_of, definitions::Definitions, health::Checked, metrics::Metrics,
-    openapi, service::ApiService, store::Store,
+    Admission, HttpsTransport, Kind, Registry, TokenIssuer, WebhookTransport,
+    access::Policy,
+    admission::Loaded,
+    client, client_of,
+    definitions::Definitions,
+    document::{self, Document, Documents},
+    health::Checked,
+    metrics::Metrics,
+    service::ApiService,
+    store::Store,
 };
 
 pub use crate::metrics::MetricsSource;
@@ -24,9 +31,6 @@ pub enum Rules {
     /// As a cache of objects that an API server admitted: they are taken as they come, fields of newer versions included.
     Relay,
 }
-
-/// The place of the OpenAPI v2 document among the others: no name of a group.
-const V2: &str = "/openapi/v2";
 
 /// An API over a store. Cheap to clone.
 #[derive(Clone)]
@@ -48,8 +52,8 @@ struct Inner {
     stored_only: Vec<(String, String)>,
     /// Who is held against a quota is stored before the next one is.
     quota_turn: tokio::sync::Mutex<()>,
-    /// Documents are made when first asked for: an agent's API is never asked.
-    openapi: Mutex<HashMap<(String, String), Bytes>>,
+    /// Made when first asked for: an agent's API is never asked.
+    documents: Documents,
     checked: Checked,
 }
 
@@ -117,10 +121,7 @@ impl Api {
         let mut registry = self.0.registry.write();
         *registry = registry.redefined(definitions, self.is_full());
         // under the same lock, or a document of the old kinds could be kept
-        self.0.openapi.lock().retain(|(group, version), _| {
-            group != V2
-                && registry.group_version(group, version).next().is_some_and(|kind| kind.builtin.is_some())
-        });
+        self.0.documents.forget(&registry);
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -156,28 +157,15 @@ impl Api {
         self.0.stored_only.iter().any(|(group, name)| *group == kind.group && *name == kind.kind)
     }
 
-    /// The OpenAPI v2 document, made once for the kinds that are served.
-    pub(crate) fn openapi_v2(&self) -> Bytes {
-        let key = (V2.to_owned(), String::new());
-        if let Some(document) = self.0.openapi.lock().get(&key) {
-            return document.clone();
-        }
+    /// A document about what is served, made by `make` when it is first asked for.
+    pub(crate) fn document(
+        &self,
+        name: document::Name,
+        make: impl FnOnce(&Registry) -> Option<Value>,
+    ) -> Option<Document> {
+        // locked until it is kept, or a document of the old kinds could be
         let registry = self.0.registry.read();
-        let document = Bytes::from(openapi::v2(&registry).to_string());
-        self.0.openapi.lock().insert(key, document.clone());
-        document
-    }
-
-    /// The OpenAPI v3 document of a group and version.
-    pub(crate) fn openapi(&self, group: &str, version: &str) -> Option<Bytes> {
-        let key = (group.to_owned(), version.to_owned());
-        if let Some(document) = self.0.openapi.lock().get(&key) {
-            return Some(document.clone());
-        }
-        let registry = self.0.registry.read();
-        let document = Bytes::from(openapi::document(&registry, group, version)?.to_string());
-        self.0.openapi.lock().insert(key, document.clone());
-        Some(document)
+        self.0.documents.get(name, || make(&registry))
     }
 }
 
@@ -271,7 +259,7 @@ impl Builder {
             rbac,
             stored_only,
             quota_turn: tokio::sync::Mutex::default(),
-            openapi: Mutex::default(),
+            documents: Documents::default(),
             checked: Checked::default(),
         }))
     }

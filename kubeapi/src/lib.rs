@@ -15,6 +15,7 @@ mod client;
 mod defaults;
 mod definitions;
 mod discovery;
+mod document;
 mod duplicates;
 mod events;
 pub mod exposition;

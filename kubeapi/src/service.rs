@@ -19,7 +19,9 @@ use crate::{
     accept::{self, Shape},
     access, admission, body,
     client::Unreviewed,
-    definitions, discovery, exposition, gzip, health, openapi,
+    definitions, discovery,
+    document::{Document, Name},
+    exposition, gzip, health, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -256,24 +258,32 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
 
 /// What the API says about itself.
 async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Body>, StatusError> {
-    let (registry, headers) = (&api.registry(), &parts.headers);
-    let found: Option<Value> = match place {
+    let headers = &parts.headers;
+    let document = match place {
         Place::Health(which, one) => {
             let query = parts.uri.query().unwrap_or_default();
             return health::answer(api, which, one.as_deref(), query).await;
         }
-        Place::Metrics => return metrics(api, registry).await,
-        Place::Version => Some(discovery::version()),
+        Place::Metrics => return metrics(api, &api.registry()).await,
+        Place::Version => return Ok(answered(&discovery::version())),
         Place::CoreVersions if accept::wants_aggregated(headers) => {
-            return Ok(aggregated(&discovery::aggregated_core(registry)));
+            let document =
+                api.document(Name::AggregatedCore, |registry| Some(discovery::aggregated_core(registry)));
+            return aggregated(document, headers);
         }
         Place::Groups if accept::wants_aggregated(headers) => {
-            return Ok(aggregated(&discovery::aggregated(registry)));
+            let document = api.document(Name::Aggregated, |registry| Some(discovery::aggregated(registry)));
+            return aggregated(document, headers);
         }
-        Place::CoreVersions => Some(discovery::core_versions()),
-        Place::Groups => Some(discovery::groups(registry)),
-        Place::Group(group) => discovery::group(registry, group),
-        Place::GroupVersion(group, version) => discovery::resources(registry, group, version),
+        Place::CoreVersions => return Ok(answered(&discovery::core_versions())),
+        Place::Groups => api.document(Name::Groups, |registry| Some(discovery::groups(registry))),
+        Place::Group(group) => {
+            api.document(Name::Group(group.clone()), |registry| discovery::group(registry, group))
+        }
+        Place::GroupVersion(group, version) => {
+            let name = Name::Resources(group.clone(), version.clone());
+            api.document(name, |registry| discovery::resources(registry, group, version))
+        }
         Place::OpenApiV2 if accept::wants_protobuf_openapi(headers) => {
             let mut answer = body::answer(StatusCode::OK, Bytes::from(openapi::v2_protobuf()), &[]);
             let media_type = http::HeaderValue::from_static(openapi::V2_PROTOBUF);
@@ -281,36 +291,19 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
             return Ok(answer);
         }
         Place::OpenApiV2 if accept::shape(headers).is_none() => return Err(StatusError::not_acceptable()),
-        Place::OpenApiV2 => return Ok(tagged(api.openapi_v2(), headers)),
-        Place::OpenApiIndex => Some(openapi::index(registry)),
+        Place::OpenApiV2 => api.document(Name::OpenApiV2, |registry| Some(openapi::v2(registry))),
+        Place::OpenApiIndex => api.document(Name::OpenApiIndex, |registry| Some(openapi::index(registry))),
         Place::OpenApi(group, version) => {
-            let document = api.openapi(group, version).ok_or_else(StatusError::no_resource)?;
-            return Ok(tagged(document, headers));
+            let name = Name::OpenApi(group.clone(), version.clone());
+            api.document(name, |registry| openapi::document(registry, group, version))
         }
         Place::Objects(_) | Place::Review(..) | Place::Unknown => None,
     };
-    let found = found.ok_or_else(StatusError::no_resource)?;
-    Ok(body::answer(StatusCode::OK, Bytes::from(found.to_string()), &[]))
+    Ok(document.ok_or_else(StatusError::no_resource)?.answer(headers))
 }
 
-/// A document with its tag: 304 for whoever has it already.
-fn tagged(document: Bytes, headers: &HeaderMap) -> Response<Body> {
-    let hash = ring::digest::digest(&ring::digest::SHA256, &document);
-    let tag = hash.as_ref().iter().take(16).map(|byte| format!("{byte:02X}")).collect::<String>();
-    let tag = format!("\"{tag}\"");
-    let known = headers.get_all(http::header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let is_known = known.flat_map(|value| value.split(',')).any(|value| value.trim() == tag);
-    let mut answer = if is_known {
-        let mut answer = body::answer(StatusCode::NOT_MODIFIED, Bytes::new(), &[]);
-        answer.headers_mut().remove(http::header::CONTENT_TYPE);
-        answer
-    } else {
-        body::answer(StatusCode::OK, document, &[])
-    };
-    if let Ok(tag) = http::HeaderValue::from_str(&tag) {
-        answer.headers_mut().insert(http::header::ETAG, tag);
-    }
-    answer
+fn answered(value: &Value) -> Response<Body> {
+    body::answer(StatusCode::OK, Bytes::from(value.to_string()), &[])
 }
 
 async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, StatusError> {
@@ -331,9 +324,11 @@ async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, Statu
 }
 
 /// Discovery in one answer, under the media type by which clients know that they got it.
-fn aggregated(document: &Value) -> Response<Body> {
-    let mut response = body::answer(StatusCode::OK, Bytes::from(document.to_string()), &[]);
+fn aggregated(document: Option<Document>, headers: &HeaderMap) -> Result<Response<Body>, StatusError> {
+    let mut answer = document.ok_or_else(StatusError::no_resource)?.answer(headers);
     let media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(media_type));
-    response
+    if let Some(own) = answer.headers_mut().get_mut(http::header::CONTENT_TYPE) {
+        *own = http::HeaderValue::from_static(media_type);
+    }
+    Ok(answer)
 }
