@@ -81,7 +81,11 @@ impl HollowNode {
         config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
         config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
         let root = Some(directory.join("runtime"));
-        let runtime = SimRuntime::new(runtime::Options { root, ..runtime::Options::default() })?;
+        let runtime = SimRuntime::new(runtime::Options {
+            root,
+            pod_cidr: runtime::PodCidr::of_node(name),
+            ..runtime::Options::default()
+        })?;
         let signals = options.signals.clone();
         Ok(Self { name: name.to_owned(), runtime, directory, config, signals, agent: None })
     }

@@ -38,10 +38,11 @@ struct Shared {
 impl Core {
     pub(super) fn start(options: Options) -> Result<Arc<Self>, Error> {
         let store = options.root.as_deref().map(Store::open).transpose()?;
-        let state = match &store {
+        let mut state = match &store {
             Some(store) => store.load()?,
             None => State::default(),
         };
+        state.set_pod_cidr(options.pod_cidr);
         let (end, tasks) = (CancellationToken::new(), Tasks::default());
         let deadline_changed = Arc::new(Notify::new());
         let core = Arc::new(Self {

@@ -60,6 +60,7 @@ use tonic::Status;
 use wire::cri;
 
 use self::core::Core;
+pub use self::state::PodCidr;
 use crate::tasks::TaskPanicked;
 
 /// What a simulated runtime is like; [`Options::default`] is fast, forgets everything at its end and never fails.
@@ -74,6 +75,8 @@ pub struct Options {
     /// Where sandboxes, containers and images are recorded, so that the next runtime on this directory goes on with
     /// them. Nothing is recorded without it.
     pub root: Option<PathBuf>,
+    /// The addresses of pods, until UpdateRuntimeConfig tells of others.
+    pub pod_cidr: PodCidr,
     /// How many events a reader of GetContainerEvents may be behind before it is cut off.
     pub event_buffer: usize,
 }
@@ -85,6 +88,7 @@ impl Default for Options {
             name: "outrigger-sim".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             root: None,
+            pod_cidr: PodCidr::default(),
             // 1,000 pods that start at once make 4 events each.
             event_buffer: 4096,
         }

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::cri::{ContainerEventResponse, ContainerEventType};
 
 use self::address::Addresses;
+pub use self::address::PodCidr;
 pub(super) use self::{
     container::Container,
     image::{IMAGE_BYTES, Reference, Registry},
@@ -102,6 +103,11 @@ impl State {
             state.containers.insert(container.id.clone(), container);
         }
         state
+    }
+
+    /// Gives new sandboxes addresses of this range.
+    pub(super) fn set_pod_cidr(&mut self, range: PodCidr) {
+        self.addresses.set_range(range);
     }
 
     pub(super) fn take_changes(&mut self) -> Changes {

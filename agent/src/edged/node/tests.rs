@@ -131,6 +131,7 @@ async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
         triggers,
         runtime: Runtime::new(channel, None),
         last: None,
+        pod_cidr: String::new(),
         reported_at: None,
         heart: crate::rt::Heart::unheard(),
     };

@@ -7,7 +7,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use wire::cri::{self, runtime_service_server::RuntimeService};
 
-use super::{Reply, Service};
+use super::{super::state::PodCidr, Reply, Service};
 
 type Events = Pin<Box<dyn Stream<Item = Result<cri::ContainerEventResponse, Status>> + Send>>;
 
@@ -193,9 +193,17 @@ impl RuntimeService for Service {
 
     async fn update_runtime_config(
         &self,
-        _: Request<cri::UpdateRuntimeConfigRequest>,
+        request: Request<cri::UpdateRuntimeConfigRequest>,
     ) -> Reply<cri::UpdateRuntimeConfigResponse> {
-        // Like containerd with a network of its own: the node's pod range does not matter.
+        let network = request.into_inner().runtime_config.and_then(|config| config.network_config);
+        let ranges = network.map(|network| network.pod_cidr).unwrap_or_default();
+        // One of each family, of which simulated pods use the first of IPv4.
+        let range = ranges.split(',').find(|range| !range.is_empty() && !range.contains(':'));
+        if let Some(range) = range {
+            let range =
+                range.parse::<PodCidr>().map_err(|error| Status::invalid_argument(error.to_string()))?;
+            self.core.change(|state, _| state.set_pod_cidr(range));
+        }
         Ok(Response::new(cri::UpdateRuntimeConfigResponse {}))
     }
 

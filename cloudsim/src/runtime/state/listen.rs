@@ -7,7 +7,7 @@ use wire::cri::NamespaceMode;
 
 use super::{
     super::behaviour::{Behaviour, Ports},
-    Container, Nanos, Sandbox, State, address,
+    Container, Nanos, Sandbox, State,
     container::Phase,
 };
 
@@ -29,7 +29,7 @@ impl State {
     /// Who listens at a host's port. Ports of pods on the host's network are found at every address that is no pod's.
     pub(crate) fn listener(&self, host: &str, port: u16, now: Nanos) -> Found {
         let address = host.parse::<Ipv4Addr>().ok();
-        let is_pods = address.is_some_and(address::is_pods);
+        let is_pods = address.is_some_and(|address| self.addresses.is_pods(address));
         let mut sandboxes = self.sandboxes.values().filter(|sandbox| sandbox.ready);
         if is_pods {
             let sandbox = sandboxes.find(|sandbox| sandbox.ip == address);
