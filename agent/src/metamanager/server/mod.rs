@@ -11,6 +11,7 @@ mod ask;
 mod certificate;
 mod copies;
 mod feed;
+mod held;
 mod interface;
 mod kinds;
 mod list;
