@@ -18,7 +18,7 @@ use self::credentials::KUBECONFIG;
 pub(super) use self::credentials::{Credentials, retract};
 pub use self::credentials::{CredentialsError, files};
 use super::{super::answer::Refusal, route::Ask};
-use crate::rt::Hosts;
+use crate::rt::{Hosts, Scheme};
 
 /// How MetaServer is guarded while the accounts of pods are not checked.
 #[derive(Clone, Debug)]
@@ -48,7 +48,10 @@ impl LocalClients {
     /// With the token that requests must bear; `None`: none.
     pub(super) fn new(config: &Loopback, token: Option<&str>) -> Self {
         Self {
-            hosts: Hosts::new(config.hosts.clone()),
+            hosts: Hosts::new(
+                config.hosts.clone(),
+                if config.anonymous { Scheme::Http } else { Scheme::Https },
+            ),
             token: token.map(|token| digest(&SHA256, token.as_bytes()).as_ref().to_vec()),
             kubeconfig: config.directory.join(KUBECONFIG),
         }

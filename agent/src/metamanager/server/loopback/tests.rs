@@ -36,7 +36,7 @@ fn code(clients: &LocalClients, uri: &str, headers: &[(&str, &str)]) -> u16 {
 
 #[test]
 fn names_and_origins_of_other_sites_are_refused() {
-    let config = Loopback { hosts: vec!["node.example".into()], ..loopback(Path::new("/")) };
+    let config = Loopback { hosts: vec!["node.example".into()], anonymous: true, ..loopback(Path::new("/")) };
     let clients = LocalClients::new(&config, None);
     for (host, expected) in [
         ("127.0.0.1:10550", 200),
@@ -57,8 +57,18 @@ fn names_and_origins_of_other_sites_are_refused() {
         assert_eq!(code(&clients, MAPS, &[("host", host)]), expected, "{host:?}");
     }
     for (origin, expected) in [
-        ("http://127.0.0.1:8080", 200),
-        ("https://node.example", 200),
+        ("http://127.0.0.1:10550", 200),
+        // pages of another server of this machine, or of none that is this one for sure
+        ("http://127.0.0.1:8080", 403),
+        ("http://127.0.0.1", 403),
+        ("http://127.0.0.1:0", 403),
+        ("http://127.0.0.1:99999", 403),
+        ("https://127.0.0.1:10550", 403),
+        ("http://localhost:10550", 403),
+        ("http://[::1]:10550", 403),
+        ("http://127.0.0.1:10550@127.0.0.1:10550", 403),
+        ("127.0.0.1:10550", 403),
+        ("https://node.example", 403),
         ("https://attacker.example", 403),
         ("http://attacker.example:10550", 403),
         ("null", 403),
@@ -67,6 +77,14 @@ fn names_and_origins_of_other_sites_are_refused() {
         let headers = [("host", "127.0.0.1:10550"), ("origin", origin)];
         assert_eq!(code(&clients, MAPS, &headers), expected, "{origin:?}");
     }
+    let named = |host, origin| code(&clients, MAPS, &[("host", host), ("origin", origin)]);
+    assert_eq!(named("Node.Example", "http://node.example"), 200, "the default port");
+    assert_eq!(named("node.example:80", "http://node.example"), 200);
+    assert_eq!(named("[::1]:10550", "http://[::1]:10550"), 200);
+    let over_tls = LocalClients::new(&Loopback { anonymous: false, ..config.clone() }, None);
+    let headers = |origin| [("host", "127.0.0.1:10550"), ("origin", origin)];
+    assert_eq!(code(&over_tls, MAPS, &headers("https://127.0.0.1:10550")), 200);
+    assert_eq!(code(&over_tls, MAPS, &headers("http://127.0.0.1:10550")), 403);
     assert_eq!(code(&clients, MAPS, &[]), 421, "no host");
     assert_eq!(code(&clients, "http://attacker.example/api", &[("host", "localhost")]), 421, "two names");
     assert_eq!(code(&clients, "https://localhost/api", &[]), 200, "HTTP/2 names it there");
