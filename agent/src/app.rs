@@ -47,7 +47,7 @@ use tracing::warn;
 use crate::{
     config::{Config, Host},
     devicetwin::DeviceTwin,
-    edged::{self, AddressSource, NodeConfig, PodNetwork, Shown, Signals, StaticPods, SyncConfig},
+    edged::{self, AddressSource, NodeConfig, PodNetwork, Shown, Signals, StaticPods, Storage, SyncConfig},
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     edgestream,
     eventbus::{self, Bus},
@@ -269,6 +269,7 @@ impl App {
         let node_name = config.node.name.clone();
         let server = meta_server::config(config, parts.copies)?;
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
+        let storage = Storage::new(parts.store.clone());
         let (meta, ends) = metamanager::new(metamanager::Config {
             node_name,
             store: parts.store,
@@ -300,7 +301,7 @@ impl App {
         let shown = Shown {
             traffic: traffic.clone(),
             vitals: supervisor.vitals(),
-            damaged: meta.damaged(),
+            storage,
             metrics: metrics::collector(sources),
         };
         if config.edged.enable {

@@ -153,7 +153,7 @@ impl Pages {
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
                 let shown = &self.parts.shown;
-                let parts = (&*shown.vitals.read(), &shown.damaged);
+                let parts = (&*shown.vitals.read(), &shown.storage);
                 health::check(one, verbose, &self.parts.triggers, parts, health::PATIENCE).await
             }
             // another page, whose name begins alike
