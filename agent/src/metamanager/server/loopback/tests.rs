@@ -24,7 +24,8 @@ use super::{
     *,
 };
 
-const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
+/// What a node can list without the cloud.
+const PODS: &str = "/api/v1/namespaces/ns/pods";
 
 /// The code that a request with these headers is refused with; 200 where it may go on.
 fn code(clients: &LocalClients, uri: &str, headers: &[(&str, &str)]) -> u16 {
@@ -54,7 +55,7 @@ fn names_and_origins_of_other_sites_are_refused() {
         ("", 421),
         ("a b", 421),
     ] {
-        assert_eq!(code(&clients, MAPS, &[("host", host)]), expected, "{host:?}");
+        assert_eq!(code(&clients, PODS, &[("host", host)]), expected, "{host:?}");
     }
     for (origin, expected) in [
         ("http://127.0.0.1:10550", 200),
@@ -75,20 +76,20 @@ fn names_and_origins_of_other_sites_are_refused() {
         ("", 403),
     ] {
         let headers = [("host", "127.0.0.1:10550"), ("origin", origin)];
-        assert_eq!(code(&clients, MAPS, &headers), expected, "{origin:?}");
+        assert_eq!(code(&clients, PODS, &headers), expected, "{origin:?}");
     }
-    let named = |host, origin| code(&clients, MAPS, &[("host", host), ("origin", origin)]);
+    let named = |host, origin| code(&clients, PODS, &[("host", host), ("origin", origin)]);
     assert_eq!(named("Node.Example", "http://node.example"), 200, "the default port");
     assert_eq!(named("node.example:80", "http://node.example"), 200);
     assert_eq!(named("[::1]:10550", "http://[::1]:10550"), 200);
     let over_tls = LocalClients::new(&Loopback { anonymous: false, ..config.clone() }, None);
     let headers = |origin| [("host", "127.0.0.1:10550"), ("origin", origin)];
-    assert_eq!(code(&over_tls, MAPS, &headers("https://127.0.0.1:10550")), 200);
-    assert_eq!(code(&over_tls, MAPS, &headers("http://127.0.0.1:10550")), 403);
-    assert_eq!(code(&clients, MAPS, &[]), 421, "no host");
+    assert_eq!(code(&over_tls, PODS, &headers("https://127.0.0.1:10550")), 200);
+    assert_eq!(code(&over_tls, PODS, &headers("http://127.0.0.1:10550")), 403);
+    assert_eq!(code(&clients, PODS, &[]), 421, "no host");
     assert_eq!(code(&clients, "http://attacker.example/api", &[("host", "localhost")]), 421, "two names");
     assert_eq!(code(&clients, "https://localhost/api", &[]), 200, "HTTP/2 names it there");
-    assert_eq!(code(&clients, MAPS, &[("host", "localhost"), ("host", "attacker.example")]), 421);
+    assert_eq!(code(&clients, PODS, &[("host", "localhost"), ("host", "attacker.example")]), 421);
 }
 
 /// A MetaServer of a node that has a pod and what it uses.
@@ -162,7 +163,7 @@ async fn only_who_can_read_the_kubeconfig_gets_in() {
         assert_eq!(mode(&directory.path().join(file)), 0o600, "{file}");
     }
     let root = client(directory.path(), None).await;
-    assert_eq!(read(&root, MAPS).await, 200);
+    assert_eq!(read(&root, PODS).await, 200);
     assert_eq!(read(&root, "/apis").await, 200);
     for path in
         ["/api/v1/secrets", "/api/v1/namespaces/ns/secrets", "/api/v1/namespaces/ns/secrets/s?watch=1"]
@@ -174,14 +175,14 @@ async fn only_who_can_read_the_kubeconfig_gets_in() {
 
     for token in ["", "0000", &"0".repeat(64)] {
         let other = client(directory.path(), Some(token)).await;
-        for path in [MAPS, "/api/v1/secrets", "/apis", "/openapi/v3", "/api/v1/nodes/edge-1"] {
+        for path in [PODS, "/api/v1/secrets", "/apis", "/openapi/v3", "/api/v1/nodes/edge-1"] {
             assert_eq!(read(&other, path).await, 401, "{path} with the token {token:?}");
         }
         let delete = Request::delete("/api/v1/namespaces/ns/pods/web").body(Vec::new()).unwrap();
         assert_eq!(answer(&other, delete).await, 401);
         assert_eq!(read(&other, "/healthz").await, 200, "as Kubernetes lets everybody");
     }
-    assert!(!server.plain(MAPS, "host: localhost").await.contains("200"), "nothing is served in plain");
+    assert!(!server.plain(PODS, "host: localhost").await.contains("200"), "nothing is served in plain");
     server.stop().await;
 }
 
@@ -205,7 +206,7 @@ async fn the_credentials_stay_over_restarts_unless_others_could_read_them() {
     assert_ne!(token(&path), kept, "it was open to all");
     assert_eq!(mode(&path), 0o600);
     let stolen = client(directory.path(), Some(&kept)).await;
-    assert_eq!(read(&stolen, MAPS).await, 401);
+    assert_eq!(read(&stolen, PODS).await, 401);
     server.stop().await;
 
     let group = nix::unistd::Gid::effective().to_string();
@@ -215,7 +216,7 @@ async fn the_credentials_stay_over_restarts_unless_others_could_read_them() {
     server.stop().await;
     let server = Running::start(Loopback { group: Some(group), ..config() }).await;
     assert_eq!(token(&path), kept);
-    assert_eq!(read(&client(directory.path(), None).await, MAPS).await, 200);
+    assert_eq!(read(&client(directory.path(), None).await, PODS).await, 200);
     server.stop().await;
 
     let unknown = Loopback { group: Some("no such group".into()), ..config() };
@@ -232,10 +233,11 @@ fn token(path: &Path) -> String {
 async fn edgecores_open_door_is_still_none_for_web_pages() {
     let directory = tempfile::tempdir().unwrap();
     let server = Running::start(Loopback { anonymous: true, ..loopback(directory.path()) }).await;
-    assert!(server.plain(MAPS, "host: 127.0.0.1:10550").await.contains("200"));
-    assert!(server.plain("/api/v1/namespaces/ns/secrets", "host: localhost").await.contains("200"));
-    assert!(server.plain(MAPS, "host: attacker.example:10550").await.contains("421"));
-    assert!(server.plain(MAPS, "host: localhost\r\norigin: https://attacker.example").await.contains("403"));
+    assert!(server.plain(PODS, "host: 127.0.0.1:10550").await.contains("200"));
+    let secrets = server.plain("/api/v1/namespaces/ns/secrets", "host: localhost").await;
+    assert!(secrets.contains("503"), "let in, and not known without the cloud: {secrets}");
+    assert!(server.plain(PODS, "host: attacker.example:10550").await.contains("421"));
+    assert!(server.plain(PODS, "host: localhost\r\norigin: https://attacker.example").await.contains("403"));
     assert!(server.plain("/apis//v1/secrets", "host: localhost").await.contains("404"));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "there is nothing to know");
     server.stop().await;
