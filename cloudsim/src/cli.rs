@@ -102,6 +102,9 @@ pub enum Command {
         /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML: the token and what it is good for
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
         /// What it is to be good for
         #[command(flatten)]
         scope: TokenScope,
@@ -227,8 +230,11 @@ pub enum NodeCommand {
     /// Take its certificates back, so that another machine can join under its name; it is thrown out if it is connected
     Reset {
         /// The node
-        #[arg(value_name = "NAME")]
-        name: String,
+        #[arg(value_name = "NAME", required_unless_present = "lost")]
+        name: Option<String>,
+        /// All names whose records were lost with a damaged database: their certificates count no more, and machines join anew
+        #[arg(long, conflicts_with = "name")]
+        lost: bool,
     },
 }
 
@@ -384,6 +390,10 @@ mod tests {
         assert!(Cli::try_parse_from(["cloudsim", "token", "--node", "edge-1", "--ttl", "10m"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "token", "--uses", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--kubeconfig", "k"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "--lost"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--lost"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "token", "-o", "json", "--uses", "2"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
         assert!(

@@ -82,6 +82,8 @@ pub struct Options {
     pub renewal_grace: Duration,
     /// The longest that a token of a service account lives.
     pub max_token_lifetime: Duration,
+    /// Names that no node gets: those that this cloud was given on purpose.
+    pub reserved: Vec<String>,
     /// What chance is drawn from where links are bad on purpose.
     pub seed: u64,
 }
@@ -106,6 +108,7 @@ impl Default for Options {
             hubs: 1,
             renewal_grace: Duration::ZERO,
             max_token_lifetime: ServiceAccountTokens::MAX_LIFETIME,
+            reserved: Vec::new(),
             seed: 1,
         }
     }
@@ -156,6 +159,9 @@ pub enum StartError {
     /// The API is not complete.
     #[error("the API could not be given its first namespaces")]
     Api(#[from] kube::Error),
+    /// The records of nodes' certificates cannot be read.
+    #[error(transparent)]
+    Records(#[from] RecordError),
     /// No keys.
     #[error("the cloud has no keys")]
     Pki(#[from] PkiError),
@@ -237,7 +243,8 @@ impl Cloud {
         let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
         let sessions = hub.sessions();
         let _ = metrics.sessions.set(sessions.clone());
-        let admin = Admin::new(&faults, &sessions, &trust, &tokens);
+        let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client);
+        tell_lost(&certificates).await?;
 
         let at = |port| SocketAddr::new(options.address, port);
         let bound = |server, option| move |source| StartError::Bind { server, option, source };
@@ -246,7 +253,8 @@ impl Cloud {
             .await
             .map_err(bound("API", "--api-port"))?;
         let enrolment =
-            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
+            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone())
+                .reserving(&options.reserved);
         let keys = trust.clone();
         let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
             .await
@@ -335,6 +343,18 @@ impl Cloud {
         Ok(any)
     }
 
+    /// Opens the names whose records were lost with a damaged database, as [`NodeCertificates::reset_lost`].
+    pub async fn reset_lost(&self) -> Result<Vec<String>, RecordError> {
+        self.trust.certificates().reset_lost().await
+    }
+
+    /// Whether a node of this name may come with this certificate (DER): this cloud's authority has signed it, and it was not taken
+    /// back.
+    pub async fn knows(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
+        let is_own = self.trust.authority().has_signed(certificate);
+        Ok(is_own && self.trust.certificates().counts(node, certificate).await?)
+    }
+
     /// Waits for a panic of a controller or server: the cloud does not do all that it should any more, and is to be stopped.
     pub async fn panicked(&self) -> TaskPanicked {
         self.tasks.panicked().await
@@ -360,6 +380,21 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
+}
+
+/// Says at the start which names a repair keeps closed.
+async fn tell_lost(certificates: &NodeCertificates) -> Result<(), StartError> {
+    let lost = certificates.lost().await?;
+    if !lost.is_empty() {
+        let names =
+            lost.iter().map(|name| if name == pki::UNKNOWN { "all names without a record" } else { name });
+        tracing::warn!(
+            names = names.collect::<Vec<_>>().join(", "),
+            "which certificates of these nodes count was lost with a damaged database: none does until `cloudsim node reset NAME`, or \
+             `cloudsim node reset --lost` for all of them; the machines then join anew"
+        );
+    }
+    Ok(())
 }
 
 /// The API over the store.

@@ -46,6 +46,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
         count => {
             let key_file = up.key_file.as_deref().map(std::path::absolute).transpose()?;
             let options = fleet::Options { key_file, ..fleet::Options::new(count, directory) };
+            fleet::forget_useless(&cloud, &options).await?;
             Some(Fleet::start(addresses, cloud.token(), &options).await?)
         }
     };
@@ -76,6 +77,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         hubs: usize::from(up.hubs),
         renewal_grace: up.renewal_grace.get(),
         max_token_lifetime: up.service_account_max_token_expiration,
+        reserved: up.names.clone(),
         seed: up.fault_seed,
     }
 }

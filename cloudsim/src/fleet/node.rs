@@ -26,7 +26,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::error;
 
-use super::{Error, Options};
+use super::{Error, Options, identity};
 use crate::{
     Addresses,
     runtime::{self, SimRuntime},
@@ -249,9 +249,9 @@ pub fn edgecore_yaml(
                 "token": token,
                 "messageQPS": options.qps,
                 "messageBurst": 2 * options.qps,
-                "tlsCaFile": path("ca.crt"),
-                "tlsCertFile": path("node.crt"),
-                "tlsPrivateKeyFile": path("node.key"),
+                "tlsCaFile": path(identity::FILES[2]),
+                "tlsCertFile": path(identity::FILES[0]),
+                "tlsPrivateKeyFile": path(identity::FILES[1]),
             },
             "deviceTwin": {"dmiSockPath": directory.to_string_lossy()},
             "eventBus": {"enable": false},

@@ -121,13 +121,19 @@ struct Shared {
 impl Shared {
     /// Why the node may not come with this certificate, which TLS has verified.
     async fn refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
-        match self.trust.as_ref()?.admits(node, certificate).await {
+        let trust = self.trust.as_ref()?;
+        match trust.admits(node, certificate).await {
             Ok(true) => None,
+            Ok(false) if trust.certificates().is_lost(node).await.unwrap_or_default() => {
+                Some(crate::enrolment::lost(node))
+            }
             Ok(false) => Some(format!(
                 "this certificate of node {node} was taken back: the Node was deleted, the name reset, or another machine has joined \
                  with it; run `edge-agent reset` and join anew"
             )),
-            Err(error) => Some(format!("this cloud cannot say whether the certificate counts: {error}")),
+            Err(error) => {
+                Some(format!("this cloud cannot say whether the certificate of node {node} counts: {error}"))
+            }
         }
     }
 }
