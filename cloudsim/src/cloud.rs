@@ -244,7 +244,7 @@ impl Cloud {
         let sessions = hub.sessions();
         let _ = metrics.sessions.set(sessions.clone());
         let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client);
-        tell_lost(&certificates).await?;
+        certificates.warn_of_lost().await?;
 
         let at = |port| SocketAddr::new(options.address, port);
         let bound = |server, option| move |source| StartError::Bind { server, option, source };
@@ -380,21 +380,6 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
-}
-
-/// Says at the start which names a repair keeps closed.
-async fn tell_lost(certificates: &NodeCertificates) -> Result<(), StartError> {
-    let lost = certificates.lost().await?;
-    if !lost.is_empty() {
-        let names =
-            lost.iter().map(|name| if name == pki::UNKNOWN { "all names without a record" } else { name });
-        tracing::warn!(
-            names = names.collect::<Vec<_>>().join(", "),
-            "which certificates of these nodes count was lost with a damaged database: none does until `cloudsim node reset NAME`, or \
-             `cloudsim node reset --lost` for all of them; the machines then join anew"
-        );
-    }
-    Ok(())
 }
 
 /// The API over the store.

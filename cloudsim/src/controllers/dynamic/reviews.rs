@@ -70,7 +70,8 @@ impl Dynamic {
     }
 
     async fn access(&self, node: &str, spec: &Value) -> Result<Value, Refused> {
-        let text = |pointer: &str| spec.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |pointer: &str| spec.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         if spec["resourceAttributes"].is_object() == spec["nonResourceAttributes"].is_object() {
             let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             return Err(Refused::Malformed(why.to_owned()));

@@ -97,7 +97,8 @@ async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() 
         ("*", "*", "*", "", false),
     ] {
         let wanted = json!({"verb": verb, "group": group, "resource": resource, "name": name, "namespace": "kubeedge"});
-        let told = ask("authorization", "selfsubjectaccessreviews", json!({"resourceAttributes": wanted})).await;
+        let told =
+            ask("authorization", "selfsubjectaccessreviews", json!({"resourceAttributes": wanted})).await;
         assert_eq!(told["allowed"], expected, "{verb} {resource} {name}: {told}");
     }
     for (path, expected) in [("/version", true), ("/metrics", false)] {

@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 
 use kubeapi::store::{Amend, Key, Lost, Object, Resource};
 use serde_json::Value;
+use tracing::warn;
 use wire::enroll::is_node_name;
 
 use super::{
-    UNKNOWN, key,
+    NodeCertificates, RecordError, UNKNOWN, key,
     record::{Record, object, read},
     resource,
 };
@@ -92,6 +93,24 @@ fn without_node(kept: &Object, lost: &[Lost], is_torn: bool, left: &[Object]) ->
     (was_lost || is_torn).then(|| {
         (name.clone(), Record { registered: None, withheld: !was_lost || record.withheld, ..record })
     })
+}
+
+impl NodeCertificates {
+    /// Says in the log which names are closed.
+    pub async fn warn_of_lost(&self) -> Result<(), RecordError> {
+        let lost = self.lost().await?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let names =
+            lost.iter().map(|name| if name == UNKNOWN { "every name without a record" } else { name });
+        warn!(
+            names = names.collect::<Vec<_>>().join(", "),
+            "which certificates of these nodes count was lost with a damaged database: none does until `cloudsim node reset NAME`, or \
+             `cloudsim node reset --lost` for all of them; the machines then join anew"
+        );
+        Ok(())
+    }
 }
 
 fn nodes() -> Resource {
