@@ -220,7 +220,9 @@ async fn a_wrong_key_is_told_from_damage() {
     let said = |command: &str, key: Option<&Path>| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_cloudsim"));
         program.args(["db", command, "--data-dir"]).arg(directory.path());
-        key.into_iter().for_each(|key| drop(program.arg("--key-file").arg(key)));
+        if let Some(key) = key {
+            program.arg("--key-file").arg(key);
+        }
         let output = program.output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn a_token_tells_what_it_is_good_for() {
-        let (ca, now) = (Ca::generate(UNIX_EPOCH).unwrap(), UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let ca = Ca::generate(now).unwrap();
         let scope = Scope { node: Some("edge-1".to_owned()), id: Some("t".to_owned()) };
         let token = Token::mint_for(&ca, now, Duration::from_secs(600), &scope).unwrap();
         let told = serde_json::to_value(Told::of(&token, Some(1)).unwrap()).unwrap();
