@@ -8,7 +8,7 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Admission, HttpsTransport, Kind, Registry, TokenIssuer, WebhookTransport, access::Policy,
+    Admission, HttpsTransport, Kind, NodeStreams, Registry, TokenIssuer, WebhookTransport, access::Policy,
     admission::Loaded, client_of, definitions::Definitions, health::Checked, metrics::Metrics, openapi,
     service::ApiService, store::Store,
 };
@@ -44,6 +44,7 @@ struct Inner {
     admission: Option<Arc<dyn Admission>>,
     admission_configuration: Loaded,
     webhooks: Arc<dyn WebhookTransport>,
+    node_streams: Option<Arc<dyn NodeStreams>>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     /// Who is held against a quota is stored before the next one is.
@@ -63,6 +64,7 @@ impl Api {
             token_issuer: None,
             admission: None,
             webhooks: Arc::new(HttpsTransport),
+            node_streams: None,
             rbac: false,
             stored_only: Vec::new(),
             metrics: None,
@@ -137,6 +139,10 @@ impl Api {
         &*self.0.webhooks
     }
 
+    pub(crate) fn node_streams(&self) -> Option<&Arc<dyn NodeStreams>> {
+        self.0.node_streams.as_ref()
+    }
+
     pub(crate) fn enforces_rbac(&self) -> bool {
         self.0.rbac
     }
@@ -192,6 +198,7 @@ pub struct Builder {
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     admission: Option<Arc<dyn Admission>>,
     webhooks: Arc<dyn WebhookTransport>,
+    node_streams: Option<Arc<dyn NodeStreams>>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     metrics: Option<MetricsSource>,
@@ -228,6 +235,12 @@ impl Builder {
         Self { webhooks, ..self }
     }
 
+    /// How the kubelets of nodes are reached; without one, logs, exec, attach, port-forward and `nodes/proxy` answer 501.
+    #[must_use]
+    pub fn node_streams(self, streams: Arc<dyn NodeStreams>) -> Self {
+        Self { node_streams: Some(streams), ..self }
+    }
+
     /// Whether callers other than masters get in as far as stored roles and bindings allow; else they do not get in at all.
     #[must_use]
     pub fn rbac(self, rbac: bool) -> Self {
@@ -249,8 +262,18 @@ impl Builder {
 
     /// The API.
     pub fn build(self) -> Api {
-        let Self { store, registry, rules, token_issuer, admission, webhooks, rbac, stored_only, metrics } =
-            self;
+        let Self {
+            store,
+            registry,
+            rules,
+            token_issuer,
+            admission,
+            webhooks,
+            node_streams,
+            rbac,
+            stored_only,
+            metrics,
+        } = self;
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
@@ -262,6 +285,7 @@ impl Builder {
             admission,
             admission_configuration: Loaded::default(),
             webhooks,
+            node_streams,
             rbac,
             stored_only,
             quota_turn: tokio::sync::Mutex::default(),
