@@ -1,10 +1,15 @@
 //! `pods/log`.
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Wanted, node, pod::Pod};
+use super::{
+    Wanted, node,
+    pod::Pod,
+    upgrade::{Asked, Client},
+    websocket,
+};
 use crate::{
     Body, NodeAnswer,
     query::Query,
@@ -68,7 +73,7 @@ fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
 
 /// The log of a container, as it comes.
 pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusError> {
-    let Wanted { api, streams, call: Call { target, query, .. }, caller, .. } = wanted;
+    let Wanted { api, streams, call: Call { target, query, .. }, caller, mut parts } = wanted;
     let options = options(query, &target.name)?;
     let pod = Pod::find(api, target).await?;
     let container = pod.container(query.get("container"))?;
@@ -78,6 +83,7 @@ pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusE
         return Ok(answer);
     };
     let slot = api.slots().take(caller)?;
+    let socket = socket(&parts.headers)?;
     let mut path = format!("/containerLogs/{}/{}/{container}", target.namespace, target.name);
     if !options.is_empty() {
         path = format!("{path}?{options}");
@@ -92,10 +98,28 @@ pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusE
     if !head.status.is_success() {
         return Err(refused(head.status, node::text(body).await, &target.name));
     }
-    let mut answer = Response::new(node::held(body, slot));
+    let body = node::held(body, slot);
+    if let Some((accepted, base64)) = socket {
+        let client = Client::of(&mut parts)?;
+        return Ok(client.switch(accepted, move |io| websocket::page(io, body, base64)));
+    }
+    let mut answer = Response::new(body);
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     Ok(answer)
+}
+
+/// The headers that accept a WebSocket, where one is asked for, and whether it wants base64.
+fn socket(headers: &HeaderMap) -> Result<Option<(HeaderMap, bool)>, StatusError> {
+    const PROTOCOLS: [&str; 2] = ["binary.k8s.io", "base64.binary.k8s.io"];
+    let Ok(Asked::WebSocket(handshake)) = Asked::of(headers) else { return Ok(None) };
+    let mut offered = handshake.protocols.iter();
+    let chosen = match offered.find_map(|offer| PROTOCOLS.into_iter().find(|known| known == offer)) {
+        Some(chosen) => chosen,
+        None if handshake.protocols.is_empty() => "",
+        None => return Err(handshake.refused(&PROTOCOLS)),
+    };
+    Ok(Some((handshake.accepted(chosen)?, chosen == PROTOCOLS[1])))
 }
 
 /// What a node's refusal is in the API's words.

@@ -1,6 +1,9 @@
-//! A WebSocket whose messages are bytes of another connection: their bounds mean nothing.
+//! WebSockets whose messages are bytes of another connection or of a page: their bounds mean nothing.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
+use http_body_util::BodyExt;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, split},
     time::timeout,
@@ -14,12 +17,14 @@ use tokio_tungstenite::{
 };
 
 use super::{copy::Idle, upgrade::ClientIo};
-use crate::NodeIo;
+use crate::{Body, NodeIo};
 
 /// The largest message of a client, bytes: Python's client sends what it is given as one.
 const MESSAGE: usize = 8 * 1024 * 1024;
 /// Bytes that are read or written at a time.
 const BUFFER: usize = 32 * 1024;
+/// Bytes of a message of a page, as the real server reads them.
+const PIECE: usize = 2 * 1024;
 /// How long a client may take to answer to the end.
 pub(super) const FAREWELL: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -73,6 +78,41 @@ pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
         () = to_node => {}
         () = to_client => {}
         () = idle.passed() => {}
+    }
+    // whoever has gone needs none
+    let _ = timeout(FAREWELL, sink.send(normal_end())).await;
+}
+
+/// Sends a body as messages, behind an empty one: as bytes, or as base64 in texts.
+pub(super) async fn page(io: ClientIo, mut body: Body, base64: bool) {
+    let (mut sink, mut source) = accept(io).await.split();
+    let message = |bytes: Bytes| match base64 {
+        true => Message::text(STANDARD.encode(bytes)),
+        false => Message::Binary(bytes),
+    };
+    let told = async {
+        let mut next = Some(Bytes::new());
+        while let Some(mut bytes) = next {
+            loop {
+                let piece = bytes.split_to(bytes.len().min(PIECE));
+                if sink.send(message(piece)).await.is_err() {
+                    return;
+                }
+                if bytes.is_empty() {
+                    break;
+                }
+            }
+            next = match body.frame().await {
+                Some(Ok(frame)) => Some(frame.into_data().unwrap_or_default()),
+                Some(Err(_)) | None => None,
+            };
+        }
+    };
+    // a client that leaves ends it; what else it says is nobody's
+    let left = async { while let Some(Ok(_)) = source.next().await {} };
+    tokio::select! {
+        () = told => {}
+        () = left => {}
     }
     // whoever has gone needs none
     let _ = timeout(FAREWELL, sink.send(normal_end())).await;

@@ -199,3 +199,22 @@ async fn a_caller_has_so_many_streams_and_no_more() {
     };
     timeout(PATIENCE, again).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_comes_as_messages_too() {
+    let (world, node) = world().await;
+    let log = format!("{PODS}/p/log");
+    let (mut socket, _) = open(&world, &log, "").await.unwrap();
+    let (messages, code) = rest(&mut socket).await;
+    assert_eq!((messages, code), (vec![binary(b""), binary(b"line 1\nline 2\n")], Some(CloseCode::Normal)));
+    let (mut socket, chosen) = open(&world, &log, "base64.binary.k8s.io").await.unwrap();
+    let (messages, _) = rest(&mut socket).await;
+    assert_eq!(chosen, "base64.binary.k8s.io");
+    assert_eq!(messages, [Message::text(""), Message::text("bGluZSAxCmxpbmUgMgo=")]);
+    let (mut socket, _) = open(&world, &format!("{log}?follow=true"), "binary.k8s.io").await.unwrap();
+    for expected in [&b""[..], b"line 1\n"] {
+        assert_eq!(timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap(), binary(expected));
+    }
+    drop(socket);
+    timeout(PATIENCE, node.left()).await.unwrap();
+}
