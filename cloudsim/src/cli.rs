@@ -290,6 +290,10 @@ pub struct Up {
     #[arg(long, value_name = "PORT")]
     pub quic_port: Option<u16>,
 
+    /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; off: none of them
+    #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
+    pub tunnel_port: Port,
+
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
     pub kubeconfig: PathBuf,
@@ -341,6 +345,17 @@ pub struct Up {
     pub fault_seed: u64,
 }
 
+/// A port, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port(pub Option<u16>);
+
+fn port_or_off(text: &str) -> Result<Port, String> {
+    if text == "off" {
+        return Ok(Port(None));
+    }
+    text.parse().map(|port| Port(Some(port))).map_err(|_| "a port, 0 to 65535, or off".to_owned())
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: u64 = text.parse().map_err(|_| "a whole number of seconds".to_owned())?;
     if seconds == 0 { Err("at least 1".to_owned()) } else { Ok(Duration::from_secs(seconds)) }
@@ -373,6 +388,12 @@ mod tests {
         Cli::command().debug_assert();
         let Command::Up(up) = Cli::parse_from(["cloudsim", "up"]).command else { panic!() };
         assert_eq!((up.api_port, up.https_port, up.ws_port), (6443, 10002, 10000));
+        assert_eq!(up.tunnel_port, Port(Some(10004)));
+        let Command::Up(off) = Cli::parse_from(["cloudsim", "up", "--tunnel-port", "off"]).command else {
+            panic!()
+        };
+        assert_eq!(off.tunnel_port, Port(None));
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--tunnel-port", "on"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());

@@ -1,4 +1,4 @@
-//! The whole cloud as a value: an API over a store, controllers, and three servers.
+//! The whole cloud as a value: an API over a store, controllers, and its servers.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -18,7 +18,7 @@ use kubeapi::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::replicas::{bind_hub, replicas, run_hub};
+use self::replicas::{bind_hub, bind_streams, replicas, run_hub};
 use crate::{
     admin::{Admin, Doors},
     admission,
@@ -38,6 +38,7 @@ use crate::{
         self, JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError,
         ServiceAccountTokens, TokenRequest, Trust,
     },
+    streams::{self, StreamServer, Tunnels},
     tasks::{TaskPanicked, Tasks},
 };
 
@@ -61,6 +62,9 @@ pub struct Options {
     pub ws_port: u16,
     /// UDP port of CloudHub's QUIC, 0 for any; `None`: it is not served.
     pub quic_port: Option<u16>,
+    /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; 0 for any. `None`: it is not
+    /// served.
+    pub tunnel_port: Option<u16>,
     /// Where to keep its state; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
     /// The keys that Secrets are encrypted with on the disk; `None`: they lie there in plain text.
@@ -96,6 +100,7 @@ impl Default for Options {
             https_port: 10002,
             ws_port: 10000,
             quic_port: None,
+            tunnel_port: Some(10004),
             data_dir: None,
             key_file: None,
             kubeconfig: None,
@@ -114,7 +119,8 @@ impl Default for Options {
 impl Options {
     /// Ports that are free, for tests and for several clouds on one machine.
     pub fn any_ports(self) -> Self {
-        Self { api_port: 0, https_port: 0, ws_port: 0, ..self }
+        let tunnel_port = self.tunnel_port.map(|_| 0);
+        Self { api_port: 0, https_port: 0, ws_port: 0, tunnel_port, ..self }
     }
 }
 
@@ -175,6 +181,9 @@ pub enum StartError {
     /// The same of its QUIC port.
     #[error(transparent)]
     Quic(#[from] hub::QuicBindError),
+    /// The same of the port for nodes' stream tunnels.
+    #[error(transparent)]
+    Streams(#[from] streams::BindError),
     /// No kubeconfig.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::WriteError),
@@ -191,6 +200,8 @@ pub struct Addresses {
     pub websocket: SocketAddr,
     /// CloudHub's QUIC, where it is served.
     pub quic: Option<SocketAddr>,
+    /// What nodes dial for their stream tunnels, where it is served.
+    pub tunnel: Option<SocketAddr>,
 }
 
 /// A cloud that runs.
@@ -219,7 +230,9 @@ impl Cloud {
         let (certificates, tokens) =
             (NodeCertificates::new(Arc::clone(&store)), JoinTokens::new(Arc::clone(&store)));
         let metrics = Metrics::default();
-        let api = api(&options, &store, &accounts, &metrics);
+        let sessions = Sessions::default();
+        let _ = metrics.sessions.set(sessions.clone());
+        let api = api(&options, &store, &accounts, &metrics, &sessions);
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);
@@ -234,9 +247,8 @@ impl Cloud {
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
         let replicas = replicas(&options, &client, &events, &pki, &certificates);
-        let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
-        let sessions = hub.sessions();
-        let _ = metrics.sessions.set(sessions.clone());
+        let (hub, quic) = bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
+        let streams = bind_streams(&options, &trust, &faults, &sessions).await?;
         let admin = Admin::new(&faults, &sessions, &trust, &tokens);
 
         let at = |port| SocketAddr::new(options.address, port);
@@ -252,8 +264,9 @@ impl Cloud {
             .await
             .map_err(bound("enrolment server", "--https-port"))?;
         let (api_address, https_address) = (api_server.local_addr(), https.local_addr());
+        let tunnel = streams.as_ref().map(StreamServer::local_addr);
         let addresses =
-            Addresses { api: api_address, https: https_address, websocket: hub.local_addr(), quic };
+            Addresses { api: api_address, https: https_address, websocket: hub.local_addr(), quic, tunnel };
 
         kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
         let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
@@ -261,6 +274,9 @@ impl Cloud {
         tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
+        if let Some(streams) = streams {
+            tasks.spawn("stream server", streams.run(stop()));
+        }
         spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
         let records = node_certificates::run(client.clone(), certificates, sessions.clone(), stop());
         tasks.spawn("node certificates", records);
@@ -318,6 +334,11 @@ impl Cloud {
         self.sessions.list()
     }
 
+    /// The stream tunnels of its nodes: the way to their kubelets.
+    pub fn tunnels(&self) -> &Tunnels {
+        self.sessions.tunnels()
+    }
+
     /// A join token of the authority that counts now, which a fault may have put in the place of the cloud's own.
     pub fn token_now(&self) -> Result<String, PkiError> {
         self.trust.token()
@@ -368,9 +389,14 @@ fn api(
     store: &Arc<dyn Store>,
     accounts: &Arc<ServiceAccountTokens>,
     metrics: &Metrics,
+    sessions: &Sessions,
 ) -> Api {
     let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
     let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
+    let api = match options.tunnel_port {
+        Some(_) => api.node_streams(Arc::new(sessions.tunnels().clone())),
+        None => api,
+    };
     api.metrics(metrics.source()).rbac(options.rbac).build()
 }
 

@@ -23,6 +23,7 @@ pub mod pki;
 mod reach;
 pub mod runtime;
 pub mod scenario;
+pub mod streams;
 pub mod tasks;
 pub mod testing;
 

@@ -111,6 +111,7 @@ impl World {
             // one that comes back wants ports that nobody else was given meanwhile
             let ports = Ports::free().expect("free ports");
             (options.api_port, options.https_port, options.ws_port) = (ports.api, ports.https, ports.ws);
+            options.tunnel_port = Some(ports.tunnel);
             options.quic_port = setup.quic.then_some(ports.node);
         }
         let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
@@ -120,6 +121,7 @@ impl World {
         options.https_port = addresses.https.port();
         options.ws_port = addresses.websocket.port();
         options.quic_port = addresses.quic.map(|address| address.port());
+        options.tunnel_port = addresses.tunnel.map(|address| address.port());
         let mut world = Self { nodes: Vec::new(), cloud: Some(cloud), options, addresses, directory };
         for number in 1..=setup.nodes {
             let mut node = world.prepare(&format!("edge-{number}"), &setup).await;

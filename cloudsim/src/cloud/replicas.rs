@@ -9,9 +9,10 @@ use super::{Options, StartError};
 use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, sync::SyncRecords},
     faults::Faults,
-    hub::{Hub, Replica},
+    hub::{Hub, Replica, Sessions},
     mailbox::Mailboxes,
     pki::{NodeCertificates, Pki, Trust},
+    streams::StreamServer,
     tasks::Tasks,
 };
 
@@ -38,14 +39,28 @@ pub(super) fn replicas(
 pub(super) async fn bind_hub(
     options: &Options,
     trust: &Trust,
-    faults: &Faults,
+    (faults, sessions): (&Faults, &Sessions),
     replicas: Vec<Replica>,
 ) -> Result<(Hub, Option<SocketAddr>), StartError> {
     let at = |port| SocketAddr::new(options.address, port);
     let limits = options.limits.clone();
-    let mut hub = Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, faults).await?;
+    let mut hub =
+        Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, (faults, sessions.clone())).await?;
     let quic = options.quic_port.map(|port| hub.bind_quic(at(port))).transpose()?;
     Ok((hub, quic))
+}
+
+/// The stream server, where there is to be one.
+pub(super) async fn bind_streams(
+    options: &Options,
+    trust: &Trust,
+    faults: &Faults,
+    sessions: &Sessions,
+) -> Result<Option<StreamServer>, StartError> {
+    let Some(port) = options.tunnel_port else { return Ok(None) };
+    let address = SocketAddr::new(options.address, port);
+    let (limits, tunnels) = (options.limits.connections, sessions.tunnels().clone());
+    Ok(Some(StreamServer::bind(address, trust.clone(), limits, tunnels, faults).await?))
 }
 
 /// Runs the hub and the controllers of its replicas.

@@ -27,6 +27,9 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     if let Some(quic) = addresses.quic {
         say(&format!("  QUIC       {quic}"));
     }
+    if let Some(tunnel) = addresses.tunnel {
+        say(&format!("  streams    wss://{tunnel}"));
+    }
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
     say("For kubectl:");
     say(&format!("  export KUBECONFIG={kubeconfig}"));
@@ -66,6 +69,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         https_port: up.https_port,
         ws_port: up.ws_port,
         quic_port: up.quic_port,
+        tunnel_port: up.tunnel_port.0,
         data_dir: up.data_dir.clone(),
         key_file: up.key_file.clone(),
         kubeconfig: Some(up.kubeconfig.clone()),

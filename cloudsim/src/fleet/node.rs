@@ -253,6 +253,14 @@ pub fn edgecore_yaml(
                 "tlsCertFile": path("node.crt"),
                 "tlsPrivateKeyFile": path("node.key"),
             },
+            "edgeStream": {
+                "enable": addresses.tunnel.is_some(),
+                // it is not dialled where there is none
+                "server": addresses.tunnel.unwrap_or(addresses.websocket).to_string(),
+                "tlsTunnelCAFile": path("ca.crt"),
+                "tlsTunnelCertFile": path("node.crt"),
+                "tlsTunnelPrivateKeyFile": path("node.key"),
+            },
             "deviceTwin": {"dmiSockPath": directory.to_string_lossy()},
             "eventBus": {"enable": false},
             "metaManager": {
@@ -309,7 +317,8 @@ mod tests {
     async fn a_node_whose_runtime_panics_ends_with_the_reason() {
         let directory = tempfile::tempdir().unwrap();
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let addresses = Addresses { api: nowhere, https: nowhere, websocket: nowhere, quic: None };
+        let addresses =
+            Addresses { api: nowhere, https: nowhere, websocket: nowhere, quic: None, tunnel: None };
         let options = Options::new(1, directory.path());
         let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
         node.start().await.unwrap();

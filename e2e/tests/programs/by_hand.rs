@@ -234,7 +234,7 @@ fn a_cloud_with_a_node_keeps_its_state_in_a_directory_named_from_here() -> anyho
         "--kubeconfig",
         "kubeconfig",
     ]);
-    command.args(["--api-port", "0", "--https-port", "0", "--ws-port", "0"]);
+    command.args(["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"]);
     let mut process = Process::start(CLOUDSIM, command, directory.path())?;
     process.wait_for("is ready")?;
     let api = Api::new(&directory.path().join("kubeconfig"))?;

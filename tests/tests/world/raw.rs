@@ -150,7 +150,8 @@ impl Caller {
         self.websocket(world, &[("node_id", name), ("connectionuse", "msg")]).await.expect("a session")
     }
 
-    async fn tls(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
+    /// A connection with TLS.
+    pub(crate) async fn tls(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.ca.clone())).unwrap();
         let builder = ClientConfig::builder().with_root_certificates(roots);

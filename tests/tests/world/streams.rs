@@ -1,0 +1,118 @@
+//! Stream tunnels of real agents, and of callers who may have none.
+
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt;
+use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
+use tests::{World, eventually, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::raw::Caller;
+
+async fn get(world: &World, node: &str, path: &str) -> Result<(StatusCode, String), NodeError> {
+    let request =
+        NodeRequest { method: Method::GET, path_and_query: path.to_owned(), headers: HeaderMap::new() };
+    match within("an answer", world.cloud().tunnels().ask(node, request)).await? {
+        NodeAnswer::Response(response) => {
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            Ok((head.status, String::from_utf8_lossy(&body).into_owned()))
+        }
+        NodeAnswer::Upgraded(head, _) => panic!("{head:?}"),
+    }
+}
+
+async fn until_tunnel(world: &World, node: &str, there: bool) {
+    eventually("a tunnel, or none", async || {
+        let found = world.cloud().tunnels().has(node);
+        if found == there { Ok(()) } else { Err(found) }
+    })
+    .await;
+}
+
+/// Answers the head of what the stream server says to this request for a tunnel.
+async fn dial(world: &World, caller: &Caller, headers: &str) -> String {
+    let address = world.cloud().addresses().tunnel.unwrap();
+    let Ok(mut stream) = caller.tls(address).await else { return "no TLS".into() };
+    let request = format!(
+        "GET /v1/kubeedge/connect HTTP/1.1\r\nHost: cloud\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
+    );
+    // TLS 1.3 tells a client of its refusal after the handshake
+    if stream.write_all(request.as_bytes()).await.is_err() {
+        return "no TLS".into();
+    }
+    let mut said = Vec::new();
+    let reading = async {
+        let mut part = [0; 1024];
+        while !String::from_utf8_lossy(&said).contains("\r\n\r\n") {
+            match stream.read(&mut part).await {
+                Ok(1..) if said.len() > 64 * 1024 => break,
+                Ok(0) | Err(_) => break,
+                Ok(read) => said.extend_from_slice(&part[..read]),
+            }
+        }
+    };
+    within("an answer", reading).await;
+    if said.is_empty() { "no TLS".into() } else { String::from_utf8_lossy(&said).into_owned() }
+}
+
+#[tokio::test]
+async fn a_hollow_nodes_kubelet_is_asked_through_its_tunnel() {
+    let mut world = World::new(2).await;
+    world.until_ready().await;
+    for node in ["edge-1", "edge-2"] {
+        until_tunnel(&world, node, true).await;
+        let (status, summary) = get(&world, node, "/stats/summary").await.unwrap();
+        assert_eq!(status, StatusCode::OK);
+        assert!(summary.contains(&format!("\"nodeName\":\"{node}\"")), "{summary}");
+    }
+    let (status, said) = get(&world, "edge-1", "/containerLogs/default/none/main").await.unwrap();
+    assert_eq!((status, said.as_str()), (StatusCode::NOT_FOUND, "pod \"none\" does not exist\n"));
+    let (status, _) = get(&world, "edge-1", "/run/default/none/main").await.unwrap();
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let error = get(&world, "edge-3", "/pods").await.unwrap_err();
+    assert!(matches!(error, NodeError::NotConnected(_)), "{error}");
+
+    // a link that is cut has no tunnel; one that was mended has one again
+    world.cloud().faults().cut("edge-1");
+    until_tunnel(&world, "edge-1", false).await;
+    assert!(world.cloud().tunnels().has("edge-2"));
+    world.cloud().faults().restore("edge-1");
+    until_tunnel(&world, "edge-1", true).await;
+    get(&world, "edge-1", "/healthz").await.unwrap();
+
+    // what may have no session may have no tunnel
+    world.cloud().reset_node("edge-2").await.unwrap();
+    until_tunnel(&world, "edge-2", false).await;
+    world.nodes[0].stop().await;
+    until_tunnel(&world, "edge-1", false).await;
+}
+
+#[tokio::test]
+async fn a_tunnel_is_for_the_node_that_the_certificate_names_and_for_nobody_else() {
+    let world = World::new(0).await;
+    let name = |node: &str| format!("SessionHostNameOverride: {node}\r\nSessionInternalIP: 192.0.2.1\r\n");
+    let node = Caller::node(&world, "edge-1").await;
+    let said = dial(&world, &node, &name("edge-1")).await;
+    assert!(said.starts_with("HTTP/1.1 101 ") && said.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{said}");
+    for (header, words) in [
+        (name("edge-2"), "SessionHostNameOverride says"),
+        (String::new(), "SessionHostNameOverride says"),
+        (name("../edge-1"), "SessionHostNameOverride says"),
+    ] {
+        let said = dial(&world, &node, &header).await;
+        assert!(said.starts_with("HTTP/1.1 403 ") && said.contains(words), "{said}");
+    }
+    // whatever the headers say
+    let anonymous = Caller::anonymous(&world).await;
+    assert_eq!(dial(&world, &anonymous, &name("edge-1")).await, "no TLS");
+    let person = Caller::admin(&world).await;
+    let said = dial(&world, &person, &name("edge-1")).await;
+    assert!(said.starts_with("HTTP/1.1 403 "), "{said}");
+    // a certificate that was taken back, though it is of the authority and good for a year
+    let newer = Caller::node(&world, "edge-1").await;
+    let said = dial(&world, &node, &name("edge-1")).await;
+    assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("taken back"), "{said}");
+    let said = dial(&world, &newer, &name("edge-1")).await;
+    assert!(said.starts_with("HTTP/1.1 101 "), "{said}");
+}
