@@ -160,6 +160,7 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         websocket: of("CloudHub", "wss://")?,
         quic: None,
         tunnel: None,
+        kubelets: None,
     })
 }
 

@@ -294,6 +294,18 @@ pub struct Up {
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
     pub tunnel_port: Port,
 
+    /// Port on which an API server that stands elsewhere finds the kubelets of all nodes, CloudCore's 10003
+    #[arg(long, value_name = "PORT", requires = "stream_client_ca")]
+    pub stream_port: Option<u16>,
+
+    /// The CA of that API server's client certificate, as kubelets' --client-ca-file
+    #[arg(long, value_name = "FILE", requires = "stream_port")]
+    pub stream_client_ca: Option<PathBuf>,
+
+    /// The common name of that certificate; whoever is of system:masters gets in as well. Repeatable
+    #[arg(long = "stream-client-name", value_name = "NAME", default_value = "kube-apiserver-kubelet-client")]
+    pub stream_client_names: Vec<String>,
+
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
     pub kubeconfig: PathBuf,

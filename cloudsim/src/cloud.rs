@@ -1,10 +1,9 @@
 //! The whole cloud as a value: an API over a store, controllers, and its servers.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use kube::Client;
@@ -18,7 +17,11 @@ use kubeapi::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::replicas::{bind_hub, bind_streams, replicas, run_hub};
+pub use self::options::Options;
+use self::{
+    replicas::{bind_hub, replicas, run_hub},
+    streams::Streams,
+};
 use crate::{
     admin::{Admin, Doors},
     admission,
@@ -31,98 +34,23 @@ use crate::{
     },
     enrolment::Enrolment,
     faults::Faults,
-    hub::{self, Limits, NodeSession, Sessions},
+    hub::{self, NodeSession, Sessions},
     kinds, kubeconfig,
     metrics::Metrics,
     pki::{
         self, JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError,
         ServiceAccountTokens, TokenRequest, Trust,
     },
-    streams::{self, StreamServer, Tunnels},
+    streams::{NoKeys, NoStreamServer, Tunnels},
     tasks::{TaskPanicked, Tasks},
 };
 
+mod options;
 mod replicas;
+mod streams;
 
 /// The file of the store in a data directory.
 pub(crate) const DATABASE: &str = "cloudsim.db";
-
-/// What a cloud is started with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where its servers listen.
-    pub address: IpAddr,
-    /// Names and addresses by which it is reached; they stand in its certificates. The first one stands in the kubeconfig.
-    pub names: Vec<String>,
-    /// Port of the API; 0 for any.
-    pub api_port: u16,
-    /// Port of the enrolment endpoints; 0 for any.
-    pub https_port: u16,
-    /// Port of CloudHub's WebSocket; 0 for any.
-    pub ws_port: u16,
-    /// UDP port of CloudHub's QUIC, 0 for any; `None`: it is not served.
-    pub quic_port: Option<u16>,
-    /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; 0 for any. `None`: it is not
-    /// served.
-    pub tunnel_port: Option<u16>,
-    /// Where to keep its state; `None` keeps it in memory.
-    pub data_dir: Option<PathBuf>,
-    /// The keys that Secrets are encrypted with on the disk; `None`: they lie there in plain text.
-    pub key_file: Option<PathBuf>,
-    /// Where to write a kubeconfig.
-    pub kubeconfig: Option<PathBuf>,
-    /// How old a node's lease may get before the node is NotReady.
-    pub lease_grace: Duration,
-    /// Which controllers of a cluster run.
-    pub controllers: manager::Switches,
-    /// Whether stored roles and bindings say what service accounts and other callers of the API may do. Without, only
-    /// `system:masters` get in.
-    pub rbac: bool,
-    /// What the hub allows.
-    pub limits: Limits,
-    /// How many replicas of the hub stand behind its address; connections go to one after the other.
-    pub hubs: usize,
-    /// How long after its end a node's certificate is good for its own renewal.
-    pub renewal_grace: Duration,
-    /// The longest that a token of a service account lives.
-    pub max_token_lifetime: Duration,
-    /// What chance is drawn from where links are bad on purpose.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    /// KubeEdge's ports on the loopback interface, state in memory.
-    fn default() -> Self {
-        Self {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            names: vec!["127.0.0.1".to_owned(), "localhost".to_owned()],
-            api_port: 6443,
-            https_port: 10002,
-            ws_port: 10000,
-            quic_port: None,
-            tunnel_port: Some(10004),
-            data_dir: None,
-            key_file: None,
-            kubeconfig: None,
-            lease_grace: Duration::from_secs(40),
-            controllers: manager::Switches::default(),
-            rbac: false,
-            limits: Limits::default(),
-            hubs: 1,
-            renewal_grace: Duration::ZERO,
-            max_token_lifetime: ServiceAccountTokens::MAX_LIFETIME,
-            seed: 1,
-        }
-    }
-}
-
-impl Options {
-    /// Ports that are free, for tests and for several clouds on one machine.
-    pub fn any_ports(self) -> Self {
-        let tunnel_port = self.tunnel_port.map(|_| 0);
-        Self { api_port: 0, https_port: 0, ws_port: 0, tunnel_port, ..self }
-    }
-}
 
 /// Why a cloud does not start.
 #[derive(Debug, thiserror::Error)]
@@ -183,7 +111,10 @@ pub enum StartError {
     Quic(#[from] hub::QuicBindError),
     /// The same of the port for nodes' stream tunnels.
     #[error(transparent)]
-    Streams(#[from] streams::BindError),
+    Streams(#[from] NoStreamServer),
+    /// Who may ask for nodes' kubelets is not known.
+    #[error(transparent)]
+    Kubelets(#[from] NoKeys),
     /// No kubeconfig.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::WriteError),
@@ -202,6 +133,8 @@ pub struct Addresses {
     pub quic: Option<SocketAddr>,
     /// What nodes dial for their stream tunnels, where it is served.
     pub tunnel: Option<SocketAddr>,
+    /// What an API server that stands elsewhere asks nodes' kubelets by, where it is served.
+    pub kubelets: Option<SocketAddr>,
 }
 
 /// A cloud that runs.
@@ -246,9 +179,11 @@ impl Cloud {
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
-        let replicas = replicas(&options, &client, &events, &pki, &certificates);
+        let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
+        let (tunnel, kubelets) = streams.addresses();
+        let port = kubelets.map(|address| address.port());
+        let replicas = replicas(&options, &client, &events, &pki, &certificates, port);
         let (hub, quic) = bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
-        let streams = bind_streams(&options, &trust, &faults, &sessions).await?;
         let admin = Admin::new(&faults, &sessions, &trust, &tokens);
 
         let at = |port| SocketAddr::new(options.address, port);
@@ -263,10 +198,9 @@ impl Cloud {
         let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
             .await
             .map_err(bound("enrolment server", "--https-port"))?;
-        let (api_address, https_address) = (api_server.local_addr(), https.local_addr());
-        let tunnel = streams.as_ref().map(StreamServer::local_addr);
+        let (api, https_at) = (api_server.local_addr(), https.local_addr());
         let addresses =
-            Addresses { api: api_address, https: https_address, websocket: hub.local_addr(), quic, tunnel };
+            Addresses { api, https: https_at, websocket: hub.local_addr(), quic, tunnel, kubelets };
 
         kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
         let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
@@ -274,9 +208,7 @@ impl Cloud {
         tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
-        if let Some(streams) = streams {
-            tasks.spawn("stream server", streams.run(stop()));
-        }
+        streams.run(&tasks, &shutdown);
         spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
         let records = node_certificates::run(client.clone(), certificates, sessions.clone(), stop());
         tasks.spawn("node certificates", records);

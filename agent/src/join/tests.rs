@@ -68,7 +68,7 @@ fn what_is_found_and_asked_for_is_what_is_written() {
     assert!(plain.edge_stream.is_none());
     let streams = Machine { tunnel_port: Some(7), ..machine(None, Broker::Nobody) };
     let streams = config(&join("--root /srv/e"), &streams).edge_stream.unwrap();
-    assert_eq!(streams.server.to_string(), "192.0.2.10:7");
+    assert_eq!(streams.endpoint.server.to_string(), "192.0.2.10:7");
     assert_eq!(streams.tls.cert, PathBuf::from("/srv/e/etc/kubeedge/certs/server.crt"));
 
     let given = "--name edge-8 --cert-port 7 --labels zone=harbour,empty --node-ip 10.0.0.8 --read-only-port 0 --root /srv/e";

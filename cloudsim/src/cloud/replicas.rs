@@ -12,7 +12,6 @@ use crate::{
     hub::{Hub, Replica, Sessions},
     mailbox::Mailboxes,
     pki::{NodeCertificates, Pki, Trust},
-    streams::StreamServer,
     tasks::Tasks,
 };
 
@@ -23,11 +22,12 @@ pub(super) fn replicas(
     events: &Recorder,
     pki: &Pki,
     certificates: &NodeCertificates,
+    kubelet_port: Option<u16>,
 ) -> Vec<Replica> {
     let replica = |_| {
         let mailboxes = Mailboxes::default();
         let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
-        let edge = edge.with_certificates(certificates.clone());
+        let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(kubelet_port);
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         Replica { edge, dynamic, devices, records: SyncRecords::new(client.clone()), mailboxes }
@@ -48,19 +48,6 @@ pub(super) async fn bind_hub(
         Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, (faults, sessions.clone())).await?;
     let quic = options.quic_port.map(|port| hub.bind_quic(at(port))).transpose()?;
     Ok((hub, quic))
-}
-
-/// The stream server, where there is to be one.
-pub(super) async fn bind_streams(
-    options: &Options,
-    trust: &Trust,
-    faults: &Faults,
-    sessions: &Sessions,
-) -> Result<Option<StreamServer>, StartError> {
-    let Some(port) = options.tunnel_port else { return Ok(None) };
-    let address = SocketAddr::new(options.address, port);
-    let (limits, tunnels) = (options.limits.connections, sessions.tunnels().clone());
-    Ok(Some(StreamServer::bind(address, trust.clone(), limits, tunnels, faults).await?))
 }
 
 /// Runs the hub and the controllers of its replicas.

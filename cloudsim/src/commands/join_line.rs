@@ -69,6 +69,7 @@ mod tests {
             websocket: ([0, 0, 0, 0], hub).into(),
             quic: None,
             tunnel: Some(([0, 0, 0, 0], tunnel).into()),
+            kubelets: None,
         };
         for (host, at, cloud, cert, tunnel) in [
             ("192.0.2.10", at(10000, 10002, 10004), "192.0.2.10:10000", 10002, None),
@@ -93,6 +94,7 @@ mod tests {
             websocket: ([127, 0, 0, 1], 10000).into(),
             quic: None,
             tunnel: None,
+            kubelets: None,
         };
         let reach = Reach { names: vec!["127.0.0.1".into()], outside: None, is_loopback: true };
         let said = lines(&reach, at, "t", false).join("\n");

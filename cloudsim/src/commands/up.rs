@@ -11,6 +11,7 @@ use crate::{
     fleet::{self, Fleet},
     hub::Limits,
     reach::{OwnNames, Reach},
+    streams::KubeletOptions,
 };
 
 pub(super) async fn run(up: Up) -> anyhow::Result<()> {
@@ -29,6 +30,9 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     }
     if let Some(tunnel) = addresses.tunnel {
         say(&format!("  streams    wss://{tunnel}"));
+    }
+    if let Some(kubelets) = addresses.kubelets {
+        say(&format!("  kubelets   https://{kubelets}"));
     }
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
     say("For kubectl:");
@@ -70,6 +74,11 @@ fn options(up: &Up, reach: &Reach) -> Options {
         ws_port: up.ws_port,
         quic_port: up.quic_port,
         tunnel_port: up.tunnel_port.0,
+        kubelets: up.stream_port.zip(up.stream_client_ca.clone()).map(|(port, client_ca)| KubeletOptions {
+            port,
+            client_ca,
+            client_names: up.stream_client_names.clone(),
+        }),
         data_dir: up.data_dir.clone(),
         key_file: up.key_file.clone(),
         kubeconfig: Some(up.kubeconfig.clone()),

@@ -90,11 +90,6 @@ impl Hub {
         self.address
     }
 
-    /// The sessions of its nodes.
-    pub fn sessions(&self) -> Sessions {
-        self.sessions.clone()
-    }
-
     /// Serves until `shutdown`; sessions are told and waited for.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();

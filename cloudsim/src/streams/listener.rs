@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -34,7 +36,7 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
     "the stream server of nodes' tunnels cannot listen on {address}: {source}; end the program that has the port, or choose another with \
      --tunnel-port (0 picks a free one, off does without logs, exec and ports)"
 )]
-pub struct BindError {
+pub struct NoStreamServer {
     /// Where.
     pub address: SocketAddr,
     /// Why not.
@@ -77,8 +79,8 @@ impl StreamServer {
         limits: ConnectionLimits,
         tunnels: Tunnels,
         faults: &Faults,
-    ) -> Result<Self, BindError> {
-        let failed = |source| BindError { address, source };
+    ) -> Result<Self, NoStreamServer> {
+        let failed = |source| NoStreamServer { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let shared = Shared { tunnels, trust, faults: faults.clone(), refusals: Refusals::default() };
@@ -143,7 +145,7 @@ async fn serve(
         () = slot.evicted() => return debug!(%peer, "a connection without a tunnel made room for others"),
         accepted = timeout(HANDSHAKE, accept(stream, &shared)) => accepted,
     };
-    let (node, certificate, io) = match accepted {
+    let Accepted { node, address, certificate, io } = match accepted {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
@@ -156,7 +158,7 @@ async fn serve(
     };
     // there is one of each node from here on
     let Ok(_active) = slot.begin(false) else { return };
-    let entry = shared.tunnels.begin(&node, &shutdown);
+    let entry = shared.tunnels.begin(&node, &address, &shutdown);
     // registered first: a change from now on ends it as all others
     if shared.trust.shown() != shown {
         return debug!(node, %peer, "the certificate that the node was shown is another one by now");
@@ -172,11 +174,17 @@ async fn serve(
     }
 }
 
-/// A node that may have a tunnel, the certificate that it shows, and the connection.
-async fn accept(
-    stream: TcpStream,
-    shared: &Shared,
-) -> Result<(String, Vec<u8>, impl tokio::io::AsyncRead + tokio::io::AsyncWrite + use<>), NoTunnel> {
+/// A node that may have a tunnel.
+struct Accepted {
+    node: String,
+    /// Its address, as it says.
+    address: String,
+    /// The certificate that it shows.
+    certificate: Vec<u8>,
+    io: TokioIo<Upgraded>,
+}
+
+async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, NoTunnel> {
     stream.set_nodelay(true).map_err(NoTunnel::Tls)?;
     let stream = TlsAcceptor::from(shared.trust.hub()).accept(stream).await.map_err(NoTunnel::Tls)?;
     let (certificate, mut identity) = identity(&stream);
@@ -187,10 +195,10 @@ async fn accept(
             pass(&shared.faults, node).await?;
         }
     }
-    let io = upgrade(stream, identity.as_deref().map_err(String::as_str), HANDSHAKE).await?;
+    let (address, io) = upgrade(stream, identity.as_deref().map_err(String::as_str), HANDSHAKE).await?;
     // nobody without a name was upgraded
     let node = identity.map_err(NoUpgrade::Refused)?;
-    Ok((node, certificate, io))
+    Ok(Accepted { node, address, certificate, io })
 }
 
 /// The certificate that was shown, and the node that it names, or why it names none.

@@ -11,14 +11,17 @@
 
 mod answer;
 mod go;
+mod kubelets;
 mod listener;
 mod stream;
 mod table;
 mod tunnel;
 mod upgrade;
 
+pub(crate) use self::kubelets::{Kubelets, tls};
 pub use self::{
-    listener::{BindError, StreamServer},
+    kubelets::{KubeletOptions, NoKeys},
+    listener::{NoStreamServer, StreamServer},
     table::Tunnels,
 };
 

@@ -37,6 +37,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 struct Tunnel {
     number: u64,
+    /// The node's address, as it says.
+    address: String,
     frames: mpsc::Sender<Frame>,
     streams: Streams,
     places: Arc<Semaphore>,
@@ -103,11 +105,12 @@ impl Drop for Entry {
 }
 
 impl Tunnels {
-    /// Registers a tunnel of the node, and ends the one before. It ends with `parent`.
-    pub(super) fn begin(&self, node: &str, parent: &CancellationToken) -> Entry {
+    /// Registers a tunnel of the node, which says that it has this address, and ends the one before. It ends with `parent`.
+    pub(super) fn begin(&self, node: &str, address: &str, parent: &CancellationToken) -> Entry {
         let (frames, outbound) = mpsc::channel(OUTBOUND);
         let tunnel = Tunnel {
             number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
+            address: address.to_owned(),
             frames,
             streams: Streams::default(),
             places: Arc::new(Semaphore::new(MAX_STREAMS)),
@@ -149,6 +152,14 @@ impl Tunnels {
     /// Whether the node has a tunnel.
     pub fn has(&self, node: &str) -> bool {
         self.0.nodes.lock().contains_key(node)
+    }
+
+    /// The node that says it has this address, where there is one alone.
+    pub(super) fn at(&self, address: &str) -> Option<String> {
+        let nodes = self.0.nodes.lock();
+        let mut found = nodes.iter().filter(|(_, tunnel)| tunnel.address == address && !address.is_empty());
+        let node = found.next()?.0.clone();
+        found.next().is_none().then_some(node)
     }
 
     /// Tunnels and streams under way.

@@ -1,6 +1,6 @@
 //! The upgrade of one connection to a tunnel: is it a WebSocket of the node that the certificate names?
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use wire::{
-    tunnel::{NODE_HEADER, PATH},
+    tunnel::{ADDRESS_HEADER, NODE_HEADER, PATH},
     websocket::accept_key,
 };
 
@@ -31,32 +31,33 @@ pub(super) enum NoUpgrade {
     Http(#[source] hyper::Error),
 }
 
-/// Answers the request on `io` of whoever `identity` says: the node, or why it is none that may have a tunnel.
+/// Answers the request on `io` of whoever `identity` says: the node, or why it is none that may have a tunnel. The node's address, as it says
+/// it, and the connection.
 pub(super) async fn upgrade<T>(
     io: T,
     identity: Result<&str, &str>,
     within: Duration,
-) -> Result<TokioIo<Upgraded>, NoUpgrade>
+) -> Result<(String, TokioIo<Upgraded>), NoUpgrade>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let decided: Arc<Mutex<Option<Result<OnUpgrade, String>>>> = Arc::default();
+    let decided: Arc<Mutex<Option<Result<(String, OnUpgrade), String>>>> = Arc::default();
     let identity = identity.map(str::to_owned).map_err(str::to_owned);
     let service = service_fn(|mut request: Request<Incoming>| {
         let (answer, outcome) = match check(&request, identity.as_deref().map_err(String::as_str)) {
-            Ok(key) => (switching(&key), Ok(hyper::upgrade::on(&mut request))),
+            Ok(key) => (switching(&key), Ok((address(&request), hyper::upgrade::on(&mut request)))),
             Err((status, why)) => (refusal(status, &why), Err(why)),
         };
         *decided.lock() = Some(outcome);
         async move { Ok::<_, Infallible>(answer) }
     });
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(MAX_HEAD).keep_alive(false).timer(TokioTimer::new()).header_read_timeout(within);
+    builder.max_buf_size(MAX_HEAD).timer(TokioTimer::new()).header_read_timeout(within);
     let served = builder.serve_connection(TokioIo::new(io), service).with_upgrades().await;
     let outcome = decided.lock().take();
     match outcome {
         Some(Err(why)) => Err(NoUpgrade::Refused(why)),
-        Some(Ok(upgrade)) => Ok(TokioIo::new(upgrade.await.map_err(NoUpgrade::Http)?)),
+        Some(Ok((address, upgrade))) => Ok((address, TokioIo::new(upgrade.await.map_err(NoUpgrade::Http)?))),
         None => Err(served
             .err()
             .map_or_else(|| NoUpgrade::Refused("it asked for nothing".to_owned()), NoUpgrade::Http)),
@@ -91,6 +92,13 @@ fn check(request: &Request<Incoming>, identity: Result<&str, &str>) -> Result<St
     Ok(key.to_owned())
 }
 
+/// The node's address, as it says it; empty where that is none.
+fn address(request: &Request<Incoming>) -> String {
+    let said = request.headers().get(ADDRESS_HEADER).and_then(|value| value.to_str().ok());
+    let said = said.and_then(|said| said.parse::<IpAddr>().ok());
+    said.map(|ip| ip.to_string()).unwrap_or_default()
+}
+
 fn switching(key: &str) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -106,5 +114,6 @@ fn switching(key: &str) -> Response<Full<Bytes>> {
 fn refusal(status: StatusCode, why: &str) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::from(format!("{why}\n")));
     *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONNECTION, http::HeaderValue::from_static("close"));
     answer
 }

@@ -95,6 +95,10 @@ async fn a_tunnel_is_for_the_node_that_the_certificate_names_and_for_nobody_else
     let node = Caller::node(&world, "edge-1").await;
     let said = dial(&world, &node, &name("edge-1")).await;
     assert!(said.starts_with("HTTP/1.1 101 ") && said.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{said}");
+    // a head without end is not gathered
+    let large = format!("{}X-Large: {}\r\n", name("edge-1"), "x".repeat(64 * 1024));
+    let said = dial(&world, &node, &large).await;
+    assert!(said.starts_with("HTTP/1.1 431 "), "{said}");
     for (header, words) in [
         (name("edge-2"), "SessionHostNameOverride says"),
         (String::new(), "SessionHostNameOverride says"),

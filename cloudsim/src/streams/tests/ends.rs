@@ -1,7 +1,6 @@
 //! Ends of streams and tunnels, from either side.
 
 use super::*;
-use crate::faults::Link;
 
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_tunnel_is_not_connected() {
@@ -129,11 +128,12 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
     assert!(matches!(soon(node.run).await.unwrap(), Ended::Lost(_)));
     world.timing = Timing { ping: Duration::from_millis(1), read: LIMIT, write: Duration::from_secs(5) };
     let mut node = world.dial();
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
     // pings fill what is between, and nobody reads them
     let ended = loop {
         tokio::select! {
             ended = &mut node.run => break ended.unwrap(),
-            () = tokio::time::sleep(Duration::from_secs(1)) => {
+            _ = seconds.tick() => {
                 let mut out = BytesMut::new();
                 encode(&mut out, &Message::Pong(Bytes::new()), Some([0; 4]));
                 let _ = node.io.write_all(&out).await;
@@ -158,5 +158,4 @@ async fn a_cut_link_ends_the_tunnel_and_a_half_open_one_lets_nothing_through() {
     assert!(matches!(error, NodeError::Timeout(_)), "{error}");
     world.faults.restore(NODE);
     assert_eq!(node.next().await, None, "what was swallowed does not come back");
-    assert_eq!(world.faults.wrong().nodes.len(), 0, "{:?}", Link::Up);
 }
