@@ -105,7 +105,7 @@ mod tests {
     async fn what_is_idle_for_hours_ends() {
         let ((_client, one), (mut node, other)) = (duplex(64), duplex(64));
         let (begun, copying) = (Instant::now(), tokio::spawn(both(one, other)));
-        tokio::time::sleep(IDLE / 2).await;
+        tokio::time::advance(IDLE / 2).await;
         node.write_all(b"x").await.unwrap();
         copying.await.unwrap();
         assert!(begun.elapsed() >= IDLE + IDLE / 2);

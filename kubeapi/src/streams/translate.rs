@@ -278,3 +278,43 @@ async fn pass(message: Input, input: &mpsc::Sender<Input>, out: &mpsc::Sender<Me
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn while_input_waits_the_client_is_told_that_the_connection_lives() {
+        let (input, mut inputs) = mpsc::channel(1);
+        let (out, mut messages) = mpsc::channel(1);
+        input.try_send(Input::End).unwrap();
+        let waiting = tokio::spawn(async move {
+            pass(Input::Bytes(Bytes::from_static(b"x")), &input, &out).await;
+        });
+        for _ in 0..3 {
+            assert_eq!(messages.recv().await, Some(Message::Pong(Bytes::new())));
+        }
+        assert!(matches!(inputs.recv().await, Some(Input::End)));
+        waiting.await.unwrap();
+        assert!(matches!(inputs.recv().await, Some(Input::Bytes(_))));
+    }
+
+    #[tokio::test]
+    async fn the_end_is_a_status_or_a_text_of_its_version() {
+        let of = |name: &str| Protocol::choose(&[name.to_owned()]).unwrap();
+        let success = json!({"status": "Success"});
+        let text = "\u{3}Internal error occurred: gone".to_owned();
+        for (protocol, status, expected) in [
+            ("v4.channel.k8s.io", success.clone(), Some("\u{3}{\"status\":\"Success\"}".to_owned())),
+            ("channel.k8s.io", success, None),
+            ("channel.k8s.io", failure("gone"), Some(text)),
+        ] {
+            let (out, mut messages) = mpsc::channel(4);
+            end(status, of(protocol), &out).await;
+            if let Some(expected) = expected {
+                assert_eq!(messages.recv().await.unwrap().into_data(), expected.into_bytes());
+            }
+            assert_eq!(messages.recv().await, Some(websocket::normal_end()));
+        }
+    }
+}

@@ -46,16 +46,15 @@ pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
     let to_node = async {
         while let Some(Ok(message)) = source.next().await {
             idle.touch();
-            match message {
-                Message::Binary(bytes) => {
-                    if node_writes.write_all(&bytes).await.is_err() || node_writes.flush().await.is_err() {
-                        return;
-                    }
-                }
+            let bytes = match message {
+                Message::Binary(bytes) => bytes,
                 // a text is no bytes
                 Message::Text(_) | Message::Close(_) => return,
                 // pings are answered by the library
-                _ => {}
+                _ => continue,
+            };
+            if node_writes.write_all(&bytes).await.is_err() || node_writes.flush().await.is_err() {
+                return;
             }
         }
     };

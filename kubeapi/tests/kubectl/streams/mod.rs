@@ -190,3 +190,49 @@ async fn streams_end_with_the_server() {
     }
     timeout(PATIENCE, world.server).await.unwrap().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_say_who_may_run_commands() {
+    let node = Arc::new(FakeNode::default());
+    let world = World::of(|builder| builder.node_streams(node).rbac(true)).await;
+    pod(&world, "p", "edge-1", &["c"]).await;
+    // `kubectl` reads the pod first
+    for (user, verbs) in [("reader", "get"), ("writer", "create"), ("both", "get,create")] {
+        world.kubectl(&format!("create role {user} --verb={verbs} --resource=pods/exec,pods/log")).await;
+        world.kubectl(&format!("create role {user}-pods --verb=get --resource=pods")).await;
+        for role in [user.to_owned(), format!("{user}-pods")] {
+            world.kubectl(&format!("create rolebinding {role} --role={role} --user={user}")).await;
+        }
+    }
+    assert_eq!(world.kubectl("logs p --as=reader").await, "line 1\nline 2\n");
+    for (user, websockets, over_spdy) in
+        [("reader", false, false), ("writer", true, true), ("both", true, true)]
+    {
+        for (protocol, expected) in [("true", websockets), ("false", over_spdy)] {
+            let (_, said) = run(&world, protocol, &format!("exec p --as={user} -- say hi"), b"").await;
+            assert_eq!(said.ok, expected, "{user} {protocol}: {said:?}");
+            let why = "cannot create resource \"pods/exec\"";
+            assert!(said.ok || said.err.contains(why), "{user} {protocol}: {said:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_say_what_may_be_run() {
+    let (world, _node) = world().await;
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": ["pods/exec"]});
+    let list = json!({"kind": "List", "apiVersion": "v1", "items": [
+        {"kind": "ValidatingAdmissionPolicy", "apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "no-cat"},
+            "spec": {"matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": "object.command[0] != 'cat'", "message": "no cats"}]}},
+        {"kind": "ValidatingAdmissionPolicyBinding", "apiVersion": "admissionregistration.k8s.io/v1",
+            "metadata": {"name": "no-cat"}, "spec": {"policyName": "no-cat", "validationActions": ["Deny"]}},
+    ]});
+    world.told("apply -f -", &list.to_string()).await;
+    for protocol in PROTOCOLS {
+        let (code, said) = run(&world, protocol, "exec p -- say hi", b"").await;
+        assert_eq!((code, said.out.as_str()), (Some(0), "hi"), "{said:?}");
+        let (code, said) = run(&world, protocol, "exec -i p -- cat", b"").await;
+        assert!(code == Some(1) && said.err.contains("no cats"), "{said:?}");
+    }
+}
