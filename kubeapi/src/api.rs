@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     Admission, HttpsTransport, Kind, NodeStreams, Registry, TokenIssuer, WebhookTransport, access::Policy,
     admission::Loaded, client_of, definitions::Definitions, health::Checked, metrics::Metrics, openapi,
-    service::ApiService, store::Store,
+    service::ApiService, store::Store, streams::Slots,
 };
 
 pub use crate::metrics::MetricsSource;
@@ -45,6 +45,7 @@ struct Inner {
     admission_configuration: Loaded,
     webhooks: Arc<dyn WebhookTransport>,
     node_streams: Option<Arc<dyn NodeStreams>>,
+    slots: Slots,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     /// Who is held against a quota is stored before the next one is.
@@ -141,6 +142,11 @@ impl Api {
 
     pub(crate) fn node_streams(&self) -> Option<&Arc<dyn NodeStreams>> {
         self.0.node_streams.as_ref()
+    }
+
+    /// Who has how many streams to nodes.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.0.slots
     }
 
     pub(crate) fn enforces_rbac(&self) -> bool {
@@ -286,6 +292,7 @@ impl Builder {
             admission_configuration: Loaded::default(),
             webhooks,
             node_streams,
+            slots: Slots::default(),
             rbac,
             stored_only,
             quota_turn: tokio::sync::Mutex::default(),

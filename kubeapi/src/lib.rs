@@ -41,6 +41,7 @@ mod service;
 mod services;
 mod status;
 pub mod store;
+mod streams;
 mod structural;
 mod table;
 mod token;

@@ -25,7 +25,7 @@ use crate::{
     registry::{Builtin, Registry},
     status::StatusError,
     store::{Page, Scope},
-    verbs, watch_path, yaml,
+    streams, verbs, watch_path, yaml,
 };
 
 /// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
@@ -62,12 +62,12 @@ where
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// What came in. Boxed, as the answer: everything behind it is there once, for all kinds of bodies and in all crates.
-type Received = UnsyncBoxBody<Bytes, Broken>;
+pub(crate) type Received = UnsyncBoxBody<Bytes, Broken>;
 
 /// Why no more came.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-struct Broken(BoxError);
+pub(crate) struct Broken(BoxError);
 
 fn answer(api: Api, parts: Parts, body: Received) -> Answer {
     Box::pin(async move {
@@ -110,6 +110,11 @@ impl Warnings {
         if all.len() < MOST_WARNINGS && !all.contains(&warning) {
             all.push(warning);
         }
+    }
+
+    /// Tells them with an answer.
+    pub(crate) fn told(&self, answer: &mut Response<Body>) {
+        self.0.lock().iter().for_each(|warning| body::warn(answer, warning));
     }
 }
 
@@ -171,10 +176,10 @@ async fn call(
     parts: Parts,
     body: Received,
 ) -> Result<Response<Body>, StatusError> {
-    // what a node streams has no shape
-    let is_remote = matches!(target.part, Some(Part::Remote(_)));
-    let shape = if is_remote { Some(Shape::Objects) } else { accept::shape(&parts.headers) };
-    let shape = shape.ok_or_else(StatusError::not_acceptable)?;
+    if let Some(Part::Remote(part)) = target.part {
+        return streams::answer(api, (target, part), parts, body).await;
+    }
+    let shape = accept::shape(&parts.headers).ok_or_else(StatusError::not_acceptable)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
@@ -194,11 +199,11 @@ async fn call(
         Err(error) if call.warnings.0.lock().is_empty() => return Err(error),
         Err(error) => {
             let mut answer = refusal(&error);
-            call.warnings.0.lock().iter().for_each(|warning| body::warn(&mut answer, warning));
+            call.warnings.told(&mut answer);
             return Ok(answer);
         }
     };
-    call.warnings.0.lock().iter().for_each(|warning| body::warn(&mut answer, warning));
+    call.warnings.told(&mut answer);
     if let Some(warning) = kind.defined.as_ref().and_then(|defined| defined.deprecation_warning.as_deref()) {
         body::warn(&mut answer, warning);
     }
@@ -219,7 +224,6 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
     let named = !call.target.name.is_empty();
     verbs::check_options(method, call)?;
     match (method.as_str(), call.target.part, named) {
-        (_, Some(Part::Remote(part)), true) => verbs::remote(api, call, part).await,
         // lines of changes are JSON
         ("GET", None, false) if call.query.flag("watch") && yaml::wanted(&call.headers) => {
             Err(StatusError::not_acceptable())

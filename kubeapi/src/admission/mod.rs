@@ -192,6 +192,21 @@ pub(crate) async fn review_deletion(
     judge(api, call, target, Operation::Delete, (Some(old), None)).await
 }
 
+/// Asks policies and webhooks whether a stream or proxy may be opened; `options` say what for, and are not changed.
+pub(crate) async fn connect(api: &Api, call: &Call, options: &Value) -> Result<(), StatusError> {
+    if !api.is_full() {
+        return Ok(());
+    }
+    let target = &call.target;
+    let configuration = configuration::current(api).await?;
+    if !configuration.mutating.is_empty() {
+        let attributes = Attributes::of(call, target, Operation::Connect, (None, Some(options)));
+        let namespace = namespace(api, target).await?;
+        webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+    }
+    judge(api, call, target, Operation::Connect, (None, Some(options))).await
+}
+
 async fn judge(
     api: &Api,
     call: &Call,
