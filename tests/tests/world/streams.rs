@@ -1,10 +1,19 @@
 //! Stream tunnels of real agents, and of callers who may have none.
 
+use std::{
+    fs,
+    time::{Duration, SystemTime},
+};
+
+use cloudsim::streams::KubeletOptions;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
-use tests::{World, eventually, within};
+use tests::{Setup, World, eventually, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use wire::enroll::{Ca, Csr, Usage, pem_certificate};
 
 use crate::raw::Caller;
 
@@ -119,4 +128,49 @@ async fn a_tunnel_is_for_the_node_that_the_certificate_names_and_for_nobody_else
     assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("taken back"), "{said}");
     let said = dial(&world, &newer, &name("edge-1")).await;
     assert!(said.starts_with("HTTP/1.1 101 "), "{said}");
+}
+
+#[tokio::test]
+async fn an_api_server_elsewhere_finds_the_kubelets_of_all_nodes_in_one_place() {
+    let (directory, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+    let ca = Ca::generate(now).unwrap();
+    let client_ca = directory.path().join("ca.crt");
+    fs::write(&client_ca, pem_certificate(ca.cert_der())).unwrap();
+    let client_names = vec!["kube-apiserver-kubelet-client".to_owned()];
+    let kubelets = KubeletOptions { port: 0, client_ca, client_names };
+    let mut world = World::with(Setup { kubelets: Some(kubelets), ..Setup::default() }).await;
+    world.until_ready().await;
+    until_tunnel(&world, "edge-1", true).await;
+    let address = world.cloud().addresses().kubelets.unwrap();
+    let get = async |caller: &Caller, path: &str, headers: &str| {
+        let (status, body) = caller.https(address, path, headers, b"").await.unwrap();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    };
+    let server = Caller::with(&world, ca.sign_admin(now).unwrap()).await;
+    let forwarded = "X-Forwarded-Uri: /api/v1/nodes/edge-1/proxy/stats/summary\r\n";
+    let (status, said) = get(&server, "/stats/summary", forwarded).await;
+    assert!(status == 200 && said.contains("\"nodeName\":\"edge-1\""), "{status} {said}");
+    let (status, said) = get(&server, "/stats/summary", "").await;
+    assert!(status == 404 && said.contains("\"localhost\""), "{status} {said}");
+    let (status, said) = get(&server, "/containerLogs/default/none/main", "").await;
+    assert!(status == 404 && said.contains("default/none does not exist"), "{status} {said}");
+    // the real server connects to the port that the Node has
+    eventually("the Node's port", async || {
+        let node = Api::<Node>::all(world.client()).get("edge-1").await.unwrap();
+        let endpoints = node.status.and_then(|status| status.daemon_endpoints);
+        let port = endpoints.and_then(|endpoints| endpoints.kubelet_endpoint).map(|endpoint| endpoint.port);
+        if port == Some(i32::from(address.port())) { Ok(()) } else { Err(port) }
+    })
+    .await;
+
+    // a node of that CA is no API server
+    let (csr, usages) = (Csr::for_node("edge-1").unwrap(), Usage::parse_header(None).unwrap());
+    let node = ca.sign_edge(csr.der(), &usages, Duration::from_secs(3600), now).unwrap();
+    let node = Caller::with(&world, (node, csr.key_sec1_der())).await;
+    let (status, said) = get(&node, "/stats/summary", forwarded).await;
+    assert!(status == 403 && said.contains("--stream-client-name"), "{status} {said}");
+    // and a certificate of this cloud's own CA is none at all here
+    let own = Caller::admin(&world).await;
+    own.https(address, "/stats/summary", forwarded, b"").await.unwrap_err();
+    Caller::anonymous(&world).await.https(address, "/stats/summary", forwarded, b"").await.unwrap_err();
 }
