@@ -32,7 +32,7 @@ impl Streams {
         let at = |port| SocketAddr::new(options.address, port);
         let tunnels = match options.tunnel_port {
             Some(port) => {
-                let (limits, tunnels) = (options.limits.connections, sessions.tunnels().clone());
+                let (limits, tunnels) = (&options.limits, sessions.tunnels().clone());
                 Some(StreamServer::bind(at(port), trust.clone(), limits, tunnels, faults).await?)
             }
             None => None,

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
+use limits::{ConnectionLimiter, ConnectionSlot};
 use tokio::{
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     faults::{Faults, now},
-    hub::{Dead, Refusals, pass},
+    hub::{Dead, Limits, Refusals, pass},
     pki::Trust,
 };
 
@@ -61,6 +61,8 @@ struct Shared {
     trust: Trust,
     faults: Faults,
     refusals: Refusals,
+    /// Nodes at a time.
+    nodes: usize,
 }
 
 /// The server that nodes dial for their tunnels.
@@ -76,15 +78,21 @@ impl StreamServer {
     pub async fn bind(
         address: SocketAddr,
         trust: Trust,
-        limits: ConnectionLimits,
+        limits: &Limits,
         tunnels: Tunnels,
         faults: &Faults,
     ) -> Result<Self, NoStreamServer> {
         let failed = |source| NoStreamServer { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let shared = Shared { tunnels, trust, faults: faults.clone(), refusals: Refusals::default() };
-        Ok(Self { listener, address, connections: ConnectionLimiter::new(limits), shared })
+        let shared = Shared {
+            tunnels,
+            trust,
+            faults: faults.clone(),
+            refusals: Refusals::default(),
+            nodes: limits.nodes,
+        };
+        Ok(Self { listener, address, connections: ConnectionLimiter::new(limits.connections), shared })
     }
 
     /// Where it listens.
@@ -158,7 +166,9 @@ async fn serve(
     };
     // there is one of each node from here on
     let Ok(_active) = slot.begin(false) else { return };
-    let entry = shared.tunnels.begin(&node, &address, &shutdown);
+    let Some(entry) = shared.tunnels.begin(&node, &address, shared.nodes, &shutdown) else {
+        return warn!(node, limit = shared.nodes, "too many nodes: the stream tunnel was refused");
+    };
     // registered first: a change from now on ends it as all others
     if shared.trust.shown() != shown {
         return debug!(node, %peer, "the certificate that the node was shown is another one by now");

@@ -106,7 +106,14 @@ impl Drop for Entry {
 
 impl Tunnels {
     /// Registers a tunnel of the node, which says that it has this address, and ends the one before. It ends with `parent`.
-    pub(super) fn begin(&self, node: &str, address: &str, parent: &CancellationToken) -> Entry {
+    /// `None`: so many nodes have one already.
+    pub(super) fn begin(
+        &self,
+        node: &str,
+        address: &str,
+        limit: usize,
+        parent: &CancellationToken,
+    ) -> Option<Entry> {
         let (frames, outbound) = mpsc::channel(OUTBOUND);
         let tunnel = Tunnel {
             number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
@@ -126,12 +133,17 @@ impl Tunnels {
             stop: tunnel.stop.clone(),
             farewell: tunnel.farewell.clone(),
         };
-        self.0.metrics.begun();
-        let older = self.0.nodes.lock().insert(node.to_owned(), tunnel);
-        if let Some(older) = older {
-            older.stop.cancel();
+        {
+            let mut nodes = self.0.nodes.lock();
+            if nodes.len() < limit || nodes.contains_key(node) {
+                self.0.metrics.begun();
+                if let Some(older) = nodes.insert(node.to_owned(), tunnel) {
+                    older.stop.cancel();
+                }
+                return Some(entry);
+            }
         }
-        entry
+        None
     }
 
     /// Ends the node's tunnel, and tells it why; whether it may come back is looked at when it does.

@@ -55,7 +55,7 @@ impl World {
     /// A tunnel of the node.
     fn dial(&self) -> Node {
         let (io, theirs) = duplex(64 * 1024);
-        let entry = self.tunnels.begin(NODE, "192.0.2.1", &self.shutdown);
+        let entry = self.tunnels.begin(NODE, "192.0.2.1", 1, &self.shutdown).unwrap();
         let (faults, timing) = (self.faults.clone(), self.timing);
         let run = tokio::spawn(async move { tunnel::run(theirs, NODE, entry, &faults, timing).await });
         Node { io, decoder: Decoder::new(Role::Client, MAX_FRAME), input: BytesMut::new(), run }

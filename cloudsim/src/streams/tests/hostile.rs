@@ -101,6 +101,16 @@ async fn a_head_without_end_is_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn there_are_so_many_tunnels_and_a_node_that_has_one_may_come_again() {
+    let world = World::new();
+    let _node = world.dial();
+    assert!(world.tunnels.begin("edge-2", "", 1, &world.shutdown).is_none());
+    let mut newer = world.dial();
+    newer.is_alive().await;
+    assert!(world.tunnels.begin("edge-2", "", 2, &world.shutdown).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn there_are_so_many_streams_of_a_node_and_an_ended_one_makes_room() {
     let world = World::new();
     let mut node = world.dial();
