@@ -8,9 +8,9 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Admission, HttpsTransport, Kind, NodeStreams, Registry, TokenIssuer, WebhookTransport, access::Policy,
-    admission::Loaded, client_of, definitions::Definitions, health::Checked, metrics::Metrics, openapi,
-    service::ApiService, store::Store, streams::Slots,
+    Admission, ComputedObjects, HttpsTransport, Kind, NodeStreams, Registry, TokenIssuer, WebhookTransport,
+    access::Policy, admission::Loaded, client_of, definitions::Definitions, health::Checked,
+    metrics::Metrics, openapi, service::ApiService, store::Store, streams::Slots,
 };
 
 pub use crate::metrics::MetricsSource;
@@ -45,6 +45,7 @@ struct Inner {
     admission_configuration: Loaded,
     webhooks: Arc<dyn WebhookTransport>,
     node_streams: Option<Arc<dyn NodeStreams>>,
+    computed: Option<Arc<dyn ComputedObjects>>,
     slots: Slots,
     rbac: bool,
     stored_only: Vec<(String, String)>,
@@ -66,6 +67,7 @@ impl Api {
             admission: None,
             webhooks: Arc::new(HttpsTransport),
             node_streams: None,
+            computed: None,
             rbac: false,
             stored_only: Vec::new(),
             metrics: None,
@@ -144,6 +146,10 @@ impl Api {
         self.0.node_streams.as_ref()
     }
 
+    pub(crate) fn computed(&self) -> Option<&Arc<dyn ComputedObjects>> {
+        self.0.computed.as_ref()
+    }
+
     /// Who has how many streams to nodes.
     pub(crate) fn slots(&self) -> &Slots {
         &self.0.slots
@@ -205,6 +211,7 @@ pub struct Builder {
     admission: Option<Arc<dyn Admission>>,
     webhooks: Arc<dyn WebhookTransport>,
     node_streams: Option<Arc<dyn NodeStreams>>,
+    computed: Option<Arc<dyn ComputedObjects>>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     metrics: Option<MetricsSource>,
@@ -247,6 +254,12 @@ impl Builder {
         Self { node_streams: Some(streams), ..self }
     }
 
+    /// Who computes the objects of further kinds, which are served beside those of the registry.
+    #[must_use]
+    pub fn computed(self, source: Arc<dyn ComputedObjects>) -> Self {
+        Self { computed: Some(source), ..self }
+    }
+
     /// Whether callers other than masters get in as far as stored roles and bindings allow; else they do not get in at all.
     #[must_use]
     pub fn rbac(self, rbac: bool) -> Self {
@@ -276,10 +289,13 @@ impl Builder {
             admission,
             webhooks,
             node_streams,
+            computed,
             rbac,
             stored_only,
             metrics,
         } = self;
+        let kinds = computed.as_ref().map(|source| source.kinds()).unwrap_or_default();
+        let registry = registry.with_computed(kinds);
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
@@ -292,6 +308,7 @@ impl Builder {
             admission_configuration: Loaded::default(),
             webhooks,
             node_streams,
+            computed,
             slots: Slots::default(),
             rbac,
             stored_only,

@@ -12,6 +12,7 @@ mod autoscalers;
 mod body;
 mod cel;
 mod client;
+mod computed;
 mod defaults;
 mod definitions;
 mod discovery;
@@ -55,6 +56,7 @@ pub use admission::{Admission, HttpsTransport, Objection, Review, WebhookCall, W
 pub use api::{Api, Builder, MetricsSource, Rules};
 pub use body::{Body, BoxError, Unread, gather, object_of};
 pub use client::client_of;
+pub use computed::{ComputedKind, ComputedObjects};
 pub use identity::Identity;
 pub use manifest::complete_pod;
 pub use node_streams::{NodeAnswer, NodeError, NodeIo, NodeRequest, NodeStreams};

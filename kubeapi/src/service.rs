@@ -186,7 +186,7 @@ async fn call(
     let call =
         Call { target, query, shape, headers: parts.headers, body, caller, warnings: Warnings::default() };
     let kind = &call.target.kind;
-    if parts.method != Method::GET && api.is_full() {
+    if parts.method != Method::GET && api.is_full() && !kind.is(Builtin::Computed) {
         verbs::compile(kind).await?;
     }
     let answered = objects(api, &parts.method, &call).await;
@@ -222,6 +222,12 @@ async fn call(
 
 async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Body>, StatusError> {
     let named = !call.target.name.is_empty();
+    if call.target.kind.is(Builtin::Computed) {
+        if *method != Method::GET || call.query.flag("watch") {
+            return Err(StatusError::method_not_allowed());
+        }
+        return verbs::computed(api, call).await;
+    }
     verbs::check_options(method, call)?;
     match (method.as_str(), call.target.part, named) {
         // lines of changes are JSON
@@ -313,7 +319,7 @@ fn tagged(document: Bytes, headers: &HeaderMap) -> Response<Body> {
 
 async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, StatusError> {
     let mut stored = Vec::new();
-    for kind in registry.kinds() {
+    for kind in registry.kinds().iter().filter(|kind| !kind.is(Builtin::Computed)) {
         let resource = kind.resource();
         if stored.iter().any(|(known, _)| known == resource) {
             continue;

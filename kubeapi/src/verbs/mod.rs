@@ -3,6 +3,7 @@
 mod account;
 mod binding;
 mod checks;
+mod computed;
 mod create;
 mod delete;
 mod deletion;
@@ -25,6 +26,7 @@ mod write;
 
 pub(crate) use binding::bind;
 pub(crate) use checks::{beside, compile};
+pub(crate) use computed::computed;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_collection};
 pub(crate) use deletion::{Deletion, deleted};
