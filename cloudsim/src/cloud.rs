@@ -8,7 +8,7 @@ use std::{
 
 use kube::Client;
 use kubeapi::{
-    Api,
+    Api, Builder,
     serve::{BindError, Server},
     store::{
         LockError, LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
@@ -41,6 +41,7 @@ use crate::{
         self, JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError,
         ServiceAccountTokens, TokenRequest, Trust,
     },
+    resource_metrics::{self, ResourceMetrics},
     streams::{NoKeys, NoStreamServer, Tunnels},
     tasks::{TaskPanicked, Tasks},
 };
@@ -165,7 +166,9 @@ impl Cloud {
         let metrics = Metrics::default();
         let sessions = Sessions::default();
         let _ = metrics.sessions.set(sessions.clone());
-        let api = api(&options, &store, &accounts, &metrics, &sessions);
+        let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
+        let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
+        let api = with_nodes(api(&options, &store, &accounts, &metrics), tunnels, usage.as_ref()).build();
         let client = api.client("default");
         namespaces::ensure_initial(&client).await?;
         accounts.set_key(pki::ensure_accounts_key(&client).await?);
@@ -209,6 +212,10 @@ impl Cloud {
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
+        if let Some(usage) = usage {
+            resource_metrics::ensure_role(&client).await?;
+            tasks.spawn("metrics.k8s.io", usage.run(stop()));
+        }
         spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
         let records = node_certificates::run(client.clone(), certificates, sessions.clone(), stop());
         tasks.spawn("node certificates", records);
@@ -321,15 +328,21 @@ fn api(
     store: &Arc<dyn Store>,
     accounts: &Arc<ServiceAccountTokens>,
     metrics: &Metrics,
-    sessions: &Sessions,
-) -> Api {
+) -> Builder {
     let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
     let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
-    let api = match options.tunnel_port {
-        Some(_) => api.node_streams(Arc::new(sessions.tunnels().clone())),
-        None => api,
-    };
-    api.metrics(metrics.source()).rbac(options.rbac).build()
+    api.metrics(metrics.source()).rbac(options.rbac)
+}
+
+/// The same with what comes from nodes through their tunnels, where there are any.
+fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&ResourceMetrics>) -> Builder {
+    if let Some(tunnels) = tunnels {
+        api = api.node_streams(tunnels);
+    }
+    if let Some(usage) = usage {
+        api = api.computed(Arc::new(usage.clone()));
+    }
+    api
 }
 
 /// The kubeconfig of a person who may do everything, written where it is to be.

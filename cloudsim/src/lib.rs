@@ -21,6 +21,7 @@ pub mod mailbox;
 mod metrics;
 pub mod pki;
 mod reach;
+mod resource_metrics;
 pub mod runtime;
 pub mod scenario;
 pub mod streams;

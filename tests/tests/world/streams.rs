@@ -11,7 +11,8 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
-use tests::{Setup, World, eventually, within};
+use serde_json::Value;
+use tests::{Setup, World, eventually, manifests::pod, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::enroll::{Ca, Csr, Usage, pem_certificate};
 
@@ -173,4 +174,43 @@ async fn an_api_server_elsewhere_finds_the_kubelets_of_all_nodes_in_one_place() 
     let own = Caller::admin(&world).await;
     own.https(address, "/stats/summary", forwarded, b"").await.unwrap_err();
     Caller::anonymous(&world).await.https(address, "/stats/summary", forwarded, b"").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_nodes_and_pods_use_is_read_through_their_tunnels() {
+    let mut world = World::new(2).await;
+    world.until_ready().await;
+    for node in ["edge-1", "edge-2"] {
+        until_tunnel(&world, node, true).await;
+    }
+    world.run(&pod("web", Some("edge-1"))).await;
+    let client = world.client();
+    let items = async |plural: &str| -> Vec<Value> {
+        let request = http::Request::get(format!("/apis/metrics.k8s.io/v1beta1/{plural}")).body(Vec::new());
+        let mut list: Value = client.request(request.unwrap()).await.unwrap();
+        serde_json::from_value(list["items"].take()).unwrap()
+    };
+    eventually("both nodes and the pod are measured", async || {
+        let (nodes, pods) = (items("nodes").await, items("pods").await);
+        let names: Vec<_> = nodes.iter().map(|node| &node["metadata"]["name"]).collect();
+        let used = |object: &Value, what: &str| {
+            object["usage"][what].as_str().is_some_and(|quantity| quantity != "0" && !quantity.is_empty())
+        };
+        let main = pods.first().map(|pod| &pod["containers"][0]);
+        // a hundredth of a core, and 4 MiB
+        let is_measured = main.is_some_and(|main| {
+            let cpu = main["usage"]["cpu"].as_str().unwrap_or_default();
+            main["name"] == "main" && main["usage"]["memory"] == "4Mi" && (cpu == "10m" || cpu.len() >= 7)
+        });
+        let are_measured = nodes.iter().all(|node| used(node, "cpu") && used(node, "memory"));
+        if names == ["edge-1", "edge-2"] && are_measured && is_measured { Ok(()) } else { Err((nodes, pods)) }
+    })
+    .await;
+    world.nodes[1].stop().await;
+    until_tunnel(&world, "edge-2", false).await;
+    eventually("a node that is gone is measured no more", async || {
+        let nodes = items("nodes").await;
+        if nodes.len() == 1 && nodes[0]["metadata"]["name"] == "edge-1" { Ok(()) } else { Err(nodes) }
+    })
+    .await;
 }
