@@ -47,7 +47,9 @@ use tracing::warn;
 use crate::{
     config::{Config, Host},
     devicetwin::DeviceTwin,
-    edged::{self, AddressSource, NodeConfig, PodNetwork, Shown, Signals, StaticPods, SyncConfig},
+    edged::{
+        self, AddressSource, NodeConfig, OwnKubelet, PodNetwork, Shown, Signals, StaticPods, SyncConfig,
+    },
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     edgestream,
     eventbus::{self, Bus},
@@ -316,6 +318,10 @@ impl App {
             supervisor.keep("edged", edged_task, &shutdown);
             if let Some(stream) = edge_stream_config(config, address)? {
                 supervisor.keep("edgestream", edgestream::new(stream, edged.api()), &shutdown);
+            }
+            if let Some(meta_server) = &meta_server {
+                let kubelet = OwnKubelet::new(config.node.name.clone(), edged.api());
+                meta_server.serve_pods_of(Arc::new(kubelet));
             }
         } else if config.edge_stream.is_some() {
             warn!(

@@ -79,7 +79,7 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 
 pub(crate) use self::{
-    api::{Answer, KubeletApi, Request},
+    api::{Answer, KubeletApi, OwnKubelet, Request},
     inquire::{NoRuntime, RuntimeFound, inquire},
     leave::{Left, clear, end_pods, pods_on_disk},
 };

@@ -19,6 +19,7 @@ use super::{
     super::{
         super::{answer::refusal, desired::Desired},
         Authentication, MetaServerConfig, MetaServerError, access, new,
+        route::{Route, route},
         tests::loopback,
     },
     *,
@@ -71,6 +72,22 @@ fn names_and_origins_of_other_sites_are_refused() {
     assert_eq!(code(&clients, "http://attacker.example/api", &[("host", "localhost")]), 421, "two names");
     assert_eq!(code(&clients, "https://localhost/api", &[]), 200, "HTTP/2 names it there");
     assert_eq!(code(&clients, MAPS, &[("host", "localhost"), ("host", "attacker.example")]), 421);
+}
+
+#[test]
+fn logs_and_sessions_are_for_those_who_have_a_token_of_their_own() {
+    let may = |clients: &LocalClients| {
+        ["log", "portforward", "exec", "attach"].map(|part| {
+            let uri = format!("/api/v1/namespaces/ns/pods/p/{part}").parse().unwrap();
+            let Route::Objects(ask) = route(&http::Method::GET, &uri) else { panic!("no route: {part}") };
+            clients.authorize(&ask).is_ok()
+        })
+    };
+    let alone = loopback(Path::new("/"));
+    let shared = Loopback { group: Some("edge".into()), ..alone.clone() };
+    assert_eq!(may(&LocalClients::new(&alone, Some("token"))), [true; 4]);
+    assert_eq!(may(&LocalClients::new(&shared, Some("token"))), [true, true, false, false]);
+    assert_eq!(may(&LocalClients::new(&Loopback { anonymous: true, ..alone }, None)), [false; 4]);
 }
 
 /// A MetaServer of a node that has a pod and what it uses.
