@@ -23,7 +23,7 @@ use crate::case::{apply, leaves_nothing, pod};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Answers each connection with what it says.
-const ECHO: &str = "echo ready; trap 'exit 0' TERM; while true; do nc -l -p 7000 -e cat; done & wait";
+const ECHO: &str = "echo ready; trap 'exit 0' TERM; nc -ll -p 7000 -e cat & wait";
 /// Lines that are numbered.
 const COUNT: &str = "trap 'exit 0' TERM; i=0; while true; do echo line $i; i=$((i+1)); usleep 50000; done";
 
@@ -40,6 +40,10 @@ fn what_kubectl_does_with_streams() -> anyhow::Result<()> {
     for name in ["echo", "counts", "once", "asks"] {
         rig.wait_ready(name)?;
     }
+    rig.wait_pod("once", |pod| {
+        let status = &pod["status"]["containerStatuses"][0];
+        if status["restartCount"] == 1 && status["ready"] == true { Ok(()) } else { Err(status.to_string()) }
+    })?;
     logs(&rig)?;
     for websockets in ["true", "false"] {
         commands(&rig, websockets)?;
@@ -120,10 +124,9 @@ fn forwards(rig: &RealRig, websockets: &str) -> anyhow::Result<()> {
     let log = process.log();
     let port = log.split("Forwarding from 127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next());
     let port: u16 = port.context("a port")?.parse()?;
-    // the one that listens takes one connection after the other
     for round in 0..3_u8 {
         let sent = vec![round; 200_000];
-        let came = until("an echo", || echo(port, &sent).map_err(|error| error.to_string()))?;
+        let came = echo(port, &sent).with_context(|| process.log())?;
         ensure!(came == sent, "other bytes come back");
     }
     process.kill()?;
@@ -178,8 +181,6 @@ fn python(rig: &RealRig) -> anyhow::Result<()> {
 
 fn runs_and_debugs(rig: &RealRig) -> anyhow::Result<()> {
     let image = format!("--image={IMAGE}");
-    let overrides = json!({"spec": {"nodeName": NODE, "terminationGracePeriodSeconds": 2}}).to_string();
-    let overrides = format!("--overrides={overrides}");
     let ran = run_with_input(
         &mut kubectl(
             rig,
@@ -192,7 +193,6 @@ fn runs_and_debugs(rig: &RealRig) -> anyhow::Result<()> {
                 "--restart=Never",
                 "--image-pull-policy=Never",
                 &image,
-                &overrides,
                 "--command",
                 "--",
                 "sh",
