@@ -31,6 +31,9 @@ pub(super) enum NoUpgrade {
     Http(#[source] hyper::Error),
 }
 
+/// The node's address and its upgrade, or why there is none.
+type Decision = Result<(String, OnUpgrade), String>;
+
 /// Answers the request on `io` of whoever `identity` says: the node, or why it is none that may have a tunnel. The node's address, as it says
 /// it, and the connection.
 pub(super) async fn upgrade<T>(
@@ -41,7 +44,7 @@ pub(super) async fn upgrade<T>(
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let decided: Arc<Mutex<Option<Result<(String, OnUpgrade), String>>>> = Arc::default();
+    let decided = Arc::<Mutex<Option<Decision>>>::default();
     let identity = identity.map(str::to_owned).map_err(str::to_owned);
     let service = service_fn(|mut request: Request<Incoming>| {
         let (answer, outcome) = match check(&request, identity.as_deref().map_err(String::as_str)) {
