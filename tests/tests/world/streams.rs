@@ -138,7 +138,7 @@ async fn an_api_server_elsewhere_finds_the_kubelets_of_all_nodes_in_one_place() 
     fs::write(&client_ca, pem_certificate(ca.cert_der())).unwrap();
     let client_names = vec!["kube-apiserver-kubelet-client".to_owned()];
     let kubelets = KubeletOptions { port: 0, client_ca, client_names };
-    let mut world = World::with(Setup { kubelets: Some(kubelets), ..Setup::default() }).await;
+    let world = World::with(Setup { kubelets: Some(kubelets), ..Setup::default() }).await;
     world.until_ready().await;
     until_tunnel(&world, "edge-1", true).await;
     let address = world.cloud().addresses().kubelets.unwrap();
