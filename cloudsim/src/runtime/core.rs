@@ -11,13 +11,18 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::cri::ContainerEventResponse;
 
 use super::{
-    Error, Options, calls::Calls, clock, events::Subscribers, persist::Store, state::Nanos, state::State,
+    Error, Options, attached::Attached, calls::Calls, clock, events::Subscribers, exec::AllFiles,
+    persist::Store, state::Nanos, state::State, streaming::Streaming,
 };
 use crate::tasks::Tasks;
 
 pub(super) struct Core {
     pub(super) options: Options,
     pub(super) calls: Calls,
+    /// What commands in containers have written.
+    pub(super) files: AllFiles,
+    pub(super) attached: Attached,
+    pub(super) streaming: Streaming,
     shared: Mutex<Shared>,
     store: Option<Store>,
     /// Counts the changes, for those who wait for one.
@@ -46,6 +51,9 @@ impl Core {
         let deadline_changed = Arc::new(Notify::new());
         let core = Arc::new(Self {
             calls: Calls::default(),
+            files: AllFiles::default(),
+            attached: Attached::default(),
+            streaming: Streaming::default(),
             shared: Mutex::new(Shared { state, subscribers: Subscribers::new(options.event_buffer) }),
             options,
             store,
@@ -92,9 +100,14 @@ impl Core {
         self.shared.lock().subscribers.add()
     }
 
+    /// Tells of each change.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
     /// Returns when the container does not run (any more). Cancel-safe: only waits.
     pub(super) async fn until_ended(&self, id: &str) {
-        let mut version = self.version.subscribe();
+        let mut version = self.changes();
         while self.read(|state| state.is_running(id)) {
             if version.changed().await.is_err() {
                 return;

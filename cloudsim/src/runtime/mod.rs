@@ -34,9 +34,10 @@
 //! misbehave: `absent.sim/…` has no images, `denied.sim/…` wants credentials, `slow-<duration>.sim/…` takes that long.
 //!
 //! # Commands
-//! ExecSync knows `true`, `false`, `echo`, `env`, `hostname` and `cat <path>…`, which sees the container's mounts and
-//! nothing else of the host. Streaming exec, attach and port-forward are not simulated.
+//! Exec, ExecSync, Attach and PortForward work as with containerd, over [`streaming`]; [`command`] has what commands there are. They see
+//! the container's mounts, and nothing else of the host.
 
+mod attached;
 mod behaviour;
 mod calls;
 mod clock;
@@ -50,6 +51,7 @@ mod persist;
 mod serve;
 mod server;
 mod state;
+mod streaming;
 
 #[cfg(test)]
 mod tests;

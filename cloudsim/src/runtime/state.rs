@@ -20,7 +20,7 @@ use wire::cri::{ContainerEventResponse, ContainerEventType};
 
 use self::address::Addresses;
 pub(super) use self::{
-    container::Container,
+    container::{Container, Running},
     image::{IMAGE_BYTES, Reference, Registry},
     listen::Found,
     sandbox::Sandbox,
@@ -114,6 +114,15 @@ impl State {
 
     pub(super) fn sandbox(&self, id: &str) -> Result<&Sandbox, Refusal> {
         self.sandboxes.get(id).ok_or_else(|| Refusal::NotFound { kind: "sandbox", id: id.into() })
+    }
+
+    /// A sandbox that is ready.
+    pub(super) fn ready_sandbox(&self, id: &str) -> Result<&Sandbox, Refusal> {
+        let sandbox = self.sandbox(id)?;
+        if sandbox.ready {
+            return Ok(sandbox);
+        }
+        Err(Refusal::WrongState { kind: "sandbox", id: id.into(), state: "SANDBOX_NOTREADY" })
     }
 
     pub(super) fn container(&self, id: &str) -> Result<&Container, Refusal> {

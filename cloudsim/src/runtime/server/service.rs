@@ -15,10 +15,6 @@ fn ready(kind: &str) -> cri::RuntimeCondition {
     cri::RuntimeCondition { r#type: kind.into(), status: true, ..Default::default() }
 }
 
-fn no_streaming<T>() -> Reply<T> {
-    Err(Status::unimplemented("the simulated runtime has no streaming endpoints; ExecSync works"))
-}
-
 #[tonic::async_trait]
 impl RuntimeService for Service {
     async fn version(&self, _: Request<cri::VersionRequest>) -> Reply<cri::VersionResponse> {
@@ -144,16 +140,19 @@ impl RuntimeService for Service {
         Ok(Response::new(self.run_command(request.into_inner()).await?))
     }
 
-    async fn exec(&self, _: Request<cri::ExecRequest>) -> Reply<cri::ExecResponse> {
-        no_streaming()
+    async fn exec(&self, request: Request<cri::ExecRequest>) -> Reply<cri::ExecResponse> {
+        Ok(Response::new(cri::ExecResponse { url: self.exec_url(request.into_inner())? }))
     }
 
-    async fn attach(&self, _: Request<cri::AttachRequest>) -> Reply<cri::AttachResponse> {
-        no_streaming()
+    async fn attach(&self, request: Request<cri::AttachRequest>) -> Reply<cri::AttachResponse> {
+        Ok(Response::new(cri::AttachResponse { url: self.attach_url(request.into_inner())? }))
     }
 
-    async fn port_forward(&self, _: Request<cri::PortForwardRequest>) -> Reply<cri::PortForwardResponse> {
-        no_streaming()
+    async fn port_forward(
+        &self,
+        request: Request<cri::PortForwardRequest>,
+    ) -> Reply<cri::PortForwardResponse> {
+        Ok(Response::new(cri::PortForwardResponse { url: self.ports_url(request.into_inner())? }))
     }
 
     async fn container_stats(

@@ -7,7 +7,7 @@ use wire::cri::NamespaceMode;
 
 use super::{
     super::behaviour::{Behaviour, Ports},
-    Container, Nanos, Sandbox, State, address,
+    Container, Nanos, Refusal, Sandbox, State, address,
     container::Phase,
 };
 
@@ -37,6 +37,12 @@ impl State {
         }
         let mut on_host = sandboxes.filter(|sandbox| sandbox.namespaces().network() == NamespaceMode::Node);
         on_host.find_map(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Elsewhere)
+    }
+
+    /// Who listens at a port of a sandbox, which must be ready.
+    pub(crate) fn listener_in(&self, id: &str, port: u16, now: Nanos) -> Result<Found, Refusal> {
+        let sandbox = self.ready_sandbox(id)?;
+        Ok(self.server(sandbox, port, now).unwrap_or(Found::Refused))
     }
 
     fn server(&self, sandbox: &Sandbox, port: u16, now: Nanos) -> Option<Found> {
