@@ -47,7 +47,10 @@ use tracing::warn;
 use crate::{
     config::{Config, Host},
     devicetwin::DeviceTwin,
-    edged::{self, AddressSource, NodeConfig, PodNetwork, Shown, Signals, StaticPods, SyncConfig},
+    edged::{
+        self, AddressSource, NodeConfig, OwnKubelet, PodNetwork, Shown, Signals, StaticPods, Storage,
+        SyncConfig,
+    },
     edgehub::{self, Link, Proxy, ProxyError, Traffic},
     edgestream,
     eventbus::{self, Bus},
@@ -269,6 +272,7 @@ impl App {
         let node_name = config.node.name.clone();
         let server = meta_server::config(config, parts.copies)?;
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
+        let storage = Storage::new(parts.store.clone());
         let (meta, ends) = metamanager::new(metamanager::Config {
             node_name,
             store: parts.store,
@@ -300,7 +304,7 @@ impl App {
         let shown = Shown {
             traffic: traffic.clone(),
             vitals: supervisor.vitals(),
-            damaged: meta.damaged(),
+            storage,
             metrics: metrics::collector(sources),
         };
         if config.edged.enable {
@@ -316,6 +320,10 @@ impl App {
             supervisor.keep("edged", edged_task, &shutdown);
             if let Some(stream) = edge_stream_config(config, address)? {
                 supervisor.keep("edgestream", edgestream::new(stream, edged.api()), &shutdown);
+            }
+            if let Some(meta_server) = &meta_server {
+                let kubelet = OwnKubelet::new(config.node.name.clone(), edged.api());
+                meta_server.serve_pods_of(Arc::new(kubelet));
             }
         } else if config.edge_stream.is_some() {
             warn!(

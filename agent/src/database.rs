@@ -5,6 +5,7 @@ use std::{
     process::ExitCode,
 };
 
+use anyhow::bail;
 use futures::TryStreamExt;
 use kubeapi::store::{Health, Inspection, Object, Seal, StoreError};
 use serde_json::{Value, json};
@@ -67,10 +68,18 @@ async fn check(
     out: &mut impl Write,
 ) -> anyhow::Result<ExitCode> {
     let health = database.check().await?;
+    if health.locked > 0 {
+        bail!(
+            "{} of {} encrypted objects cannot be opened: their key is not given, or is not among those that are; name it in edgecore.yaml \
+             (database.keyFile or database.keyring) and that file with --config",
+            health.locked,
+            health.sealed
+        );
+    }
     let is_whole = health.faults.is_empty() && health.damaged.is_empty();
     let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if let Some(output) = output {
-        let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes } = &health;
+        let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = &health;
         let damaged = damaged.iter().map(|(key, why)| {
             json!({
                 "resource": key.resource.as_str(), "namespace": key.namespace, "name": key.name, "reason": why,
@@ -94,7 +103,7 @@ async fn check(
 }
 
 fn summary(health: &Health) -> String {
-    let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes } = health;
+    let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = health;
     let verdict = match (faults.is_empty(), damaged.is_empty()) {
         (true, true) => "whole",
         (true, false) => {

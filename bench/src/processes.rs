@@ -72,7 +72,18 @@ async fn round() -> anyhow::Result<Round> {
     let begun = Instant::now();
     let mut cloud = program("cloudsim")?;
     cloud
-        .args(["up", "--api-port", "0", "--https-port", "0", "--ws-port", "0", "--kubeconfig"])
+        .args([
+            "up",
+            "--api-port",
+            "0",
+            "--https-port",
+            "0",
+            "--ws-port",
+            "0",
+            "--tunnel-port",
+            "0",
+            "--kubeconfig",
+        ])
         .arg(&kubeconfig);
     let (cloud, said) = spawn(&mut cloud, "  nodes ").await?;
     let cloud_ready = begun.elapsed().as_secs_f64();
@@ -148,6 +159,8 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         https: of("enrolment", "https://")?,
         websocket: of("CloudHub", "wss://")?,
         quic: None,
+        tunnel: None,
+        kubelets: None,
     })
 }
 

@@ -102,6 +102,9 @@ pub enum Command {
         /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML: the token and what it is good for
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
         /// What it is to be good for
         #[command(flatten)]
         scope: TokenScope,
@@ -227,8 +230,11 @@ pub enum NodeCommand {
     /// Take its certificates back, so that another machine can join under its name; it is thrown out if it is connected
     Reset {
         /// The node
-        #[arg(value_name = "NAME")]
-        name: String,
+        #[arg(value_name = "NAME", required_unless_present = "lost")]
+        name: Option<String>,
+        /// All names whose records were lost with a damaged database: their certificates count no more, and machines join anew
+        #[arg(long, conflicts_with = "name")]
+        lost: bool,
     },
 }
 
@@ -290,6 +296,22 @@ pub struct Up {
     #[arg(long, value_name = "PORT")]
     pub quic_port: Option<u16>,
 
+    /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; off: none of them
+    #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
+    pub tunnel_port: Port,
+
+    /// Port on which an API server that stands elsewhere finds the kubelets of all nodes, CloudCore's 10003
+    #[arg(long, value_name = "PORT", requires = "stream_client_ca")]
+    pub stream_port: Option<u16>,
+
+    /// The CA of that API server's client certificate, as kubelets' --client-ca-file
+    #[arg(long, value_name = "FILE", requires = "stream_port")]
+    pub stream_client_ca: Option<PathBuf>,
+
+    /// The common name of that certificate; whoever is of system:masters gets in as well. Repeatable
+    #[arg(long = "stream-client-name", value_name = "NAME", default_value = "kube-apiserver-kubelet-client")]
+    pub stream_client_names: Vec<String>,
+
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
     pub kubeconfig: PathBuf,
@@ -341,6 +363,17 @@ pub struct Up {
     pub fault_seed: u64,
 }
 
+/// A port, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port(pub Option<u16>);
+
+fn port_or_off(text: &str) -> Result<Port, String> {
+    if text == "off" {
+        return Ok(Port(None));
+    }
+    text.parse().map(|port| Port(Some(port))).map_err(|_| "a port, 0 to 65535, or off".to_owned())
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: u64 = text.parse().map_err(|_| "a whole number of seconds".to_owned())?;
     if seconds == 0 { Err("at least 1".to_owned()) } else { Ok(Duration::from_secs(seconds)) }
@@ -373,6 +406,12 @@ mod tests {
         Cli::command().debug_assert();
         let Command::Up(up) = Cli::parse_from(["cloudsim", "up"]).command else { panic!() };
         assert_eq!((up.api_port, up.https_port, up.ws_port), (6443, 10002, 10000));
+        assert_eq!(up.tunnel_port, Port(Some(10004)));
+        let Command::Up(off) = Cli::parse_from(["cloudsim", "up", "--tunnel-port", "off"]).command else {
+            panic!()
+        };
+        assert_eq!(off.tunnel_port, Port(None));
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--tunnel-port", "on"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());
@@ -384,6 +423,10 @@ mod tests {
         assert!(Cli::try_parse_from(["cloudsim", "token", "--node", "edge-1", "--ttl", "10m"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "token", "--uses", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--kubeconfig", "k"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "--lost"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--lost"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "token", "-o", "json", "--uses", "2"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
         assert!(

@@ -1,15 +1,14 @@
-//! The whole cloud as a value: an API over a store, controllers, and three servers.
+//! The whole cloud as a value: an API over a store, controllers, and its servers.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use kube::Client;
 use kubeapi::{
-    Api,
+    Api, Builder,
     serve::{BindError, Server},
     store::{
         LockError, LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
@@ -18,7 +17,11 @@ use kubeapi::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::replicas::{bind_hub, replicas, run_hub};
+pub use self::options::Options;
+use self::{
+    replicas::{bind_hub, replicas, run_hub},
+    streams::Streams,
+};
 use crate::{
     admin::{Admin, Doors},
     admission,
@@ -31,92 +34,24 @@ use crate::{
     },
     enrolment::Enrolment,
     faults::Faults,
-    hub::{self, Limits, NodeSession, Sessions},
+    hub::{self, NodeSession, Sessions},
     kinds, kubeconfig,
     metrics::Metrics,
     pki::{
         self, JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError,
         ServiceAccountTokens, TokenRequest, Trust,
     },
+    resource_metrics::{self, ResourceMetrics},
+    streams::{NoKeys, NoStreamServer, Tunnels},
     tasks::{TaskPanicked, Tasks},
 };
 
+mod options;
 mod replicas;
+mod streams;
 
 /// The file of the store in a data directory.
 pub(crate) const DATABASE: &str = "cloudsim.db";
-
-/// What a cloud is started with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where its servers listen.
-    pub address: IpAddr,
-    /// Names and addresses by which it is reached; they stand in its certificates. The first one stands in the kubeconfig.
-    pub names: Vec<String>,
-    /// Port of the API; 0 for any.
-    pub api_port: u16,
-    /// Port of the enrolment endpoints; 0 for any.
-    pub https_port: u16,
-    /// Port of CloudHub's WebSocket; 0 for any.
-    pub ws_port: u16,
-    /// UDP port of CloudHub's QUIC, 0 for any; `None`: it is not served.
-    pub quic_port: Option<u16>,
-    /// Where to keep its state; `None` keeps it in memory.
-    pub data_dir: Option<PathBuf>,
-    /// The keys that Secrets are encrypted with on the disk; `None`: they lie there in plain text.
-    pub key_file: Option<PathBuf>,
-    /// Where to write a kubeconfig.
-    pub kubeconfig: Option<PathBuf>,
-    /// How old a node's lease may get before the node is NotReady.
-    pub lease_grace: Duration,
-    /// Which controllers of a cluster run.
-    pub controllers: manager::Switches,
-    /// Whether stored roles and bindings say what service accounts and other callers of the API may do. Without, only
-    /// `system:masters` get in.
-    pub rbac: bool,
-    /// What the hub allows.
-    pub limits: Limits,
-    /// How many replicas of the hub stand behind its address; connections go to one after the other.
-    pub hubs: usize,
-    /// How long after its end a node's certificate is good for its own renewal.
-    pub renewal_grace: Duration,
-    /// The longest that a token of a service account lives.
-    pub max_token_lifetime: Duration,
-    /// What chance is drawn from where links are bad on purpose.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    /// KubeEdge's ports on the loopback interface, state in memory.
-    fn default() -> Self {
-        Self {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            names: vec!["127.0.0.1".to_owned(), "localhost".to_owned()],
-            api_port: 6443,
-            https_port: 10002,
-            ws_port: 10000,
-            quic_port: None,
-            data_dir: None,
-            key_file: None,
-            kubeconfig: None,
-            lease_grace: Duration::from_secs(40),
-            controllers: manager::Switches::default(),
-            rbac: false,
-            limits: Limits::default(),
-            hubs: 1,
-            renewal_grace: Duration::ZERO,
-            max_token_lifetime: ServiceAccountTokens::MAX_LIFETIME,
-            seed: 1,
-        }
-    }
-}
-
-impl Options {
-    /// Ports that are free, for tests and for several clouds on one machine.
-    pub fn any_ports(self) -> Self {
-        Self { api_port: 0, https_port: 0, ws_port: 0, ..self }
-    }
-}
 
 /// Why a cloud does not start.
 #[derive(Debug, thiserror::Error)]
@@ -156,6 +91,9 @@ pub enum StartError {
     /// The API is not complete.
     #[error("the API could not be given its first namespaces")]
     Api(#[from] kube::Error),
+    /// The records of nodes' certificates cannot be read.
+    #[error(transparent)]
+    Records(#[from] RecordError),
     /// No keys.
     #[error("the cloud has no keys")]
     Pki(#[from] PkiError),
@@ -175,6 +113,12 @@ pub enum StartError {
     /// The same of its QUIC port.
     #[error(transparent)]
     Quic(#[from] hub::QuicBindError),
+    /// The same of the port for nodes' stream tunnels.
+    #[error(transparent)]
+    Streams(#[from] NoStreamServer),
+    /// Who may ask for nodes' kubelets is not known.
+    #[error(transparent)]
+    Kubelets(#[from] NoKeys),
     /// No kubeconfig.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::WriteError),
@@ -191,6 +135,10 @@ pub struct Addresses {
     pub websocket: SocketAddr,
     /// CloudHub's QUIC, where it is served.
     pub quic: Option<SocketAddr>,
+    /// What nodes dial for their stream tunnels, where it is served.
+    pub tunnel: Option<SocketAddr>,
+    /// What an API server that stands elsewhere asks nodes' kubelets by, where it is served.
+    pub kubelets: Option<SocketAddr>,
 }
 
 /// A cloud that runs.
@@ -219,13 +167,19 @@ impl Cloud {
         let (certificates, tokens) =
             (NodeCertificates::new(Arc::clone(&store)), JoinTokens::new(Arc::clone(&store)));
         let metrics = Metrics::default();
-        let api = api(&options, &store, &accounts, &metrics);
+        let sessions = Sessions::default();
+        let _ = metrics.sessions.set(sessions.clone());
+        let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
+        let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
+        let api = with_nodes(api(&options, &store, &accounts, &metrics), tunnels, usage.as_ref()).build();
         let client = api.client("default");
-        namespaces::ensure_initial(&client).await?;
-        accounts.set_key(pki::ensure_accounts_key(&client).await?);
-        let pki = Pki::ensure(&client, &options.names).await?;
-        pki::publish_client_ca(&client, &pki.ca_pem()).await?;
-        let token = JoinToken::renew(&client, pki.ca()).await?;
+        // what the cloud needs to run at all: a stored policy or webhook that refuses everything can be deleted once it runs
+        let own = api.unreviewed_client("default");
+        namespaces::ensure_initial(&own).await?;
+        accounts.set_key(pki::ensure_accounts_key(&own).await?);
+        let pki = Pki::ensure(&own, &options.names).await?;
+        pki::publish_client_ca(&own, &pki.ca_pem()).await?;
+        let token = JoinToken::renew(&own, pki.ca()).await?;
 
         let faults = Faults::new(options.seed);
         let grace = options.renewal_grace;
@@ -233,11 +187,13 @@ impl Cloud {
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
-        let replicas = replicas(&options, &client, &events, &pki, &certificates);
-        let (hub, quic) = bind_hub(&options, &trust, &faults, replicas.clone()).await?;
-        let sessions = hub.sessions();
-        let _ = metrics.sessions.set(sessions.clone());
-        let admin = Admin::new(&faults, &sessions, &trust, &tokens);
+        let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
+        let (tunnel, kubelets) = streams.addresses();
+        let port = kubelets.map(|address| address.port());
+        let replicas = replicas(&options, &client, &events, &pki, &certificates, port);
+        let (hub, quic) = bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
+        let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client);
+        certificates.warn_of_lost().await?;
 
         let at = |port| SocketAddr::new(options.address, port);
         let bound = |server, option| move |source| StartError::Bind { server, option, source };
@@ -246,25 +202,31 @@ impl Cloud {
             .await
             .map_err(bound("API", "--api-port"))?;
         let enrolment =
-            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
+            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone())
+                .reserving(&options.reserved);
         let keys = trust.clone();
         let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
             .await
             .map_err(bound("enrolment server", "--https-port"))?;
-        let (api_address, https_address) = (api_server.local_addr(), https.local_addr());
+        let (api, https_at) = (api_server.local_addr(), https.local_addr());
         let addresses =
-            Addresses { api: api_address, https: https_address, websocket: hub.local_addr(), quic };
+            Addresses { api, https: https_at, websocket: hub.local_addr(), quic, tunnel, kubelets };
 
-        kubernetes_service::ensure(&client, addresses.api.port(), &options.names).await?;
+        kubernetes_service::ensure(&own, addresses.api.port(), &options.names).await?;
         let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
 
         tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
+        streams.run(&tasks, &shutdown);
+        if let Some(usage) = usage {
+            resource_metrics::ensure_role(&client).await?;
+            tasks.spawn("metrics.k8s.io", usage.run(stop()));
+        }
         spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
         let records = node_certificates::run(client.clone(), certificates, sessions.clone(), stop());
         tasks.spawn("node certificates", records);
-        tasks.spawn("join token", JoinToken::keep_fresh(client.clone(), Arc::clone(pki.ca()), stop()));
+        tasks.spawn("join token", JoinToken::keep_fresh(own, Arc::clone(pki.ca()), stop()));
         tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
         tasks.close();
         Ok(Self {
@@ -318,6 +280,11 @@ impl Cloud {
         self.sessions.list()
     }
 
+    /// The stream tunnels of its nodes: the way to their kubelets.
+    pub fn tunnels(&self) -> &Tunnels {
+        self.sessions.tunnels()
+    }
+
     /// A join token of the authority that counts now, which a fault may have put in the place of the cloud's own.
     pub fn token_now(&self) -> Result<String, PkiError> {
         self.trust.token()
@@ -333,6 +300,18 @@ impl Cloud {
         let any = self.trust.certificates().reset(node).await?;
         self.sessions.end(node);
         Ok(any)
+    }
+
+    /// Opens the names whose records were lost with a damaged database, as [`NodeCertificates::reset_lost`].
+    pub async fn reset_lost(&self) -> Result<Vec<String>, RecordError> {
+        self.trust.certificates().reset_lost().await
+    }
+
+    /// Whether a node of this name may come with this certificate (DER): this cloud's authority has signed it, and it was not taken
+    /// back.
+    pub async fn knows(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
+        let is_own = self.trust.authority().has_signed(certificate);
+        Ok(is_own && self.trust.certificates().counts(node, certificate).await?)
     }
 
     /// Waits for a panic of a controller or server: the cloud does not do all that it should any more, and is to be stopped.
@@ -368,10 +347,21 @@ fn api(
     store: &Arc<dyn Store>,
     accounts: &Arc<ServiceAccountTokens>,
     metrics: &Metrics,
-) -> Api {
+) -> Builder {
     let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
     let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
-    api.metrics(metrics.source()).rbac(options.rbac).build()
+    api.metrics(metrics.source()).rbac(options.rbac)
+}
+
+/// The same with what comes from nodes through their tunnels, where there are any.
+fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&ResourceMetrics>) -> Builder {
+    if let Some(tunnels) = tunnels {
+        api = api.node_streams(tunnels);
+    }
+    if let Some(usage) = usage {
+        api = api.computed(Arc::new(usage.clone()));
+    }
+    api
 }
 
 /// The kubeconfig of a person who may do everything, written where it is to be.

@@ -6,6 +6,8 @@
 //! otherwise a token's holder could become any node. And whether there is a node is told to those alone who show a token or a
 //! node's certificate.
 
+pub(crate) mod reserved;
+
 use std::{
     convert::Infallible,
     future::Future,
@@ -52,13 +54,15 @@ pub(crate) struct Enrolment {
     records: SyncRecords,
     sessions: Sessions,
     tokens: JoinTokens,
+    /// Names of this cloud, which no node may have.
+    reserved: Vec<String>,
 }
 
 /// By what a machine was known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Proof {
-    /// The certificate that it renews.
-    Certificate,
+    /// The certificate that it renews, DER.
+    Certificate(Vec<u8>),
     /// A join token: it may never have been here before.
     Token(TokenScope),
 }
@@ -77,7 +81,12 @@ impl Enrolment {
         tokens: JoinTokens,
     ) -> Self {
         let records = SyncRecords::new(client.clone());
-        Self { trust, client, faults, records, sessions, tokens }
+        Self { trust, client, faults, records, sessions, tokens, reserved: Vec::new() }
+    }
+
+    /// No node gets one of these names.
+    pub(crate) fn reserving(self, names: &[String]) -> Self {
+        Self { reserved: names.to_vec(), ..self }
     }
 
     async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
@@ -113,10 +122,12 @@ impl Enrolment {
             Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
                 match proof {
                     Proof::Token(scope) => self.begins_anew(name, &signed, scope.id.as_deref()).await?,
-                    Proof::Certificate => {
-                        let authority = self.trust.authority().cert_der();
-                        let renewed = self.trust.certificates().renewed(name, &signed, authority).await;
-                        renewed.map_err(unrecorded)?;
+                    Proof::Certificate(old) => {
+                        let new = (signed.as_slice(), self.trust.authority().cert_der());
+                        let renewed = self.trust.certificates().renewed(name, &old, new).await;
+                        if !renewed.map_err(unrecorded)? {
+                            return Err(self.taken_back(name).await);
+                        }
                     }
                 }
                 info!(node = name, "enrolled: a certificate was issued");
@@ -132,7 +143,7 @@ impl Enrolment {
     async fn begins_anew(&self, name: &str, certificate: &[u8], token: Option<&str>) -> Result<(), Refusal> {
         let certificates = self.trust.certificates();
         if let Some(token) = token
-            && !certificates.is_repeated(name, token).await.map_err(unrecorded)?
+            && !certificates.is_repeated(name, token, certificate).await.map_err(unrecorded)?
         {
             self.tokens.take(token).await.map_err(|error| match error {
                 NoToken::UsedUp => (StatusCode::UNAUTHORIZED, format!("token validation failure: {error}")),
@@ -142,6 +153,8 @@ impl Enrolment {
         let authority = self.trust.authority().cert_der();
         let begun = certificates.begun(name, (certificate, authority), self.trust.grace(), token).await;
         if !begun.map_err(unrecorded)? {
+            // it may have been lost, too
+            self.is_free(name).await?;
             return Err(held(name));
         }
         let doubted = self.records.doubt(name).await;
@@ -155,6 +168,7 @@ impl Enrolment {
         let authority = self.trust.authority().cert_der();
         let known = self.trust.certificates().name(name, authority, self.trust.grace()).await;
         let is_held = match known.map_err(unrecorded)? {
+            Name::Lost => return Err((StatusCode::CONFLICT, lost(name))),
             Name::Held => true,
             Name::Free => false,
             // of an older cloud's node nothing but the Node may be known
@@ -175,9 +189,23 @@ impl Enrolment {
     async fn authenticate(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
         let proof = self.known(parts, name).await?;
         if matches!(proof, Proof::Token(_)) {
+            if let Some(why) = reserved::reason(name, &self.reserved) {
+                let why =
+                    format!("no node can be called {name}: {why}; choose another name for this machine");
+                return Err((StatusCode::CONFLICT, why));
+            }
             self.is_free(name).await?;
         }
         Ok(proof)
+    }
+
+    /// The certificate that a node shows does not count.
+    async fn taken_back(&self, name: &str) -> Refusal {
+        let why = match self.trust.certificates().is_lost(name).await {
+            Ok(true) => lost(name),
+            _ => format!("the certificate of node {name} was taken back; join with a token"),
+        };
+        (StatusCode::UNAUTHORIZED, why)
     }
 
     /// By what the machine shows that it belongs here.
@@ -189,11 +217,9 @@ impl Enrolment {
                 let shown = parts.extensions.get::<PeerCertificate>();
                 let shown = shown.map(|shown| shown.0.as_ref()).unwrap_or_default();
                 if self.trust.admits(name, shown).await.map_err(unrecorded)? {
-                    return Ok(Proof::Certificate);
+                    return Ok(Proof::Certificate(shown.to_owned()));
                 }
-                return Err(unauthorized(format!(
-                    "the certificate of node {name} was taken back; join with a token"
-                )));
+                return Err(self.taken_back(name).await);
             }
             return Err(unauthorized(format!(
                 "the certificate shown is {}'s and not node {name}'s",
@@ -237,6 +263,15 @@ fn held(name: &str) -> Refusal {
          place, let an administrator run `cloudsim node reset {name}` (or delete the Node), and try again"
     );
     (StatusCode::CONFLICT, why)
+}
+
+/// What was known of the name was lost.
+pub(crate) fn lost(name: &str) -> String {
+    format!(
+        "which certificates of node {name} count was lost with the cloud's database, which was damaged and repaired: until an \
+         administrator says so, none does, and a join token gives no other one. Let an administrator run `cloudsim node reset {name}` \
+         (`cloudsim node reset --lost` for all such names), or delete the Node; then run `edge-agent reset` and join anew"
+    )
 }
 
 /// The record of certificates failed: nothing is given that could not be taken back.

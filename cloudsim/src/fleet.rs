@@ -5,9 +5,13 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use agent::{app, config, edged::Signals};
 use kubeapi::store::StoreError;
 
-pub use self::node::{HollowNode, edgecore_yaml};
-use crate::{Addresses, runtime, tasks::TaskPanicked};
+pub use self::{
+    identity::forget_useless,
+    node::{HollowNode, edgecore_yaml},
+};
+use crate::{Addresses, pki::RecordError, runtime, tasks::TaskPanicked};
 
+mod identity;
 mod node;
 
 /// What a fleet is like.
@@ -54,6 +58,11 @@ impl Options {
             event_bus: serde_json::Value::Null,
         }
     }
+
+    /// The names of the nodes.
+    fn names(&self) -> impl Iterator<Item = String> {
+        (1..=self.nodes).map(|number| format!("{}-{number}", self.prefix))
+    }
 }
 
 /// Why a node does not start.
@@ -73,6 +82,9 @@ pub enum Error {
     /// Its runtime does not start.
     #[error("a hollow node's runtime does not start")]
     Runtime(#[from] runtime::Error),
+    /// The cloud cannot say whether its certificate counts.
+    #[error("a hollow node's certificate cannot be looked up")]
+    Record(#[from] RecordError),
     /// Its store cannot be opened.
     #[error("a hollow node's store cannot be opened")]
     Store(#[from] StoreError),
@@ -93,8 +105,7 @@ impl Fleet {
     /// Starts the nodes; they join the cloud at `addresses` with `token`.
     pub async fn start(addresses: Addresses, token: &str, options: &Options) -> Result<Self, Error> {
         let mut nodes = Vec::new();
-        for number in 1..=options.nodes {
-            let name = format!("{}-{number}", options.prefix);
+        for name in options.names() {
             let mut node = HollowNode::prepare(&name, addresses, token, options).await?;
             node.start().await?;
             nodes.push(node);

@@ -21,8 +21,10 @@ pub mod mailbox;
 mod metrics;
 pub mod pki;
 mod reach;
+mod resource_metrics;
 pub mod runtime;
 pub mod scenario;
+pub mod streams;
 pub mod tasks;
 pub mod testing;
 

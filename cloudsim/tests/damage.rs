@@ -2,18 +2,28 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, SystemTime},
+};
 
-use cloudsim::{Cloud, Options, StartError};
+use cloudsim::{
+    Cloud, Options, StartError,
+    pki::{Name, NodeCertificates},
+};
 use k8s_openapi::{
-    api::core::v1::ConfigMap, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    api::core::v1::{ConfigMap, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
+use kubeapi::store::Seal;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
+use wire::enroll::{Ca, Csr, Usage};
 
 async fn run(path: &Path, statement: &str) {
     let mut hand = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
@@ -32,6 +42,27 @@ fn db(directory: &Path, command: &str) -> (bool, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_cloudsim"));
     let output = program.args(["db", command, "--data-dir"]).arg(directory).output().unwrap();
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The cloud's authority with its key.
+async fn authority(cloud: &Cloud) -> Ca {
+    let secret = Api::<Secret>::namespaced(cloud.client(), "kubeedge").get("casecret").await.unwrap();
+    let data = secret.data.unwrap();
+    Ca::from_der(&data["cadata"].0, &data["cakeydata"].0).unwrap()
+}
+
+/// A node's certificate, with which it has come; whoever is `taken_back` was reset afterwards.
+async fn certificate(cloud: &Cloud, node: &str, taken_back: bool) -> Vec<u8> {
+    let ca = authority(cloud).await;
+    let (csr, usages) = (Csr::for_node(node).unwrap(), Usage::parse_header(None).unwrap());
+    let signed = ca.sign_edge(csr.der(), &usages, Duration::from_secs(3600), SystemTime::now()).unwrap();
+    let records = NodeCertificates::new(cloud.store().clone());
+    assert!(records.admit(node, &signed, ca.cert_der()).await.unwrap());
+    if taken_back {
+        assert!(cloud.reset_node(node).await.unwrap());
+    }
+    assert_eq!(cloud.knows(node, &signed).await.unwrap(), !taken_back);
+    signed
 }
 
 fn map(name: &str) -> ConfigMap {
@@ -103,7 +134,105 @@ async fn a_store_that_cannot_be_read_or_is_empty_is_no_new_cloud() {
         assert!(refused.to_string().contains("cloudsim db repair --data-dir"), "{refused}");
         assert!(std::fs::read(&path).unwrap() == bytes, "it was written to");
         assert!(!db(directory.path(), "check").0);
-        assert!(db(directory.path(), "repair").0);
-        Cloud::start(options(directory.path())).await.unwrap().stop().await.unwrap();
+        let (kept_some, told) = db(directory.path(), "repair");
+        assert_eq!(kept_some, bytes.is_empty(), "{told}");
+        assert_eq!(told.contains("nothing could be read"), !bytes.is_empty(), "{told}");
+        // its authority is another one, so that names are nobody's
+        let cloud = Cloud::start(options(directory.path())).await.unwrap();
+        let records = NodeCertificates::new(cloud.store().clone());
+        let ca = authority(&cloud).await;
+        assert_eq!(records.name("edge-1", ca.cert_der(), Duration::ZERO).await.unwrap(), Name::Free);
+        cloud.stop().await.unwrap();
+    }
+}
+
+/// Whoever has a certificate that was taken back, or a join token, gains nothing from damage.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cloudsim.db");
+    let cloud = Cloud::start(options(directory.path())).await.unwrap();
+    let mut shown = Vec::new();
+    for (node, taken_back) in [("revoked", true), ("held", false), ("whole", false)] {
+        shown.push((node, certificate(&cloud, node, taken_back).await));
+    }
+    cloud.stop().await.unwrap();
+    run(
+        &path,
+        "UPDATE objects SET value = substr(value, 1, 30) WHERE resource = 'nodecertificates.cloudsim' AND name IN ('revoked', 'held')",
+    )
+    .await;
+    let closed = async |cloud: &Cloud| {
+        let (records, ca) = (NodeCertificates::new(cloud.store().clone()), authority(cloud).await);
+        let mut closed = Vec::new();
+        for (node, certificate) in &shown {
+            let counts = records.admit(node, certificate, ca.cert_der()).await.unwrap();
+            let name = records.name(node, ca.cert_der(), Duration::ZERO).await.unwrap();
+            assert_eq!(counts, name == Name::Held, "{node}: {name:?}");
+            if name == Name::Lost {
+                closed.push(*node);
+            }
+        }
+        closed
+    };
+    // not repaired: an administrator can free one by one
+    let cloud = Cloud::start(options(directory.path())).await.unwrap();
+    let records = NodeCertificates::new(cloud.store().clone());
+    assert!(records.admit("revoked", &shown[0].1, b"").await.is_err());
+    drop(records);
+    cloud.stop().await.unwrap();
+
+    let (repaired, told) = db(directory.path(), "repair");
+    assert!(repaired && told.contains("closed: revoked: ") && told.contains("closed: held: "), "{told}");
+    assert!(!told.contains("closed: every name"), "{told}");
+    let cloud = Cloud::start(options(directory.path())).await.unwrap();
+    assert_eq!(closed(&cloud).await, ["revoked", "held"]);
+    assert!(cloud.reset_node("revoked").await.unwrap());
+    assert_eq!(closed(&cloud).await, ["held"]);
+    cloud.stop().await.unwrap();
+
+    // a page with records is torn, and nobody knows which
+    run(&path, "DELETE FROM objects WHERE name = 'revoked'").await;
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at =
+        bytes.windows(30).rposition(|part| part == b"nodecertificates.cloudsimwhole").unwrap() / 4096 * 4096;
+    bytes[at + 8..at + 4096].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    let (repaired, told) = db(directory.path(), "repair");
+    assert!(repaired && told.contains("closed: every name"), "{told}");
+    let cloud = Cloud::start(options(directory.path())).await.unwrap();
+    assert_eq!(closed(&cloud).await, ["revoked", "held", "whole"]);
+    assert!(cloud.reset_lost().await.unwrap().contains(&"*".to_owned()));
+    assert!(closed(&cloud).await.is_empty());
+    cloud.stop().await.unwrap();
+}
+
+/// A file of keys that are not the store's is no damage.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_key_is_told_from_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let (own, other) = (directory.path().join("own.key"), directory.path().join("other.key"));
+    for file in [&own, &other] {
+        Seal::add_key(file).unwrap();
+    }
+    let options = Options { key_file: Some(own.clone()), ..options(directory.path()) };
+    Cloud::start(options).await.unwrap().stop().await.unwrap();
+    let said = |command: &str, key: Option<&Path>| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_cloudsim"));
+        program.args(["db", command, "--data-dir"]).arg(directory.path());
+        if let Some(key) = key {
+            program.arg("--key-file").arg(key);
+        }
+        let output = program.output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    };
+    for command in ["check", "repair"] {
+        let (is_whole, told) = said(command, Some(&other));
+        assert!(!is_whole && told.contains("with a key that is not in"), "{told}");
+        assert!(!told.contains("damaged") && !told.contains("fault:"), "{told}");
+        let (is_whole, told) = said(command, None);
+        assert!(!is_whole && told.contains("name the file of their keys with --key-file"), "{told}");
+        assert!(said(command, Some(&own)).0);
     }
 }

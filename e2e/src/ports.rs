@@ -25,7 +25,7 @@ static MINE: OnceLock<(u16, File)> = OnceLock::new();
 /// The number of ports that this process has handed out or found busy.
 static USED: AtomicU16 = AtomicU16::new(0);
 
-/// A cloud's three ports, and its node's.
+/// A cloud's four ports, and its node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// Of the API.
@@ -34,6 +34,8 @@ pub struct Ports {
     pub https: u16,
     /// Of CloudHub.
     pub ws: u16,
+    /// Of nodes' stream tunnels.
+    pub tunnel: u16,
     /// Of the node's health and metrics.
     pub node: u16,
 }
@@ -41,7 +43,7 @@ pub struct Ports {
 impl Ports {
     /// Ports that nobody listens on.
     pub fn free() -> anyhow::Result<Self> {
-        Ok(Self { api: free()?, https: free()?, ws: free()?, node: free()? })
+        Ok(Self { api: free()?, https: free()?, ws: free()?, tunnel: free()?, node: free()? })
     }
 }
 

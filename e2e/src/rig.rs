@@ -71,7 +71,8 @@ impl Cloud {
         let mut command = Command::new(binary(CLOUDSIM)?);
         command.arg("up").arg("--data-dir").arg(directory.join("cloud")).arg("--kubeconfig").arg(&kubeconfig);
         command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
-        command.args(["--ws-port", &ports.ws.to_string()]).args(arguments);
+        command.args(["--ws-port", &ports.ws.to_string(), "--tunnel-port", &ports.tunnel.to_string()]);
+        command.args(arguments);
         for name in ["127.0.0.1", "localhost", CLOUD_NAME] {
             command.args(["--name", name]);
         }
@@ -176,7 +177,12 @@ impl Node {
         for (key, value) in [
             ("dataSource", below("edgecore.db")),
             ("httpServer", format!("https://127.0.0.1:{}", cloud.https)),
-            ("server", format!("127.0.0.1:{}", cloud.ws)),
+            ("websocket.server", format!("127.0.0.1:{}", cloud.ws)),
+            ("edgeStream.enable", "true".to_owned()),
+            ("edgeStream.server", format!("127.0.0.1:{}", cloud.tunnel)),
+            ("tlsTunnelCAFile", below("ca/rootCA.crt")),
+            ("tlsTunnelCertFile", below("certs/server.crt")),
+            ("tlsTunnelPrivateKeyFile", below("certs/server.key")),
             ("token", token.to_owned()),
             ("tlsCaFile", below("ca/rootCA.crt")),
             ("tlsCertFile", below("certs/server.crt")),
@@ -253,17 +259,26 @@ fn with_kubelet_settings(text: &str, settings: &[(&str, &str)]) -> anyhow::Resul
     Ok(lines.join("\n") + "\n")
 }
 
-/// The text with the value of its one line `key: …` replaced.
+/// The text with the value of its one line `key: …` replaced; the one below `section:` where the key is `section.key`.
 pub(crate) fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
-    let mut found = 0;
+    let (section, name) = key.rsplit_once('.').map_or((None, key), |(section, name)| (Some(section), name));
+    let is_plain = value.parse::<u16>().is_ok() || ["true", "false"].contains(&value);
+    let (mut found, mut inside) = (0, section.is_none().then_some(0));
     let replaced = text.lines().map(|line| {
         let body = line.trim_start();
-        if body.split_once(':').is_some_and(|(name, _)| name == key) {
+        let depth = line.len() - body.len();
+        let read = body.split_once(':').map(|(read, _)| read);
+        if section.is_some() && !body.starts_with('#') {
+            inside = inside.filter(|outside| depth > *outside);
+            if read == section {
+                inside = Some(depth);
+            }
+        }
+        if inside.is_some() && read == Some(name) {
             found += 1;
-            let indent = &line[..line.len() - body.len()];
-            let quoted =
-                value.parse::<u16>().map_or_else(|_| format!("{value:?}"), |number| number.to_string());
-            return format!("{indent}{key}: {quoted}\n");
+            let indent = &line[..depth];
+            let quoted = if is_plain { value.to_owned() } else { format!("{value:?}") };
+            return format!("{indent}{name}: {quoted}\n");
         }
         format!("{line}\n")
     });

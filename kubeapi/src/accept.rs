@@ -25,6 +25,14 @@ pub(crate) fn shape(headers: &HeaderMap) -> Option<Shape> {
     ranges.flat_map(|value| value.split(',')).find_map(range)
 }
 
+/// Whether the caller takes objects at all, be it after another shape.
+pub(crate) fn takes_objects(headers: &HeaderMap) -> bool {
+    let mut ranges =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
+    ranges.peek().is_none()
+        || ranges.flat_map(|value| value.split(',')).any(|one| range(one) == Some(Shape::Objects))
+}
+
 /// Whether the caller asks for discovery in one answer (`APIGroupDiscoveryList`).
 pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());

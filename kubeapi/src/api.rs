@@ -1,16 +1,24 @@
 //! The API as a value: a store, kinds and rules.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
+use serde_json::Value;
 
 use crate::{
-    Admission, HttpsTransport, Kind, Registry, TokenIssuer, WebhookTransport, access::Policy,
-    admission::Loaded, client_of, definitions::Definitions, health::Checked, metrics::Metrics, openapi,
-    service::ApiService, store::Store,
+    Admission, ComputedObjects, HttpsTransport, Kind, NodeStreams, Registry, TokenIssuer, WebhookTransport,
+    access::Policy,
+    admission::Loaded,
+    client, client_of,
+    definitions::Definitions,
+    document::{self, Document, Documents},
+    health::Checked,
+    metrics::Metrics,
+    service::ApiService,
+    store::Store,
+    streams::Slots,
 };
 
 pub use crate::metrics::MetricsSource;
@@ -24,9 +32,6 @@ pub enum Rules {
     /// As a cache of objects that an API server admitted: they are taken as they come, fields of newer versions included.
     Relay,
 }
-
-/// The place of the OpenAPI v2 document among the others: no name of a group.
-const V2: &str = "/openapi/v2";
 
 /// An API over a store. Cheap to clone.
 #[derive(Clone)]
@@ -44,12 +49,15 @@ struct Inner {
     admission: Option<Arc<dyn Admission>>,
     admission_configuration: Loaded,
     webhooks: Arc<dyn WebhookTransport>,
+    node_streams: Option<Arc<dyn NodeStreams>>,
+    computed: Option<Arc<dyn ComputedObjects>>,
+    slots: Slots,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     /// Who is held against a quota is stored before the next one is.
     quota_turn: tokio::sync::Mutex<()>,
-    /// Documents are made when first asked for: an agent's API is never asked.
-    openapi: Mutex<HashMap<(String, String), Bytes>>,
+    /// Made when first asked for: an agent's API is never asked.
+    documents: Documents,
     checked: Checked,
 }
 
@@ -63,6 +71,8 @@ impl Api {
             token_issuer: None,
             admission: None,
             webhooks: Arc::new(HttpsTransport),
+            node_streams: None,
+            computed: None,
             rbac: false,
             stored_only: Vec::new(),
             metrics: None,
@@ -72,6 +82,12 @@ impl Api {
     /// A client in the same process, without socket, that may do everything.
     pub fn client(&self, default_namespace: &str) -> Client {
         client_of(self.service(), default_namespace)
+    }
+
+    /// The same, whose writes are held against no policies and webhooks: for what a program needs to run at all, so that whoever refuses
+    /// everything can still be taken away. Everything else that the API asks of a write holds.
+    pub fn unreviewed_client(&self, default_namespace: &str) -> Client {
+        client::unreviewed(self.service(), default_namespace)
     }
 
     /// The API as a tower service.
@@ -111,10 +127,7 @@ impl Api {
         let mut registry = self.0.registry.write();
         *registry = registry.redefined(definitions, self.is_full());
         // under the same lock, or a document of the old kinds could be kept
-        self.0.openapi.lock().retain(|(group, version), _| {
-            group != V2
-                && registry.group_version(group, version).next().is_some_and(|kind| kind.builtin.is_some())
-        });
+        self.0.documents.forget(&registry);
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -137,6 +150,19 @@ impl Api {
         &*self.0.webhooks
     }
 
+    pub(crate) fn node_streams(&self) -> Option<&Arc<dyn NodeStreams>> {
+        self.0.node_streams.as_ref()
+    }
+
+    pub(crate) fn computed(&self) -> Option<&Arc<dyn ComputedObjects>> {
+        self.0.computed.as_ref()
+    }
+
+    /// Who has how many streams to nodes.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.0.slots
+    }
+
     pub(crate) fn enforces_rbac(&self) -> bool {
         self.0.rbac
     }
@@ -150,28 +176,15 @@ impl Api {
         self.0.stored_only.iter().any(|(group, name)| *group == kind.group && *name == kind.kind)
     }
 
-    /// The OpenAPI v2 document, made once for the kinds that are served.
-    pub(crate) fn openapi_v2(&self) -> Bytes {
-        let key = (V2.to_owned(), String::new());
-        if let Some(document) = self.0.openapi.lock().get(&key) {
-            return document.clone();
-        }
+    /// A document about what is served, made by `make` when it is first asked for.
+    pub(crate) fn document(
+        &self,
+        name: document::Name,
+        make: impl FnOnce(&Registry) -> Option<Value>,
+    ) -> Option<Document> {
+        // locked until it is kept, or a document of the old kinds could be
         let registry = self.0.registry.read();
-        let document = Bytes::from(openapi::v2(&registry).to_string());
-        self.0.openapi.lock().insert(key, document.clone());
-        document
-    }
-
-    /// The OpenAPI v3 document of a group and version.
-    pub(crate) fn openapi(&self, group: &str, version: &str) -> Option<Bytes> {
-        let key = (group.to_owned(), version.to_owned());
-        if let Some(document) = self.0.openapi.lock().get(&key) {
-            return Some(document.clone());
-        }
-        let registry = self.0.registry.read();
-        let document = Bytes::from(openapi::document(&registry, group, version)?.to_string());
-        self.0.openapi.lock().insert(key, document.clone());
-        Some(document)
+        self.0.documents.get(name, || make(&registry))
     }
 }
 
@@ -192,6 +205,8 @@ pub struct Builder {
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     admission: Option<Arc<dyn Admission>>,
     webhooks: Arc<dyn WebhookTransport>,
+    node_streams: Option<Arc<dyn NodeStreams>>,
+    computed: Option<Arc<dyn ComputedObjects>>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     metrics: Option<MetricsSource>,
@@ -228,6 +243,18 @@ impl Builder {
         Self { webhooks, ..self }
     }
 
+    /// How the kubelets of nodes are reached; without one, logs, exec, attach, port-forward and `nodes/proxy` answer 501.
+    #[must_use]
+    pub fn node_streams(self, streams: Arc<dyn NodeStreams>) -> Self {
+        Self { node_streams: Some(streams), ..self }
+    }
+
+    /// Who computes the objects of further kinds, which are served beside those of the registry.
+    #[must_use]
+    pub fn computed(self, source: Arc<dyn ComputedObjects>) -> Self {
+        Self { computed: Some(source), ..self }
+    }
+
     /// Whether callers other than masters get in as far as stored roles and bindings allow; else they do not get in at all.
     #[must_use]
     pub fn rbac(self, rbac: bool) -> Self {
@@ -249,8 +276,21 @@ impl Builder {
 
     /// The API.
     pub fn build(self) -> Api {
-        let Self { store, registry, rules, token_issuer, admission, webhooks, rbac, stored_only, metrics } =
-            self;
+        let Self {
+            store,
+            registry,
+            rules,
+            token_issuer,
+            admission,
+            webhooks,
+            node_streams,
+            computed,
+            rbac,
+            stored_only,
+            metrics,
+        } = self;
+        let kinds = computed.as_ref().map(|source| source.kinds()).unwrap_or_default();
+        let registry = registry.with_computed(kinds);
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
@@ -262,10 +302,13 @@ impl Builder {
             admission,
             admission_configuration: Loaded::default(),
             webhooks,
+            node_streams,
+            computed,
+            slots: Slots::default(),
             rbac,
             stored_only,
             quota_turn: tokio::sync::Mutex::default(),
-            openapi: Mutex::default(),
+            documents: Documents::default(),
             checked: Checked::default(),
         }))
     }

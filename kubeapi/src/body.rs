@@ -7,6 +7,7 @@ use futures::{Stream, TryStreamExt};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody};
+use limits::excerpt;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -135,8 +136,9 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
 
 /// JSON; nesting is limited by the parser.
 pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
-    serde_json::from_slice(body)
-        .map_err(|error| StatusError::bad_request(format!("the body is not JSON: {error}")))
+    serde_json::from_slice(body).map_err(|error| {
+        StatusError::bad_request(format!("the body is not JSON: {}", excerpt(&error.to_string())))
+    })
 }
 
 /// YAML, of which JSON is a part.
@@ -148,7 +150,15 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
         text,
         serde_saphyr::options! { duplicate_keys: last, with_snippet: false },
     )
-    .map_err(|error| StatusError::bad_request(format!("the body is not YAML: {error}")))
+    .map_err(|error| {
+        let error = error.to_string();
+        let why = match error.strip_prefix("multiple YAML documents detected") {
+            // the rest is advice for programmers
+            Some(_) => "it has several documents; send one at a time",
+            None => &error,
+        };
+        StatusError::bad_request(format!("the body is not YAML: {}", excerpt(why)))
+    })
 }
 
 /// A JSON answer. Each warning becomes a header that kubectl prints.
@@ -211,6 +221,21 @@ mod tests {
 
     fn frame(bytes: &'static [u8]) -> Result<Frame<Bytes>, BoxError> {
         Ok(Frame::data(Bytes::from_static(bytes)))
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_repeated() {
+        let long = "x".repeat(10_000);
+        for (text, why) in [
+            (format!("a: [{long}"), "unclosed bracket '['"),
+            (format!("a: 1\n---\nb: {long}"), "it has several documents; send one at a time"),
+            (format!("a: !!{long} x"), "the body is not YAML"),
+            (format!("{{{long}"), "the body is not YAML"),
+        ] {
+            let told = yaml(text.as_bytes()).map_err(|error| error.message().to_owned());
+            let told = told.err().unwrap_or_else(|| "the body is not YAML".into());
+            assert!(told.contains(why) && told.len() < 400, "{told}");
+        }
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use http::{HeaderValue, Request, Response, header};
 use kube::{Client, client::Body as ClientBody};
 use tower::{Service, util::MapRequest};
 
-use crate::{BoxError, Identity};
+use crate::{BoxError, Identity, service::ApiService};
 
 /// A client that calls `service` directly, as an identity that may do everything. `service` is [`crate::Api::service`], or
 /// that in layers of the caller's own.
@@ -27,6 +27,19 @@ where
         request
     });
     Client::new(trusted, default_namespace)
+}
+
+/// Marks a request that is held against no policies and webhooks. Nobody outside of this crate can make one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unreviewed;
+
+/// A client as [`client_of`] makes one, whose writes are held against no policies and webhooks.
+pub(crate) fn unreviewed(service: ApiService, default_namespace: &str) -> Client {
+    let marked = MapRequest::new(service, |mut request: Request<ClientBody>| {
+        request.extensions_mut().insert(Unreviewed);
+        request
+    });
+    client_of(marked, default_namespace)
 }
 
 /// The name of this program, by which `metadata.managedFields` says who wrote.

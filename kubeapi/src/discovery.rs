@@ -125,6 +125,9 @@ fn body(registry: &Registry, group: &str) -> Option<Value> {
 }
 
 fn verbs(kind: &Kind) -> &'static [&'static str] {
+    if kind.is(Builtin::Computed) {
+        return &["get", "list"];
+    }
     if kind.is(Builtin::Namespace) {
         return &["create", "delete", "get", "list", "patch", "update", "watch"];
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     discovery,
     object::{as_map, child},
-    registry::{Kind, Registry, SchemaSource},
+    registry::{Builtin, Kind, Registry, SchemaSource},
     schema::published,
 };
 
@@ -185,6 +185,14 @@ fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
         paths.insert(all, json!({"get": operation(kind, schema, "list")}));
     }
     let one = format!("{own}/{{name}}");
+    if kind.is(Builtin::Computed) {
+        let list =
+            json!({"parameters": path_parameters(kind, false), "get": operation(kind, schema, "list")});
+        paths.insert(own, list);
+        let get = json!({"parameters": path_parameters(kind, true), "get": operation(kind, schema, "get")});
+        paths.insert(one, get);
+        return;
+    }
     if kind.status {
         let part = json!({
             "parameters": path_parameters(kind, true),

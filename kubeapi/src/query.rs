@@ -21,6 +21,11 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
+    /// All values of `name`, empty ones too.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// Sets `name`, in place of what it was.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.0.retain(|(key, _)| key != name);
@@ -32,7 +37,7 @@ impl Query {
         self.0
             .iter()
             .find(|(key, _)| key == name)
-            .is_some_and(|(_, value)| !matches!(value.as_str(), "0" | "false"))
+            .is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// Whether the flag `name` was given, whatever it says.

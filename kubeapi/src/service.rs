@@ -17,7 +17,11 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity,
     accept::{self, Shape},
-    access, admission, body, definitions, discovery, exposition, gzip, health, openapi,
+    access, admission, body,
+    client::Unreviewed,
+    definitions, discovery,
+    document::{Document, Name},
+    exposition, gzip, health, openapi,
     part::Part,
     path::{self, Place, Target},
     query::Query,
@@ -25,7 +29,7 @@ use crate::{
     registry::{Builtin, Registry},
     status::StatusError,
     store::{Page, Scope},
-    verbs, watch_path, yaml,
+    streams, verbs, watch_path, yaml,
 };
 
 /// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
@@ -62,12 +66,12 @@ where
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// What came in. Boxed, as the answer: everything behind it is there once, for all kinds of bodies and in all crates.
-type Received = UnsyncBoxBody<Bytes, Broken>;
+pub(crate) type Received = UnsyncBoxBody<Bytes, Broken>;
 
 /// Why no more came.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-struct Broken(BoxError);
+pub(crate) struct Broken(BoxError);
 
 fn answer(api: Api, parts: Parts, body: Received) -> Answer {
     Box::pin(async move {
@@ -93,6 +97,8 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) caller: Option<Identity>,
+    /// Whether policies and webhooks are asked about what it writes.
+    pub(crate) is_reviewed: bool,
     /// What the caller should know, whatever comes of the request.
     pub(crate) warnings: Warnings,
 }
@@ -111,6 +117,11 @@ impl Warnings {
             all.push(warning);
         }
     }
+
+    /// Tells them with an answer.
+    pub(crate) fn told(&self, answer: &mut Response<Body>) {
+        self.0.lock().iter().for_each(|warning| body::warn(answer, warning));
+    }
 }
 
 impl Call {
@@ -123,6 +134,7 @@ impl Call {
             headers: self.headers.clone(),
             body: Bytes::new(),
             caller: self.caller.clone(),
+            is_reviewed: self.is_reviewed,
             warnings: self.warnings.clone(),
         }
     }
@@ -145,8 +157,8 @@ async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<
         parts.extensions.insert(caller);
     }
     if let Place::Review(review, namespace) = &place {
-        // an answer to a question has no metadata to make a table of
-        if accept::shape(&parts.headers) != Some(Shape::Objects) {
+        // There is no table of these, as in Kubernetes, whose registries of them have no TableConvertor: what the caller takes next counts.
+        if !accept::takes_objects(&parts.headers) {
             return Err(StatusError::not_acceptable());
         }
         let body = body::read(body).await?;
@@ -171,17 +183,18 @@ async fn call(
     parts: Parts,
     body: Received,
 ) -> Result<Response<Body>, StatusError> {
-    // what a node streams has no shape
-    let is_remote = matches!(target.part, Some(Part::Remote(_)));
-    let shape = if is_remote { Some(Shape::Objects) } else { accept::shape(&parts.headers) };
-    let shape = shape.ok_or_else(StatusError::not_acceptable)?;
+    if let Some(Part::Remote(part)) = target.part {
+        return streams::answer(api, (target, part), parts, body).await;
+    }
+    let shape = accept::shape(&parts.headers).ok_or_else(StatusError::not_acceptable)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
-    let call =
-        Call { target, query, shape, headers: parts.headers, body, caller, warnings: Warnings::default() };
+    let is_reviewed = parts.extensions.get::<Unreviewed>().is_none();
+    let (headers, warnings) = (parts.headers, Warnings::default());
+    let call = Call { target, query, shape, headers, body, caller, is_reviewed, warnings };
     let kind = &call.target.kind;
-    if parts.method != Method::GET && api.is_full() {
+    if parts.method != Method::GET && api.is_full() && !kind.is(Builtin::Computed) {
         verbs::compile(kind).await?;
     }
     let answered = objects(api, &parts.method, &call).await;
@@ -194,11 +207,11 @@ async fn call(
         Err(error) if call.warnings.0.lock().is_empty() => return Err(error),
         Err(error) => {
             let mut answer = refusal(&error);
-            call.warnings.0.lock().iter().for_each(|warning| body::warn(&mut answer, warning));
+            call.warnings.told(&mut answer);
             return Ok(answer);
         }
     };
-    call.warnings.0.lock().iter().for_each(|warning| body::warn(&mut answer, warning));
+    call.warnings.told(&mut answer);
     if let Some(warning) = kind.defined.as_ref().and_then(|defined| defined.deprecation_warning.as_deref()) {
         body::warn(&mut answer, warning);
     }
@@ -217,9 +230,14 @@ async fn call(
 
 async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Body>, StatusError> {
     let named = !call.target.name.is_empty();
+    if call.target.kind.is(Builtin::Computed) {
+        if *method != Method::GET || call.query.flag("watch") {
+            return Err(StatusError::method_not_allowed());
+        }
+        return verbs::computed(api, call).await;
+    }
     verbs::check_options(method, call)?;
     match (method.as_str(), call.target.part, named) {
-        (_, Some(Part::Remote(part)), true) => verbs::remote(api, call, part).await,
         // lines of changes are JSON
         ("GET", None, false) if call.query.flag("watch") && yaml::wanted(&call.headers) => {
             Err(StatusError::not_acceptable())
@@ -250,24 +268,32 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
 
 /// What the API says about itself.
 async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Body>, StatusError> {
-    let (registry, headers) = (&api.registry(), &parts.headers);
-    let found: Option<Value> = match place {
+    let headers = &parts.headers;
+    let document = match place {
         Place::Health(which, one) => {
             let query = parts.uri.query().unwrap_or_default();
             return health::answer(api, which, one.as_deref(), query).await;
         }
-        Place::Metrics => return metrics(api, registry).await,
-        Place::Version => Some(discovery::version()),
+        Place::Metrics => return metrics(api, &api.registry()).await,
+        Place::Version => return Ok(answered(&discovery::version())),
         Place::CoreVersions if accept::wants_aggregated(headers) => {
-            return Ok(aggregated(&discovery::aggregated_core(registry)));
+            let document =
+                api.document(Name::AggregatedCore, |registry| Some(discovery::aggregated_core(registry)));
+            return aggregated(document, headers);
         }
         Place::Groups if accept::wants_aggregated(headers) => {
-            return Ok(aggregated(&discovery::aggregated(registry)));
+            let document = api.document(Name::Aggregated, |registry| Some(discovery::aggregated(registry)));
+            return aggregated(document, headers);
         }
-        Place::CoreVersions => Some(discovery::core_versions()),
-        Place::Groups => Some(discovery::groups(registry)),
-        Place::Group(group) => discovery::group(registry, group),
-        Place::GroupVersion(group, version) => discovery::resources(registry, group, version),
+        Place::CoreVersions => return Ok(answered(&discovery::core_versions())),
+        Place::Groups => api.document(Name::Groups, |registry| Some(discovery::groups(registry))),
+        Place::Group(group) => {
+            api.document(Name::Group(group.clone()), |registry| discovery::group(registry, group))
+        }
+        Place::GroupVersion(group, version) => {
+            let name = Name::Resources(group.clone(), version.clone());
+            api.document(name, |registry| discovery::resources(registry, group, version))
+        }
         Place::OpenApiV2 if accept::wants_protobuf_openapi(headers) => {
             let mut answer = body::answer(StatusCode::OK, Bytes::from(openapi::v2_protobuf()), &[]);
             let media_type = http::HeaderValue::from_static(openapi::V2_PROTOBUF);
@@ -275,41 +301,24 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
             return Ok(answer);
         }
         Place::OpenApiV2 if accept::shape(headers).is_none() => return Err(StatusError::not_acceptable()),
-        Place::OpenApiV2 => return Ok(tagged(api.openapi_v2(), headers)),
-        Place::OpenApiIndex => Some(openapi::index(registry)),
+        Place::OpenApiV2 => api.document(Name::OpenApiV2, |registry| Some(openapi::v2(registry))),
+        Place::OpenApiIndex => api.document(Name::OpenApiIndex, |registry| Some(openapi::index(registry))),
         Place::OpenApi(group, version) => {
-            let document = api.openapi(group, version).ok_or_else(StatusError::no_resource)?;
-            return Ok(tagged(document, headers));
+            let name = Name::OpenApi(group.clone(), version.clone());
+            api.document(name, |registry| openapi::document(registry, group, version))
         }
         Place::Objects(_) | Place::Review(..) | Place::Unknown => None,
     };
-    let found = found.ok_or_else(StatusError::no_resource)?;
-    Ok(body::answer(StatusCode::OK, Bytes::from(found.to_string()), &[]))
+    Ok(document.ok_or_else(StatusError::no_resource)?.answer(headers))
 }
 
-/// A document with its tag: 304 for whoever has it already.
-fn tagged(document: Bytes, headers: &HeaderMap) -> Response<Body> {
-    let hash = ring::digest::digest(&ring::digest::SHA256, &document);
-    let tag = hash.as_ref().iter().take(16).map(|byte| format!("{byte:02X}")).collect::<String>();
-    let tag = format!("\"{tag}\"");
-    let known = headers.get_all(http::header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let is_known = known.flat_map(|value| value.split(',')).any(|value| value.trim() == tag);
-    let mut answer = if is_known {
-        let mut answer = body::answer(StatusCode::NOT_MODIFIED, Bytes::new(), &[]);
-        answer.headers_mut().remove(http::header::CONTENT_TYPE);
-        answer
-    } else {
-        body::answer(StatusCode::OK, document, &[])
-    };
-    if let Ok(tag) = http::HeaderValue::from_str(&tag) {
-        answer.headers_mut().insert(http::header::ETAG, tag);
-    }
-    answer
+fn answered(value: &Value) -> Response<Body> {
+    body::answer(StatusCode::OK, Bytes::from(value.to_string()), &[])
 }
 
 async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, StatusError> {
     let mut stored = Vec::new();
-    for kind in registry.kinds() {
+    for kind in registry.kinds().iter().filter(|kind| !kind.is(Builtin::Computed)) {
         let resource = kind.resource();
         if stored.iter().any(|(known, _)| known == resource) {
             continue;
@@ -325,9 +334,11 @@ async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, Statu
 }
 
 /// Discovery in one answer, under the media type by which clients know that they got it.
-fn aggregated(document: &Value) -> Response<Body> {
-    let mut response = body::answer(StatusCode::OK, Bytes::from(document.to_string()), &[]);
+fn aggregated(document: Option<Document>, headers: &HeaderMap) -> Result<Response<Body>, StatusError> {
+    let mut answer = document.ok_or_else(StatusError::no_resource)?.answer(headers);
     let media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(media_type));
-    response
+    if let Some(own) = answer.headers_mut().get_mut(http::header::CONTENT_TYPE) {
+        *own = http::HeaderValue::from_static(media_type);
+    }
+    Ok(answer)
 }

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 mod admission;
+mod nodes;
 mod rules;
 
 use crate::{

@@ -14,6 +14,7 @@ use cloudsim::{
     Addresses, Cloud, Options,
     fleet::{self, HollowNode},
     hub::Limits,
+    streams::KubeletOptions,
 };
 use e2e::Ports;
 use kube::{Api, Client, api::ListParams};
@@ -42,6 +43,8 @@ pub struct Setup {
     pub meta_server: bool,
     /// Whether the cloud serves QUIC, too.
     pub quic: bool,
+    /// What an API server elsewhere asks kubelets by.
+    pub kubelets: Option<KubeletOptions>,
     /// Replicas of the cloud's hub.
     pub hubs: usize,
     /// How long after its end a node's certificate is good for its renewal.
@@ -69,6 +72,7 @@ impl Default for Setup {
             server: None,
             meta_server: false,
             quic: false,
+            kubelets: None,
             hubs: 1,
             renewal_grace: Duration::ZERO,
             token: None,
@@ -103,6 +107,7 @@ impl World {
             lease_grace: setup.lease_grace,
             limits: setup.limits.clone(),
             quic_port: setup.quic.then_some(0),
+            kubelets: setup.kubelets.clone(),
             hubs: setup.hubs,
             renewal_grace: setup.renewal_grace,
             ..Options::default().any_ports()
@@ -111,6 +116,7 @@ impl World {
             // one that comes back wants ports that nobody else was given meanwhile
             let ports = Ports::free().expect("free ports");
             (options.api_port, options.https_port, options.ws_port) = (ports.api, ports.https, ports.ws);
+            options.tunnel_port = Some(ports.tunnel);
             options.quic_port = setup.quic.then_some(ports.node);
         }
         let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
@@ -120,6 +126,7 @@ impl World {
         options.https_port = addresses.https.port();
         options.ws_port = addresses.websocket.port();
         options.quic_port = addresses.quic.map(|address| address.port());
+        options.tunnel_port = addresses.tunnel.map(|address| address.port());
         let mut world = Self { nodes: Vec::new(), cloud: Some(cloud), options, addresses, directory };
         for number in 1..=setup.nodes {
             let mut node = world.prepare(&format!("edge-{number}"), &setup).await;

@@ -31,6 +31,10 @@ pub struct Join {
     #[arg(long, short = 's', alias = "certport", value_name = "PORT", default_value_t = 10002)]
     pub cert_port: u16,
 
+    /// Port of the cloud's stream server, for logs, exec, attach and port-forward [default: 10004 where one listens there, else none]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub tunnel_port: Option<u16>,
+
     /// The container runtime's socket [default: that of the one runtime that is found]
     #[arg(long, short = 'p', alias = "remote-runtime-endpoint", value_name = "unix:///PATH")]
     pub runtime_endpoint: Option<String>,

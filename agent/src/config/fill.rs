@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 use super::yaml;
 
 /// Paths of the short document that name where this agent keeps everything.
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 11] = [
     "database.dataSource",
     "modules.edgeHub.tlsCaFile",
     "modules.edgeHub.tlsCertFile",
     "modules.edgeHub.tlsPrivateKeyFile",
+    "modules.edgeStream.tlsTunnelCAFile",
+    "modules.edgeStream.tlsTunnelCertFile",
+    "modules.edgeStream.tlsTunnelPrivateKeyFile",
     "modules.edged.rootDirectory",
     "modules.edged.tailoredKubeletConfig.podLogsDir",
     "modules.edged.tailoredKubeletConfig.staticPodPath",

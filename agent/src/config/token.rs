@@ -1,13 +1,14 @@
 //! The join token outside the settings proper: a file that `keadm join` leaves beside them, and wiping it after use.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use super::{Error, read_limited, yaml};
 
@@ -42,7 +43,9 @@ pub fn forget_token(path: &Path) -> Result<(), Error> {
     let mut document = yaml::parse(&text).map_err(|source| Error::Yaml { path: path.to_owned(), source })?;
     let Some(token) = token_in(&mut document).filter(|token| !is_unset(token)) else { return Ok(()) };
     *token = Value::String(String::new());
-    let wiped = without_token(&text).filter(|wiped| yaml::parse(wiped).is_ok_and(|wiped| wiped == document));
+    let wiped = without_token_in_json(&text)
+        .or_else(|| without_token(&text))
+        .filter(|wiped| yaml::parse(wiped).is_ok_and(|wiped| wiped == document));
     let wiped = wiped.ok_or_else(|| Error::TokenStays(path.to_owned()))?;
     // a link is followed: its target is the configuration
     let target = fs::canonicalize(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
@@ -62,6 +65,17 @@ fn token_in(document: &mut Value) -> Option<&mut Value> {
             .find(|(name, _)| name.eq_ignore_ascii_case(key))
             .map(|(_, value)| value)
     })
+}
+
+/// The same for a text that is JSON, of which YAML takes every document.
+fn without_token_in_json(text: &str) -> Option<String> {
+    let mut value = serde_json::from_str::<&RawValue>(text).ok()?.get();
+    for key in PLACE {
+        let object: BTreeMap<String, &RawValue> = serde_json::from_str(value).ok()?;
+        value = object.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(key))?.1.get();
+    }
+    let start = value.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    Some(format!("{}\"\"{}", text.get(..start)?, text.get(start + value.len()..)?))
 }
 
 /// The text with the value of the token replaced by `""`, if it stands on a line of its own.

@@ -1,5 +1,6 @@
 //! The only place that knows the YAML library.
 
+use limits::excerpt;
 use serde_json::Value;
 
 /// A document that is not YAML.
@@ -32,7 +33,10 @@ fn explain(text: &str, error: &serde_saphyr::Error) -> NotYaml {
     }
     let place = error.location().filter(|place| place.line() > 0);
     let position = place.map(|place| format!("line {} column {}: ", place.line(), place.column()));
-    NotYaml { position: position.unwrap_or_default(), message: plain(&error.without_snippet().to_string()) }
+    NotYaml {
+        position: position.unwrap_or_default(),
+        message: excerpt(&plain(&error.without_snippet().to_string())),
+    }
 }
 
 /// The library's message without its place, which stands in front, and without advice for programmers.

@@ -162,6 +162,16 @@ fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
     assert_eq!(before.matches("c2VzYW1l").count(), after.matches("c2VzYW1l").count());
     assert!(said(Db::Check { file: node.file(), output: None }).1.contains("3 objects, 2 of them encrypted"));
 
+    // without its key, or with another one, nobody can say whether it is damaged
+    let elsewhere = DbFile { config: node.at("none.yaml"), database: Some(node.at("outrigger.db")) };
+    fs::write(node.at("keys"), Seal::new_key().unwrap()).unwrap();
+    for file in [elsewhere, node.file()] {
+        let mut out = Vec::new();
+        let error = run(&Db::Check { file, output: None }, &mut out).unwrap_err().to_string();
+        assert!(error.contains("2 of 2 encrypted objects cannot be opened: their key"), "{error}");
+        assert!(out.is_empty(), "{}", String::from_utf8_lossy(&out));
+    }
+
     fs::write(node.at("keys"), "kind: EdgeCore").unwrap();
     assert!(new_key().is_err(), "a file that is none of keys is left as it is");
     assert_eq!(fs::read_to_string(node.at("keys")).unwrap(), "kind: EdgeCore");

@@ -63,6 +63,7 @@ mod specs;
 mod static_pods;
 mod stats;
 mod status;
+mod storage;
 mod task;
 mod usage;
 mod volumes;
@@ -74,12 +75,12 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Taint;
-use kubeapi::{serve::BindError, store::Damaged};
+use kubeapi::serve::BindError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
 pub(crate) use self::{
-    api::{Answer, KubeletApi, Request},
+    api::{Answer, KubeletApi, OwnKubelet, Request},
     inquire::{NoRuntime, RuntimeFound, inquire},
     leave::{Left, clear, end_pods, pods_on_disk},
 };
@@ -90,6 +91,7 @@ pub use self::{
     pressure::{Observation, Reading, Signals},
     static_pods::StaticPods,
     stats::{busy_nanos, idle},
+    storage::Storage,
     task::Task,
 };
 use crate::{
@@ -164,8 +166,8 @@ pub struct Shown {
     pub traffic: Traffic,
     /// How the agent's parts are.
     pub vitals: Vitals,
-    /// Stored objects that cannot be read.
-    pub damaged: Damaged,
+    /// What the agent stores.
+    pub storage: Storage,
     /// All other figures.
     pub metrics: Collector,
 }

@@ -14,7 +14,7 @@ use wire::instance::Instance;
 use super::{
     Config, Error, Link,
     dial::{Dialled, Dialler},
-    enroll::{self, EnrollError, Identity, Renewal},
+    enroll::{self, EnrollError, FirstRequest, Identity, Renewal},
     liveness::Patience,
     network::{Network, Watcher},
     redial::Redial,
@@ -140,12 +140,12 @@ impl Hub<'_> {
 
     /// This node's certificate, enrolling first where there is none. `None`: shutdown.
     async fn identity(&mut self, shutdown: &CancellationToken) -> Result<Option<Identity>, Error> {
-        let mut faults = Repeated::default();
+        let (mut faults, mut first) = (Repeated::default(), FirstRequest::default());
         loop {
             let enrolled = tokio::select! {
                 // cancel-safe: enrolment that is cut off is begun anew at the next start
                 () = shutdown.cancelled() => return Ok(None),
-                enrolled = enroll::identity(&self.task.config) => enrolled,
+                enrolled = enroll::identity(&self.task.config, &mut first) => enrolled,
             };
             match enrolled {
                 Ok(identity) => return Ok(Some(identity)),

@@ -14,7 +14,7 @@ use std::{
 use tokio::time::timeout;
 
 use super::{
-    look::{Broker, Machine},
+    look::{Broker, Machine, STREAM_PORT},
     report::{Report, Verdict},
 };
 use crate::{
@@ -55,6 +55,7 @@ pub(super) async fn all(ground: &Ground<'_>, report: &mut Report<'_>) {
     report.add("runtime", runtime(ground));
     report.add("cgroups", cgroups(ground));
     report.add("mqtt", mqtt(ground.machine));
+    report.add("streams", streams(ground));
     report.add("ports", ports(ground.config));
     report.add("name", name(ground));
     report.add("cloud", cloud(ground).await);
@@ -224,6 +225,19 @@ fn mqtt(machine: &Machine) -> Verdict {
         }
         Broker::Other => Verdict::Note(format!(
             "what answers at port 1883 is no MQTT broker: the agent's own listens on 127.0.0.1:{port}"
+        )),
+    }
+}
+
+fn streams(ground: &Ground<'_>) -> Verdict {
+    match ground.machine.tunnel_port {
+        Some(port) => {
+            Verdict::Good(format!("logs, exec and port-forward go over {}:{port}", ground.join.cloud.host))
+        }
+        None => Verdict::Note(format!(
+            "nothing listens at {}:{STREAM_PORT}: there will be no logs, exec and port-forward of this node; where the cloud's stream server has \
+             another port, name it with --tunnel-port",
+            ground.join.cloud.host
         )),
     }
 }

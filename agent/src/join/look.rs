@@ -11,8 +11,9 @@ use tokio::{
 use crate::{
     app,
     cli::Join,
-    config::CgroupDriver,
+    config::{CgroupDriver, HostPort},
     edged::{NoRuntime, RuntimeFound, inquire},
+    edgehub::{Proxy, connect_tcp},
 };
 
 /// Where container runtimes listen that are there for nobody else: kubeadm's list.
@@ -22,6 +23,8 @@ const SOCKETS: [&str; 3] =
 const MQTT_PORT: u16 = 1883;
 /// Where the agent's own listens: EdgeCore's default.
 const INTERNAL_PORT: u16 = 1884;
+/// Where clouds take stream tunnels: CloudCore's default.
+pub(super) const STREAM_PORT: u16 = 10004;
 /// A broker on this machine answers within this.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// CONNECT of MQTT 3.1.1, a clean session of client `join`.
@@ -63,6 +66,8 @@ pub(super) struct Machine {
     pub(super) broker: Broker,
     /// Where the broker is, or is to be.
     pub(super) broker_port: u16,
+    /// The port of the cloud's stream server, where one was named or listens.
+    pub(super) tunnel_port: Option<u16>,
 }
 
 impl Machine {
@@ -93,7 +98,11 @@ impl Machine {
         let asked = join.mqtt_port.unwrap_or(MQTT_PORT);
         let broker = broker_at(asked).await;
         let broker_port = if broker.is_one() { asked } else { join.mqtt_port.unwrap_or(INTERNAL_PORT) };
-        Self { runtimes, endpoint, broker, broker_port }
+        let tunnel_port = match join.tunnel_port {
+            None => listens(join, STREAM_PORT).await.then_some(STREAM_PORT),
+            named => named,
+        };
+        Self { runtimes, endpoint, broker, broker_port, tunnel_port }
     }
 
     /// Runtimes that answer.
@@ -105,6 +114,13 @@ impl Machine {
     pub(super) fn driver(&self) -> CgroupDriver {
         self.answering().find_map(|(_, found)| found.driver).unwrap_or_default()
     }
+}
+
+/// Whether the cloud's machine has anything at this port.
+async fn listens(join: &Join, port: u16) -> bool {
+    let Ok(proxy) = Proxy::from_environment(|name| std::env::var(name).ok()) else { return false };
+    let address = HostPort { port, ..join.cloud.clone() };
+    timeout(PATIENCE, connect_tcp(&address, &proxy)).await.is_ok_and(|connected| connected.is_ok())
 }
 
 /// Asks whatever listens there.

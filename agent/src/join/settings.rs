@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
-use super::look::Machine;
+use super::look::{Machine, STREAM_PORT};
 use crate::{
     cli::{Driver, Join},
     config::{self, CgroupDriver, Host, HostPort},
@@ -21,6 +21,9 @@ pub(super) fn edgecore_yaml(join: &Join, host: &Host, machine: &Machine) -> anyh
     let https = HostPort { port: join.cert_port, ..join.cloud.clone() };
     set("modules.edgeHub.httpServer", json!(format!("https://{https}")))?;
     set("modules.edgeHub.websocket.server", json!(join.cloud.to_string()))?;
+    let streams = HostPort { port: machine.tunnel_port.unwrap_or(STREAM_PORT), ..join.cloud.clone() };
+    set("modules.edgeStream.enable", json!(machine.tunnel_port.is_some()))?;
+    set("modules.edgeStream.server", json!(streams.to_string()))?;
     if let Some(name) = &join.name {
         set("modules.edged.hostnameOverride", json!(name))?;
     }

@@ -38,6 +38,7 @@ fn machine(driver: Option<CgroupDriver>, broker: Broker) -> Machine {
         endpoint,
         broker,
         broker_port: if broker.is_one() { 1883 } else { 1884 },
+        tunnel_port: None,
     }
 }
 
@@ -64,6 +65,11 @@ fn what_is_found_and_asked_for_is_what_is_written() {
     assert_eq!(plain.edged.groups.driver, CgroupDriver::Cgroupfs);
     let bus = plain.event_bus.unwrap();
     assert_eq!((bus.mode, bus.internal_server.port()), (MqttMode::Internal, 1884));
+    assert!(plain.edge_stream.is_none());
+    let streams = Machine { tunnel_port: Some(7), ..machine(None, Broker::Nobody) };
+    let streams = config(&join("--root /srv/e"), &streams).edge_stream.unwrap();
+    assert_eq!(streams.endpoint.server.to_string(), "192.0.2.10:7");
+    assert_eq!(streams.tls.cert, PathBuf::from("/srv/e/etc/kubeedge/certs/server.crt"));
 
     let given = "--name edge-8 --cert-port 7 --labels zone=harbour,empty --node-ip 10.0.0.8 --read-only-port 0 --root /srv/e";
     let given = config(&join(given), &machine(Some(CgroupDriver::Systemd), Broker::Refuses(5)));

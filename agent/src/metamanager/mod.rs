@@ -28,7 +28,7 @@ use std::{sync::Arc, time::Duration};
 use kube::Client;
 use kubeapi::{
     Api, Rules, client_of,
-    store::{Damaged, Resource, Store},
+    store::{Resource, Store},
 };
 use tokio::sync::mpsc;
 
@@ -95,7 +95,6 @@ pub struct MetaManager {
     pods_whole: PodsWhole,
     devices: DeviceObjects,
     online: Online,
-    damaged: Damaged,
     queues: Arc<dyn Fn() -> Vec<Queue> + Send + Sync>,
 }
 
@@ -114,11 +113,6 @@ impl MetaManager {
     /// The objects of devices and their models.
     pub fn devices(&self) -> DeviceObjects {
         self.devices.clone()
-    }
-
-    /// The stored objects that cannot be read, until the cloud has given them anew.
-    pub(crate) fn damaged(&self) -> Damaged {
-        self.damaged.clone()
     }
 
     /// How full its queues are.
@@ -166,7 +160,7 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, told) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
-    let (online, damaged) = (Online::new(hub.link()), desired.damaged());
+    let online = Online::new(hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
     let devices = DeviceObjects::new(desired.clone());
     let (others, device_messages, topic_messages) = Others::new();
@@ -174,7 +168,7 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let queues = Arc::new(move || queues().into_iter().chain([length.queue()]).collect::<Vec<_>>());
     let task = Task::new(inbound, hub, desired, (reporter, judge, outbox, remote), (told, others, service));
     (
-        MetaManager { client, pods_whole, devices, online, damaged, queues },
+        MetaManager { client, pods_whole, devices, online, queues },
         Ends { task, server, device_messages, topic_messages },
     )
 }

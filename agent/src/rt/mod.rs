@@ -15,7 +15,7 @@ pub(crate) mod tls_files;
 pub(crate) use backoff::Backoff;
 pub(crate) use clock::now;
 pub(crate) use heart::{Heart, Vital, Vitals};
-pub(crate) use hosts::{Hosts, NotOurs};
+pub(crate) use hosts::{Hosts, NotOurs, Scheme};
 pub use limits::Repeated;
 pub(crate) use metric::{Collector, Metric, MetricKind, Queue};
 pub(crate) use supervise::{Ended, Error as PartError, Part, Supervisor};

@@ -10,7 +10,8 @@
 //! | `PUT certificate` | `{"certificate": NAME}`: what the servers for nodes show |
 //! | `PUT answers` | `{"answers": NAME}`: how the enrolment server answers |
 //! | `POST reset/NODE` | the end of the node's certificates and session: its name is free for a join token |
-//! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each of them optional: a join token |
+//! | `POST reset` | the same for all names whose records were lost with a damaged database |
+//! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each of them optional: a join token, and what it is good for |
 //! | `POST hostile/NODE` | `{"shape": NAME}`: a message that no cloud should send |
 
 mod request;
@@ -26,6 +27,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client};
 use kubeapi::{ApiService, Body, Identity, gather};
 use serde_json::{Value, json};
 use tower::Service;
@@ -50,6 +53,7 @@ pub(crate) struct Admin {
     sessions: Sessions,
     trust: Trust,
     tokens: JoinTokens,
+    client: Client,
 }
 
 /// A refusal: a status and why.
@@ -57,9 +61,15 @@ type Refusal = (StatusCode, String);
 
 impl Admin {
     /// Over these parts of a cloud.
-    pub(crate) fn new(faults: &Faults, sessions: &Sessions, trust: &Trust, tokens: &JoinTokens) -> Self {
-        let (faults, sessions) = (faults.clone(), sessions.clone());
-        Self { faults, sessions, trust: trust.clone(), tokens: tokens.clone() }
+    pub(crate) fn new(
+        faults: &Faults,
+        sessions: &Sessions,
+        trust: &Trust,
+        tokens: &JoinTokens,
+        client: &Client,
+    ) -> Self {
+        let (faults, sessions, client) = (faults.clone(), sessions.clone(), client.clone());
+        Self { faults, sessions, trust: trust.clone(), tokens: tokens.clone(), client }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
@@ -90,19 +100,19 @@ impl Admin {
                 sent.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
             }
             Order::Answers(answers) => self.faults.set_answers(answers),
-            Order::Reset(node) => {
-                let reset = self.trust.certificates().reset(&node).await;
-                let reset = reset.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-                self.sessions.end(&node);
-                return Ok(json!({"node": node, "reset": reset}));
+            Order::Reset(node) => return self.reset(&node).await,
+            Order::ResetLost => {
+                let lost = self.trust.certificates().reset_lost().await;
+                let lost = lost.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+                return Ok(json!({"lost": lost}));
             }
             Order::Token(request) => {
-                let token = self.tokens.mint(self.trust.authority(), &request).await;
-                let token = token.map_err(|error| match error {
+                let made = self.tokens.mint(self.trust.authority(), &request).await;
+                let made = made.map_err(|error| match error {
                     NoToken::Asked(why) => (StatusCode::UNPROCESSABLE_ENTITY, why),
                     error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
                 })?;
-                return Ok(json!({"token": token}));
+                return Ok(json!({"token": made}));
             }
             Order::Certificate(certificate) => {
                 self.faults.set_certificate(certificate);
@@ -115,6 +125,25 @@ impl Admin {
             }
         }
         Ok(json!(self.faults.wrong()))
+    }
+}
+
+impl Admin {
+    /// Takes the node's certificates back; refused where there is no such node, which is a wrong name most probably.
+    async fn reset(&self, node: &str) -> Result<Value, Refusal> {
+        let failed = |error: &dyn std::error::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+        let certificates = self.trust.certificates();
+        let has_any = certificates.has_any(node).await.map_err(|error| failed(&error))?;
+        if !has_any && !self.sessions.has(node) {
+            let found = Api::<Node>::all(self.client.clone()).get_opt(node).await;
+            if found.map_err(|error| failed(&error))?.is_none() {
+                let why = format!("this cloud has no node {node}; `cloudsim nodes` lists those that it has");
+                return Err((StatusCode::NOT_FOUND, why));
+            }
+        }
+        let reset = certificates.reset(node).await.map_err(|error| failed(&error))?;
+        self.sessions.end(node);
+        Ok(json!({"node": node, "reset": reset}))
     }
 }
 

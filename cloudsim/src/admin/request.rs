@@ -36,6 +36,8 @@ pub(super) enum Order {
     Answers(Answers),
     /// The end of a node's certificates.
     Reset(String),
+    /// The same for all nodes whose records were lost.
+    ResetLost,
     /// A join token.
     Token(TokenRequest),
 }
@@ -78,6 +80,7 @@ pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted,
             Whom::Node(node) => order(Order::Reset(node)),
             Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is reset by itself".to_owned())),
         },
+        ("POST", "reset", None) => order(Order::ResetLost),
         ("POST", "tokens", None) => order(Order::Token(read(body)?)),
         (_, "nodes" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens", _) => {
             Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}")))
@@ -130,6 +133,7 @@ mod tests {
         let hostile = ask("POST", "hostile/edge-1", r#"{"shape": "null"}"#);
         assert_eq!(hostile, order(Order::Hostile("edge-1".to_owned(), Shape::Null)));
         assert_eq!(ask("POST", "reset/edge-1", ""), order(Order::Reset("edge-1".to_owned())));
+        assert_eq!(ask("POST", "reset", ""), order(Order::ResetLost));
         let token = TokenRequest { node: Some("edge-1".to_owned()), seconds: Some(600), uses: Some(1) };
         let asked = r#"{"node": "edge-1", "seconds": 600, "uses": 1}"#;
         assert_eq!(ask("POST", "tokens", asked), order(Order::Token(token)));

@@ -9,7 +9,7 @@ use super::{Options, StartError};
 use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, sync::SyncRecords},
     faults::Faults,
-    hub::{Hub, Replica},
+    hub::{Hub, Replica, Sessions},
     mailbox::Mailboxes,
     pki::{NodeCertificates, Pki, Trust},
     tasks::Tasks,
@@ -22,11 +22,12 @@ pub(super) fn replicas(
     events: &Recorder,
     pki: &Pki,
     certificates: &NodeCertificates,
+    kubelet_port: Option<u16>,
 ) -> Vec<Replica> {
     let replica = |_| {
         let mailboxes = Mailboxes::default();
         let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
-        let edge = edge.with_certificates(certificates.clone());
+        let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(kubelet_port);
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         Replica { edge, dynamic, devices, records: SyncRecords::new(client.clone()), mailboxes }
@@ -38,12 +39,13 @@ pub(super) fn replicas(
 pub(super) async fn bind_hub(
     options: &Options,
     trust: &Trust,
-    faults: &Faults,
+    (faults, sessions): (&Faults, &Sessions),
     replicas: Vec<Replica>,
 ) -> Result<(Hub, Option<SocketAddr>), StartError> {
     let at = |port| SocketAddr::new(options.address, port);
     let limits = options.limits.clone();
-    let mut hub = Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, faults).await?;
+    let mut hub =
+        Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, (faults, sessions.clone())).await?;
     let quic = options.quic_port.map(|port| hub.bind_quic(at(port))).transpose()?;
     Ok((hub, quic))
 }

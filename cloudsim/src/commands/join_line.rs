@@ -6,6 +6,7 @@ use crate::{Addresses, kubeconfig::in_url, reach::Reach};
 /// Ports that need not be said: KubeEdge's.
 const HUB_PORT: u16 = 10000;
 const CERT_PORT: u16 = 10002;
+const STREAM_PORT: u16 = 10004;
 
 /// What becomes of nodes of a cloud without a data directory.
 const IN_MEMORY: &str =
@@ -46,7 +47,11 @@ fn line(program: &str, host: &str, at: Addresses, token: &str) -> String {
     let port = if hub == HUB_PORT { String::new() } else { format!(":{hub}") };
     let host = if port.is_empty() { host.to_owned() } else { in_url(host) };
     let cert = if cert == CERT_PORT { String::new() } else { format!(" --cert-port {cert}") };
-    format!("{program} join --cloud {host}{port}{cert} --token {token}")
+    let tunnel = match at.tunnel {
+        Some(tunnel) if tunnel.port() != STREAM_PORT => format!(" --tunnel-port {}", tunnel.port()),
+        _ => String::new(),
+    };
+    format!("{program} join --cloud {host}{port}{cert}{tunnel} --token {token}")
 }
 
 #[cfg(test)]
@@ -58,23 +63,25 @@ mod tests {
 
     #[test]
     fn the_line_is_one_that_the_agent_understands() {
-        let at = |hub: u16, https: u16| Addresses {
+        let at = |hub: u16, https: u16, tunnel: u16| Addresses {
             api: ([0, 0, 0, 0], 6443).into(),
             https: ([0, 0, 0, 0], https).into(),
             websocket: ([0, 0, 0, 0], hub).into(),
             quic: None,
+            tunnel: Some(([0, 0, 0, 0], tunnel).into()),
+            kubelets: None,
         };
-        for (host, at, cloud, cert) in [
-            ("192.0.2.10", at(10000, 10002), "192.0.2.10:10000", 10002),
-            ("cloud", at(7000, 7002), "cloud:7000", 7002),
-            ("2001:db8::7", at(10000, 10002), "[2001:db8::7]:10000", 10002),
-            ("2001:db8::7", at(7000, 10002), "[2001:db8::7]:7000", 10002),
+        for (host, at, cloud, cert, tunnel) in [
+            ("192.0.2.10", at(10000, 10002, 10004), "192.0.2.10:10000", 10002, None),
+            ("cloud", at(7000, 7002, 7004), "cloud:7000", 7002, Some(7004)),
+            ("2001:db8::7", at(10000, 10002, 10004), "[2001:db8::7]:10000", 10002, None),
+            ("2001:db8::7", at(7000, 10002, 10004), "[2001:db8::7]:7000", 10002, None),
         ] {
             let words = shlex::split(&line("edge-agent", host, at, "a.b.c.d")).unwrap();
             let Some(Command::Join(join)) = Cli::try_parse_from(words).unwrap().command else { panic!() };
             assert_eq!(
-                (join.cloud.to_string(), join.cert_port, &*join.token),
-                (cloud.to_owned(), cert, "a.b.c.d")
+                (join.cloud.to_string(), join.cert_port, join.tunnel_port, &*join.token),
+                (cloud.to_owned(), cert, tunnel, "a.b.c.d")
             );
         }
     }
@@ -86,6 +93,8 @@ mod tests {
             https: ([127, 0, 0, 1], 10002).into(),
             websocket: ([127, 0, 0, 1], 10000).into(),
             quic: None,
+            tunnel: None,
+            kubelets: None,
         };
         let reach = Reach { names: vec!["127.0.0.1".into()], outside: None, is_loopback: true };
         let said = lines(&reach, at, "t", false).join("\n");

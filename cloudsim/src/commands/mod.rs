@@ -73,8 +73,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Db(command) => db::run(&command).await,
-            Command::Token { kubeconfig, scope } => {
-                token::run(kubeconfig.as_deref(), scope).await.map(|()| ExitCode::SUCCESS)
+            Command::Token { kubeconfig, output, scope } => {
+                token::run(kubeconfig.as_deref(), output, scope).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Node { kubeconfig, command } => {
                 node::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)

@@ -6,16 +6,26 @@ use http::Method;
 use serde::Deserialize;
 
 use super::{remote::Remote, say};
-use crate::cli::NodeCommand;
+use crate::{cli::NodeCommand, pki::UNKNOWN};
 
 #[derive(Deserialize)]
 struct Done {
     reset: bool,
 }
 
+#[derive(Deserialize)]
+struct Opened {
+    lost: Vec<String>,
+}
+
 pub(super) async fn run(kubeconfig: Option<&Path>, command: NodeCommand) -> anyhow::Result<()> {
-    let NodeCommand::Reset { name } = command;
+    let NodeCommand::Reset { name, .. } = command;
     let cloud = Remote::of(kubeconfig).await?;
+    let Some(name) = name else {
+        let opened: Opened = cloud.ask(Method::POST, "reset", &()).await?;
+        say(&told(&opened.lost));
+        return Ok(());
+    };
     let done: Done = cloud.ask(Method::POST, &format!("reset/{name}"), &()).await?;
     say(&if done.reset {
         format!("{name}: its certificates count no more; a machine may join with a token under this name")
@@ -23,4 +33,31 @@ pub(super) async fn run(kubeconfig: Option<&Path>, command: NodeCommand) -> anyh
         format!("{name}: it had no certificate; a machine may join with a token under this name")
     });
     Ok(())
+}
+
+/// What was opened.
+fn told(lost: &[String]) -> String {
+    let name = |name: &String| match name.as_str() {
+        UNKNOWN => "names of which nothing is on record".to_owned(),
+        name => name.to_owned(),
+    };
+    match lost {
+        [] => "no record of a node was lost: nothing was done".to_owned(),
+        lost => format!(
+            "{}: their certificates count no more; machines may join with a token under these names",
+            lost.iter().map(name).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_opened_is_told() {
+        assert!(told(&[]).contains("nothing was done"));
+        let told = told(&[UNKNOWN.to_owned(), "edge-1".to_owned()]);
+        assert!(told.starts_with("names of which nothing is on record, edge-1: "), "{told}");
+    }
 }

@@ -5,11 +5,13 @@ use std::path::Path;
 use anyhow::Context;
 
 use http::Method;
-use serde::Deserialize;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use wire::enroll::Token;
 
-use super::{connect::connect, remote::Remote, say};
+use super::{connect::connect, print, remote::Remote, say};
 use crate::{
-    cli::TokenScope,
+    cli::{Output, TokenScope},
     pki::{JoinToken, TokenRequest},
 };
 
@@ -18,21 +20,74 @@ struct Made {
     token: String,
 }
 
-pub(super) async fn run(kubeconfig: Option<&Path>, scope: TokenScope) -> anyhow::Result<()> {
+/// A token and what it is good for, for programs.
+#[derive(Debug, PartialEq, Serialize)]
+struct Told<'a> {
+    token: &'a str,
+    /// The only node that it is for.
+    node: Option<String>,
+    /// How many certificates it is good for when it is made; none: any number.
+    uses: Option<u32>,
+    expires: Timestamp,
+}
+
+impl<'a> Told<'a> {
+    fn of(token: &'a str, uses: Option<u32>) -> anyhow::Result<Self> {
+        let scope = Token::parse(token)?.claims()?;
+        let expires = i64::try_from(scope.expires)?;
+        Ok(Self { token, node: scope.node, uses, expires: Timestamp::from_second(expires)? })
+    }
+}
+
+pub(super) async fn run(
+    kubeconfig: Option<&Path>,
+    output: Option<Output>,
+    scope: TokenScope,
+) -> anyhow::Result<()> {
     let TokenScope { node, ttl, uses } = scope;
-    if node.is_some() || ttl.is_some() || uses.is_some() {
+    let (token, uses) = if node.is_some() || ttl.is_some() || uses.is_some() {
         // one node is one machine
         let uses = uses.or(node.is_some().then_some(1));
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
         let cloud = Remote::of(kubeconfig).await?;
         let made = cloud.ask::<Made>(Method::POST, "tokens", &TokenRequest { node, seconds, uses }).await?;
-        say(made.token.trim());
-        return Ok(());
+        (made.token, uses)
+    } else {
+        let (client, server) = connect(kubeconfig).await?;
+        let token = JoinToken::read(&client)
+            .await
+            .with_context(|| format!("{server} gives no token; check that the cloud runs"))?;
+        (token.context("this cloud has no join token")?, None)
+    };
+    match output {
+        Some(output) => print(output, &Told::of(token.trim(), uses)?),
+        None => {
+            say(token.trim());
+            Ok(())
+        }
     }
-    let (client, server) = connect(kubeconfig).await?;
-    let token = JoinToken::read(&client)
-        .await
-        .with_context(|| format!("{server} gives no token; check that the cloud runs"))?;
-    say(token.context("this cloud has no join token")?.trim());
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use wire::enroll::{Ca, TokenScope as Scope};
+
+    use super::*;
+
+    #[test]
+    fn a_token_tells_what_it_is_good_for() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let ca = Ca::generate(now).unwrap();
+        let scope = Scope { node: Some("edge-1".to_owned()), id: Some("t".to_owned()) };
+        let token = Token::mint_for(&ca, now, Duration::from_secs(600), &scope).unwrap();
+        let told = serde_json::to_value(Told::of(&token, Some(1)).unwrap()).unwrap();
+        let expected = serde_json::json!({"token": token, "node": "edge-1", "uses": 1, "expires": "2023-11-14T22:23:20Z"});
+        assert_eq!(told, expected);
+        let shared = Token::mint(&ca, now, Duration::from_secs(1)).unwrap();
+        let told = Told::of(&shared, None).unwrap();
+        assert_eq!((told.node, told.uses), (None, None));
+        assert!(Told::of("a.b.c.d", None).is_err());
+    }
 }

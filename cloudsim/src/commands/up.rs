@@ -11,6 +11,7 @@ use crate::{
     fleet::{self, Fleet},
     hub::Limits,
     reach::{OwnNames, Reach},
+    streams::KubeletOptions,
 };
 
 pub(super) async fn run(up: Up) -> anyhow::Result<()> {
@@ -26,6 +27,12 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     say(&format!("  CloudHub   wss://{}", addresses.websocket));
     if let Some(quic) = addresses.quic {
         say(&format!("  QUIC       {quic}"));
+    }
+    if let Some(tunnel) = addresses.tunnel {
+        say(&format!("  streams    wss://{tunnel}"));
+    }
+    if let Some(kubelets) = addresses.kubelets {
+        say(&format!("  kubelets   https://{kubelets}"));
     }
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
     say("For kubectl:");
@@ -46,6 +53,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
         count => {
             let key_file = up.key_file.as_deref().map(std::path::absolute).transpose()?;
             let options = fleet::Options { key_file, ..fleet::Options::new(count, directory) };
+            fleet::forget_useless(&cloud, &options).await?;
             Some(Fleet::start(addresses, cloud.token(), &options).await?)
         }
     };
@@ -66,6 +74,12 @@ fn options(up: &Up, reach: &Reach) -> Options {
         https_port: up.https_port,
         ws_port: up.ws_port,
         quic_port: up.quic_port,
+        tunnel_port: up.tunnel_port.0,
+        kubelets: up.stream_port.zip(up.stream_client_ca.clone()).map(|(port, client_ca)| KubeletOptions {
+            port,
+            client_ca,
+            client_names: up.stream_client_names.clone(),
+        }),
         data_dir: up.data_dir.clone(),
         key_file: up.key_file.clone(),
         kubeconfig: Some(up.kubeconfig.clone()),
@@ -76,6 +90,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         hubs: usize::from(up.hubs),
         renewal_grace: up.renewal_grace.get(),
         max_token_lifetime: up.service_account_max_token_expiration,
+        reserved: up.names.clone(),
         seed: up.fault_seed,
     }
 }

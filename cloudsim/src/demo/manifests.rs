@@ -84,8 +84,9 @@ fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
             bail!("{} is larger than {LIMIT} bytes", path.display());
         }
         let text = std::fs::read_to_string(&path)?;
-        let object =
-            serde_saphyr::from_str(&text).with_context(|| format!("{} is not a manifest", path.display()))?;
+        let options = serde_saphyr::options! { with_snippet: false };
+        let object = serde_saphyr::from_str_with_options(&text, options)
+            .with_context(|| format!("{} is not a manifest", path.display()))?;
         objects.push(object);
     }
     Ok(objects)

@@ -26,7 +26,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::error;
 
-use super::{Error, Options};
+use super::{Error, Options, identity};
 use crate::{
     Addresses,
     runtime::{self, SimRuntime},
@@ -81,7 +81,11 @@ impl HollowNode {
         config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
         config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
         let root = Some(directory.join("runtime"));
-        let runtime = SimRuntime::new(runtime::Options { root, ..runtime::Options::default() })?;
+        let runtime = SimRuntime::new(runtime::Options {
+            root,
+            pod_cidr: runtime::PodCidr::of_node(name),
+            ..runtime::Options::default()
+        })?;
         let signals = options.signals.clone();
         Ok(Self { name: name.to_owned(), runtime, directory, config, signals, agent: None })
     }
@@ -249,9 +253,17 @@ pub fn edgecore_yaml(
                 "token": token,
                 "messageQPS": options.qps,
                 "messageBurst": 2 * options.qps,
-                "tlsCaFile": path("ca.crt"),
-                "tlsCertFile": path("node.crt"),
-                "tlsPrivateKeyFile": path("node.key"),
+                "tlsCaFile": path(identity::FILES[2]),
+                "tlsCertFile": path(identity::FILES[0]),
+                "tlsPrivateKeyFile": path(identity::FILES[1]),
+            },
+            "edgeStream": {
+                "enable": addresses.tunnel.is_some(),
+                // it is not dialled where there is none
+                "server": addresses.tunnel.unwrap_or(addresses.websocket).to_string(),
+                "tlsTunnelCAFile": path("ca.crt"),
+                "tlsTunnelCertFile": path("node.crt"),
+                "tlsTunnelPrivateKeyFile": path("node.key"),
             },
             "deviceTwin": {"dmiSockPath": directory.to_string_lossy()},
             "eventBus": {"enable": false},
@@ -309,7 +321,14 @@ mod tests {
     async fn a_node_whose_runtime_panics_ends_with_the_reason() {
         let directory = tempfile::tempdir().unwrap();
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let addresses = Addresses { api: nowhere, https: nowhere, websocket: nowhere, quic: None };
+        let addresses = Addresses {
+            api: nowhere,
+            https: nowhere,
+            websocket: nowhere,
+            quic: None,
+            tunnel: None,
+            kubelets: None,
+        };
         let options = Options::new(1, directory.path());
         let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
         node.start().await.unwrap();

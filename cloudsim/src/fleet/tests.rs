@@ -75,7 +75,14 @@ async fn a_reset_below_a_folder_ends_the_pods_of_its_own_database_alone() {
         run_sandbox(&runtime, uid).await;
     }
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-    let addresses = Addresses { api: nowhere, https: nowhere, websocket: nowhere, quic: None };
+    let addresses = Addresses {
+        api: nowhere,
+        https: nowhere,
+        websocket: nowhere,
+        quic: None,
+        tunnel: None,
+        kubelets: None,
+    };
     let options = Options::new(1, directory.path());
     let file = directory.path().join("edgecore.yaml");
     fs::write(&file, edgecore_yaml("edge-1", directory.path(), addresses, "", &options)).unwrap();
@@ -126,6 +133,46 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
     assert!(!join(hub, "edge-1", "second", "--rejoin").await, "its name is not given by a token");
     assert!(cloud.reset_node("edge-1").await.unwrap());
     assert!(join(hub, "edge-1", "second", "--rejoin").await);
+    fleet.stop().await;
+    cloud.stop().await.unwrap();
+}
+
+async fn until_connected(fleet: &Fleet) {
+    let mut link = fleet.nodes()[0].link().unwrap();
+    let up = link.wait_for(|link| *link != agent::edgehub::Link::Down);
+    tokio::time::timeout(Duration::from_secs(60), up).await.expect("it connects").unwrap();
+}
+
+/// `cloudsim up --nodes 1 --data-dir DIR`, whose node somebody deletes, and the same once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_certificate_was_taken_back_enrols_anew_at_the_next_start() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options::new(1, directory.path().join("nodes"));
+    let start = async || {
+        let data_dir = Some(directory.path().to_owned());
+        let cloud = Cloud::start(crate::Options { data_dir, ..crate::Options::default().any_ports() }).await;
+        let cloud = cloud.unwrap();
+        forget_useless(&cloud, &options).await.unwrap();
+        let fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
+        (cloud, fleet)
+    };
+    let certificate = || fs::read(directory.path().join("nodes/edge-1/node.crt")).unwrap();
+    let mut shown = Vec::new();
+    for taken_back in [false, true] {
+        let (cloud, fleet) = start().await;
+        until_connected(&fleet).await;
+        assert!(shown.is_empty() || shown == certificate(), "one that counts stays");
+        shown = certificate();
+        if taken_back {
+            assert!(cloud.reset_node("edge-1").await.unwrap());
+        }
+        fleet.stop().await;
+        cloud.stop().await.unwrap();
+    }
+    let (cloud, fleet) = start().await;
+    until_connected(&fleet).await;
+    assert!(shown != certificate());
     fleet.stop().await;
     cloud.stop().await.unwrap();
 }

@@ -9,10 +9,10 @@ use crate::faults::{Faults, Link, Standing, now};
 /// The link stood dead when the node came.
 #[derive(Debug, thiserror::Error)]
 #[error("the link of node {0} is cut, on purpose")]
-pub(super) struct Dead(String);
+pub(crate) struct Dead(String);
 
 /// Waits as long as the node's link keeps its greeting.
-pub(super) async fn pass(faults: &Faults, node: &str) -> Result<(), Dead> {
+pub(crate) async fn pass(faults: &Faults, node: &str) -> Result<(), Dead> {
     let mut changes = faults.changes();
     let mut swallowed = false;
     loop {

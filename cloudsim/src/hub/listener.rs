@@ -59,18 +59,18 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Listens on `address` for as many replicas as there are; nodes are served from [`Hub::run`] on. `trust`: the keys.
+    /// Listens on `address` for as many replicas as there are; nodes are served from [`Hub::run`] on. `trust`: the keys; `sessions`: where its
+    /// sessions are registered.
     pub async fn bind(
         address: SocketAddr,
         trust: Trust,
         replicas: Vec<Replica>,
         limits: Limits,
-        faults: &Faults,
+        (faults, sessions): (&Faults, Sessions),
     ) -> Result<Self, BindError> {
         let failed = |source| BindError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let sessions = Sessions::default();
         let (limits, all) = (limits.connections, &limits);
         let replicas = Replicas::new(replicas, all, faults, &sessions, &trust);
         let connections = ConnectionLimiter::new(limits);
@@ -88,11 +88,6 @@ impl Hub {
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
-    }
-
-    /// The sessions of its nodes.
-    pub fn sessions(&self) -> Sessions {
-        self.sessions.clone()
     }
 
     /// Serves until `shutdown`; sessions are told and waited for.

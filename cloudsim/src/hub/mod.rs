@@ -31,13 +31,16 @@ use std::{
 
 use limits::ConnectionLimits;
 
-use self::refusals::Refusals;
 pub use self::{
     beginners::Beginners,
     door::Door,
     listener::{BindError, Hub},
     quic::QuicBindError,
     sessions::{Carrier, Count, NodeSession, Rival, Sessions},
+};
+pub(crate) use self::{
+    gate::{Dead, pass},
+    refusals::Refusals,
 };
 use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
@@ -121,14 +124,7 @@ struct Shared {
 impl Shared {
     /// Why the node may not come with this certificate, which TLS has verified.
     async fn refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
-        match self.trust.as_ref()?.admits(node, certificate).await {
-            Ok(true) => None,
-            Ok(false) => Some(format!(
-                "this certificate of node {node} was taken back: the Node was deleted, the name reset, or another machine has joined \
-                 with it; run `edge-agent reset` and join anew"
-            )),
-            Err(error) => Some(format!("this cloud cannot say whether the certificate counts: {error}")),
-        }
+        self.trust.as_ref()?.refusal(node, certificate).await
     }
 }
 

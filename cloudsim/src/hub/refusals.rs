@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 
 /// What was refused and told; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refusals(Arc<Mutex<Repeated>>);
+pub(crate) struct Refusals(Arc<Mutex<Repeated>>);
 
 impl Refusals {
     /// A connection from `peer` was refused: how often that was so, if it is to be told now.
-    pub(super) fn count(&self, peer: IpAddr, why: &dyn Error, now: Instant) -> Option<u64> {
+    pub(crate) fn count(&self, peer: IpAddr, why: &dyn Error, now: Instant) -> Option<u64> {
         let mut fault = format!("{peer}: {why}");
         let mut cause = why.source();
         while let Some(next) = cause {

@@ -21,7 +21,10 @@ use wire::instance::{Instance, TAKEN_OVER};
 pub use self::rivals::Rival;
 use self::rivals::Rivals;
 use super::beginners::Beginners;
-use crate::metrics::{HubMetrics, Refusal};
+use crate::{
+    metrics::{HubMetrics, Refusal},
+    streams::Tunnels,
+};
 
 mod rivals;
 
@@ -165,12 +168,17 @@ struct Register {
 
 /// The register; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions(Arc<Mutex<Register>>, Beginners, HubMetrics);
+pub struct Sessions(Arc<Mutex<Register>>, Beginners, HubMetrics, Tunnels);
 
 impl Sessions {
     /// Nodes that begin anew.
     pub fn beginners(&self) -> &Beginners {
         &self.1
+    }
+
+    /// The stream tunnels of the same nodes.
+    pub fn tunnels(&self) -> &Tunnels {
+        &self.3
     }
 
     /// What is counted of them.
@@ -271,8 +279,9 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Ends the node's session; whether it may come back is looked at when it does.
+    /// Ends the node's session and its stream tunnel; whether it may come back is looked at when it does.
     pub fn end(&self, node: &str) {
+        self.3.end(node, "the certificate of this node was taken back");
         if let Some(entry) = self.0.lock().nodes.get(node) {
             entry.token.cancel();
         }

@@ -1,10 +1,11 @@
-//! What a cloud counts beside its API: CloudHub, the queues of its controllers, its scheduler. It stands on the API's `/metrics`, and
+//! What a cloud counts beside its API: CloudHub, stream tunnels, the queues of its controllers, its scheduler. It stands on the API's `/metrics`, and
 //! in `docs/metrics-cloudsim.md`. Names are Kubernetes' and KubeEdge's where they have one.
 //!
 //! No label has a node's or an object's name: there are as many series with a thousand nodes as with one.
 
 mod hub;
 mod scheduler;
+mod streams;
 mod workqueue;
 
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ use kubeapi::{MetricsSource, exposition::Text};
 pub(crate) use self::{
     hub::{HubMetrics, Refusal},
     scheduler::{Attempt, SchedulerMetrics},
+    streams::StreamMetrics,
     workqueue::{WorkQueue, WorkQueues},
 };
 
@@ -38,6 +40,7 @@ impl Metrics {
     fn write(&self, text: &mut Text) {
         if let Some(sessions) = self.sessions.get() {
             sessions.metrics().write(&sessions.list(), text);
+            sessions.tunnels().metrics().write(sessions.tunnels().count(), text);
         }
         self.queues.write(text);
         self.scheduler.write(text);

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use wire::enroll::{Ca, Token, TokenScope, is_node_name};
 
 use super::{PkiError, secrets::Secrets};
+use crate::enrolment::reserved;
 
 const SECRET: &str = "tokensecret";
 const FIELD: &str = "tokendata";
@@ -80,6 +81,11 @@ impl JoinTokens {
     pub async fn mint(&self, ca: &Ca, request: &TokenRequest) -> Result<String, NoToken> {
         if let Some(node) = request.node.as_deref().filter(|node| !is_node_name(node)) {
             return Err(NoToken::Asked(format!("no node can be called {node:?}")));
+        }
+        if let Some((node, why)) =
+            request.node.as_deref().and_then(|node| Some((node, reserved::reason(node, &[])?)))
+        {
+            return Err(NoToken::Asked(format!("no node can be called {node:?}: {why}")));
         }
         let seconds = request.seconds.unwrap_or(LIFETIME.as_secs());
         if !(1..=MAX_SECONDS).contains(&seconds) || request.uses == Some(0) {
@@ -214,6 +220,7 @@ mod tests {
         let none = TokenRequest::default();
         for request in [
             TokenRequest { node: Some("Edge 1".into()), ..none.clone() },
+            TokenRequest { node: Some("kubernetes".into()), ..none.clone() },
             TokenRequest { seconds: Some(0), ..none.clone() },
             TokenRequest { seconds: Some(MAX_SECONDS + 1), ..none.clone() },
             TokenRequest { uses: Some(0), ..none.clone() },

@@ -15,6 +15,7 @@ mod trust;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use kube::Client;
+use kubeapi::store::{Key, Resource};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
 
@@ -22,7 +23,7 @@ use self::secrets::Secrets;
 pub use self::{
     client_ca::publish as publish_client_ca,
     join_token::{JoinToken, JoinTokens, NoToken, TokenRequest},
-    node_certificates::{Name, NodeCertificates, RecordError},
+    node_certificates::{LostRecords, Name, NodeCertificates, RecordError, UNKNOWN},
     service_accounts::ServiceAccountTokens,
     tls::{api_tls, enrolment_tls, hub_tls},
     trust::Trust,
@@ -91,7 +92,7 @@ pub struct Pki {
 
 impl Pki {
     /// The keys in the API, made where they are missing. `names`: the DNS names and IP addresses by which the cloud is reached;
-    /// the server certificate is signed anew where it does not name them all.
+    /// the server certificate is signed anew where it does not name them all, or another authority has signed it.
     pub async fn ensure(client: &Client, names: &[String]) -> Result<Self, PkiError> {
         let secrets = Secrets::new(client);
         let ca = Arc::new(ensure_ca(&secrets).await?);
@@ -125,6 +126,11 @@ impl Pki {
     }
 }
 
+/// What a repaired database says of nodes' certificates whose records were lost.
+pub fn lost_records() -> LostRecords {
+    LostRecords { authority: Key::new(Resource::new("", "secrets"), secrets::NAMESPACE, CA.0) }
+}
+
 /// The key that signs service account tokens, made where it is missing.
 pub async fn ensure_accounts_key(client: &Client) -> Result<EcKey, PkiError> {
     let (secret, field) = ACCOUNTS;
@@ -148,11 +154,36 @@ async fn ensure_server(secrets: &Secrets, ca: &Ca, names: &[String]) -> Result<(
     let (secret, cert, key) = SERVER;
     if let Some(data) = secrets.get(secret).await? {
         let (cert, key) = (data.field(cert)?, data.field(key)?);
-        if tls::names(cert, names) {
+        // the authority may have been lost and made anew
+        if ca.has_signed(cert) && tls::names(cert, names) {
             return Ok((cert.to_vec(), key.to_vec()));
         }
     }
     let (signed, signed_key) = ca.sign_server(names, SystemTime::now())?;
     secrets.put(secret, BTreeMap::from([(cert, signed.clone()), (key, signed_key.clone())])).await?;
     Ok((signed, signed_key))
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_new_authority_signs_the_servers_anew() {
+        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+        let names = ["localhost".to_owned()];
+        let first = Pki::ensure(&client, &names).await.unwrap();
+        let again = Pki::ensure(&client, &names).await.unwrap();
+        assert_eq!(first.server().cert, again.server().cert, "it stays");
+        let secrets = kube::Api::<k8s_openapi::api::core::v1::Secret>::namespaced(client.clone(), "kubeedge");
+        secrets.delete(CA.0, &Default::default()).await.unwrap();
+        let other = Pki::ensure(&client, &names).await.unwrap();
+        assert!(!other.ca().has_signed(&first.server().cert));
+        assert!(other.ca().has_signed(&other.server().cert));
+        let kept = Pki::ensure(&client, &names).await.unwrap();
+        assert_eq!(other.server().cert, kept.server().cert);
+    }
 }

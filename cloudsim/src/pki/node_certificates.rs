@@ -5,22 +5,25 @@
 //! its name is refused, whoever signed it. Names of which there is no record yet (the cloud is an older one's, or its authority
 //! was used elsewhere) are taken on record with the certificate that comes first.
 //!
+//! What was lost with a damaged database counts as held and as taken back ([`LostRecords`]).
+//!
 //! Kept in the store under the API, in a collection that the API does not serve.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
-use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use wire::enroll::{sha256_hex, validity_of};
+use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
+use wire::enroll::sha256_hex;
 
-/// Certificates of a name that are remembered, the newest: a node that has renewed its own may still come with the one before.
-const MAX_CERTIFICATES: usize = 16;
+pub use self::lost::LostRecords;
+use self::record::{Given, Record, given, now, object, read};
+
+mod lost;
+mod record;
+
 /// How often a change is tried while others change the same record.
 const ATTEMPTS: usize = 8;
+/// The record that stands for all names which have none, where some were lost; no node is called so.
+pub const UNKNOWN: &str = "*";
 
 /// The records; cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,55 +41,10 @@ pub enum RecordError {
     #[error("the record of the node's certificates is changed by others all the time; try again")]
     Busy,
     /// It holds something else.
-    #[error("the record of the node's certificates is damaged; reset the node with `cloudsim node reset`")]
-    Damaged(#[source] serde_json::Error),
-}
-
-/// What is known of a name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
-    /// The certificates that it may show, the newest last.
-    certificates: Vec<Given>,
-    /// The uid of the Node that the node has, once it has one: when that is gone, so is the right to the name.
-    #[serde(default)]
-    registered: Option<String>,
-}
-
-/// A certificate that was given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Given {
-    /// Of the whole certificate, hex.
-    sha256: String,
-    /// The authority that signed it, the same of its certificate.
-    authority: String,
-    /// When it expires, seconds since 1970.
-    not_after: u64,
-    /// Whether a node has come with it.
-    used: bool,
-    /// The join token that it was given for, where that one has a name.
-    #[serde(default)]
-    token: Option<String>,
-}
-
-impl Record {
-    fn find(&mut self, sha256: &str) -> Option<&mut Given> {
-        self.certificates.iter_mut().find(|given| given.sha256 == sha256)
-    }
-
-    /// Whether a node of this name is alive: one that has come with a certificate of `authority` that is good at `now`, or was
-    /// `grace` ago.
-    fn is_held(&self, authority: &str, grace: Duration, now: u64) -> bool {
-        let good = |given: &Given| given.not_after.saturating_add(grace.as_secs()) > now;
-        self.certificates.iter().any(|given| given.used && given.authority == authority && good(given))
-    }
-
-    fn add(&mut self, given: Given) {
-        self.certificates.retain(|other| other.sha256 != given.sha256);
-        self.certificates.push(given);
-        let surplus = self.certificates.len().saturating_sub(MAX_CERTIFICATES);
-        self.certificates.drain(..surplus);
-    }
+    #[error(
+        "the record of the node's certificates is damaged; `cloudsim node reset NAME` ends them, and the machine joins anew"
+    )]
+    Damaged(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Whether a name may be given by a join token.
@@ -98,6 +56,8 @@ pub enum Name {
     Free,
     /// A node has it.
     Held,
+    /// What was on record was lost.
+    Lost,
 }
 
 impl NodeCertificates {
@@ -109,16 +69,32 @@ impl NodeCertificates {
     /// Whether the name may be given. `authority` (DER) is the one that would sign; a certificate that expired less than `grace` ago
     /// can still be renewed.
     pub async fn name(&self, node: &str, authority: &[u8], grace: Duration) -> Result<Name, RecordError> {
-        let Some((record, _)) = self.read(node).await? else { return Ok(Name::Unknown) };
+        let Some(record) = self.read(node).await?.0 else { return Ok(Name::Unknown) };
         let held = record.is_held(&sha256_hex(authority), grace, now());
-        Ok(if held { Name::Held } else { Name::Free })
+        Ok(match (record.withheld, held) {
+            (true, _) => Name::Lost,
+            (false, true) => Name::Held,
+            (false, false) => Name::Free,
+        })
     }
 
-    /// Whether the name's newest certificate was given for this join token and has not been used: its answer was lost.
-    pub async fn is_repeated(&self, node: &str, token: &str) -> Result<bool, RecordError> {
-        let Some((record, _)) = self.read(node).await? else { return Ok(false) };
-        let newest = record.certificates.last();
-        Ok(newest.is_some_and(|given| !given.used && given.token.as_deref() == Some(token)))
+    /// Whether what was on record of the name was lost.
+    pub async fn is_lost(&self, node: &str) -> Result<bool, RecordError> {
+        Ok(self.read(node).await?.0.is_some_and(|record| record.withheld))
+    }
+
+    /// Whether the name's newest certificate was given for this join token and for the key of `certificate`, and has not been used: its
+    /// answer was lost. Another key is another machine's.
+    pub async fn is_repeated(
+        &self,
+        node: &str,
+        token: &str,
+        certificate: &[u8],
+    ) -> Result<bool, RecordError> {
+        let (Some(record), Some(key)) = (self.read(node).await?.0, given(certificate, &[]).key) else {
+            return Ok(false);
+        };
+        Ok(record.is_repeated(token, &key))
     }
 
     /// A certificate (DER, as its authority's) was given for a join token, where that one has a name: it is the name's only one from now
@@ -134,27 +110,36 @@ impl NodeCertificates {
         let mut begins = false;
         let change = |record: Option<Record>| {
             begins = !record.is_some_and(|record| record.is_held(&given.authority, grace, now()));
-            begins.then(|| Record { certificates: vec![given.clone()], registered: None })
+            begins.then(|| Record::of(given.clone()))
         };
         self.change(node, change).await?;
         Ok(begins)
     }
 
-    /// A certificate was given for an older one of the same node, which stays good.
-    pub async fn renewed(&self, node: &str, certificate: &[u8], authority: &[u8]) -> Result<(), RecordError> {
-        let given = given(certificate, authority);
+    /// A certificate (DER, as its authority's) was given for `old`, which stays good. Not where `old` was taken back meanwhile: then
+    /// this is false, and nobody may have the new one.
+    pub async fn renewed(
+        &self,
+        node: &str,
+        old: &[u8],
+        (certificate, authority): (&[u8], &[u8]),
+    ) -> Result<bool, RecordError> {
+        let (old, given) = (sha256_hex(old), given(certificate, authority));
+        let mut counts = false;
         let change = |record: Option<Record>| {
-            let mut record = record.unwrap_or_default();
+            let mut record = record?;
+            counts = record.find(&old).is_some();
             record.add(given.clone());
-            Some(record)
+            counts.then_some(record)
         };
-        self.change(node, change).await.map(drop)
+        self.change(node, change).await?;
+        Ok(counts)
     }
 
     /// Whether the node may come with this certificate, which TLS has verified; it is the node's from then on.
     pub async fn admit(&self, node: &str, certificate: &[u8], authority: &[u8]) -> Result<bool, RecordError> {
         let shown = Given { used: true, ..given(certificate, authority) };
-        if let Some((mut record, _)) = self.read(node).await? {
+        if let Some(mut record) = self.read(node).await?.0 {
             match record.find(&shown.sha256) {
                 None => return Ok(false),
                 Some(known) if known.used => return Ok(true),
@@ -165,7 +150,7 @@ impl NodeCertificates {
         let change = |record: Option<Record>| match record {
             None => {
                 admitted = true;
-                Some(Record { certificates: vec![shown.clone()], registered: None })
+                Some(Record::of(shown.clone()))
             }
             Some(mut record) => {
                 let known = record.find(&shown.sha256);
@@ -178,10 +163,16 @@ impl NodeCertificates {
         Ok(admitted)
     }
 
+    /// Whether the node could come with this certificate (DER), which the cloud's authority has signed; nothing is changed.
+    pub async fn counts(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
+        let record = self.read(node).await?.0;
+        Ok(record.is_none_or(|mut record| record.find(&sha256_hex(certificate)).is_some()))
+    }
+
     /// The node has the Node of this uid.
     pub async fn registered(&self, node: &str, uid: &str) -> Result<(), RecordError> {
         let change = |record: Option<Record>| {
-            let mut record = record.filter(|record| !record.certificates.is_empty())?;
+            let mut record = record.filter(Record::has_any)?;
             record.registered = Some(uid.to_owned());
             Some(record)
         };
@@ -190,45 +181,78 @@ impl NodeCertificates {
 
     /// The uid of the node's Node, where it has had one since it joined.
     pub async fn uid(&self, node: &str) -> Result<Option<String>, RecordError> {
-        Ok(self.read(node).await?.and_then(|(record, _)| record.registered))
+        Ok(self.read(node).await?.0.and_then(|record| record.registered))
     }
 
-    /// Takes all certificates of the name back. The name is free then. Whether there were any.
+    /// Whether there is anything to take back of the name.
+    pub async fn has_any(&self, node: &str) -> Result<bool, RecordError> {
+        match self.read(node).await {
+            Err(RecordError::Damaged(_)) => Ok(true),
+            read => Ok(read?.0.is_some_and(|record| record.has_any())),
+        }
+    }
+
+    /// Takes all certificates of the name back. The name is free then, also where its record was lost. Whether there was anything to
+    /// take back.
     pub async fn reset(&self, node: &str) -> Result<bool, RecordError> {
         let mut any = false;
         let change = |record: Option<Record>| {
-            any = record.is_some_and(|record| !record.certificates.is_empty());
+            any = record.is_some_and(|record| record.has_any());
             Some(Record::default())
         };
-        // a damaged record is replaced
         match self.change(node, change).await {
             Err(RecordError::Damaged(_)) => {
-                let write = Write {
-                    key: key(node),
-                    expect: Expect::Anything,
-                    value: Some(object(node, &Record::default())),
-                };
-                self.store.commit(vec![write]).await?;
+                let value = Some(object(node, &Record::default()));
+                self.store.commit(vec![Write { key: key(node), expect: Expect::Anything, value }]).await?;
                 Ok(true)
             }
             changed => changed.map(|()| any),
         }
     }
 
-    /// The nodes that have had a Node, with its uid.
-    pub async fn all_registered(&self) -> Result<Vec<(String, String)>, RecordError> {
-        let scope = Scope { resource: resource(), namespace: None };
-        let listing = self.store.list(&scope, &Page::default()).await?;
-        let registered = |stored: &kubeapi::store::Object| {
-            let uid = read(&stored.value().ok()?).ok()?.registered?;
-            Some((stored.key.name.clone(), uid))
-        };
-        Ok(listing.items.iter().filter_map(registered).collect())
+    /// The names whose records were lost, [`UNKNOWN`] among them where it is not known which others.
+    pub async fn lost(&self) -> Result<Vec<String>, RecordError> {
+        let is_lost = |name: String, record: Record| record.withheld.then_some(name);
+        self.all(is_lost).await
     }
 
-    async fn read(&self, node: &str) -> Result<Option<(Record, u64)>, RecordError> {
-        let Some(stored) = self.store.get(&key(node)).await? else { return Ok(None) };
-        let record = read(&stored.value()?).map_err(RecordError::Damaged)?;
+    /// Opens all names whose records were lost: no certificate of before counts, and a join token gives them. Answers them, as
+    /// [`Self::lost`].
+    pub async fn reset_lost(&self) -> Result<Vec<String>, RecordError> {
+        let lost = self.lost().await?;
+        for name in &lost {
+            self.reset(name).await?;
+        }
+        Ok(lost)
+    }
+
+    /// The nodes that have had a Node, with its uid.
+    pub async fn all_registered(&self) -> Result<Vec<(String, String)>, RecordError> {
+        self.all(|name, record| Some((name, record.registered?))).await
+    }
+
+    async fn all<T>(&self, wanted: impl Fn(String, Record) -> Option<T>) -> Result<Vec<T>, RecordError> {
+        let scope = Scope { resource: resource(), namespace: None };
+        let listing = self.store.list(&scope, &Page::default()).await?;
+        let found = |stored: &Object| wanted(stored.key.name.clone(), read(&stored.value().ok()?).ok()?);
+        Ok(listing.items.iter().filter_map(found).collect())
+    }
+
+    /// What counts for the name, and what a change of it has to find.
+    async fn read(&self, node: &str) -> Result<(Option<Record>, Expect), RecordError> {
+        match self.stored(node).await? {
+            Some((record, revision)) => Ok((Some(record), Expect::Revision(revision))),
+            None => Ok((self.stored(UNKNOWN).await?.map(|(record, _)| record), Expect::Absent)),
+        }
+    }
+
+    async fn stored(&self, name: &str) -> Result<Option<(Record, u64)>, RecordError> {
+        let found = match self.store.get(&key(name)).await {
+            Err(error @ StoreError::Damaged { .. }) => return Err(RecordError::Damaged(Box::new(error))),
+            found => found?,
+        };
+        let Some(stored) = found else { return Ok(None) };
+        let record = read(&stored.value()?).map_err(|error| RecordError::Damaged(Box::new(error)))?;
         Ok(Some((record, stored.revision)))
     }
 
@@ -239,10 +263,7 @@ impl NodeCertificates {
         mut change: impl FnMut(Option<Record>) -> Option<Record>,
     ) -> Result<(), RecordError> {
         for _ in 0..ATTEMPTS {
-            let (before, expect) = match self.read(node).await? {
-                Some((record, revision)) => (Some(record), Expect::Revision(revision)),
-                None => (None, Expect::Absent),
-            };
+            let (before, expect) = self.read(node).await?;
             let Some(record) = change(before.clone()).filter(|record| before.as_ref() != Some(record)) else {
                 return Ok(());
             };
@@ -263,29 +284,6 @@ fn resource() -> Resource {
 
 fn key(node: &str) -> Key {
     Key::new(resource(), "", node)
-}
-
-fn object(node: &str, record: &Record) -> Value {
-    json!({"metadata": {"name": node}, "record": record})
-}
-
-fn read(object: &Value) -> Result<Record, serde_json::Error> {
-    Record::deserialize(object.get("record").unwrap_or(&Value::Null))
-}
-
-fn given(certificate: &[u8], authority: &[u8]) -> Given {
-    let end = validity_of(certificate).ok().and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
-    Given {
-        sha256: sha256_hex(certificate),
-        authority: sha256_hex(authority),
-        not_after: end.unwrap_or_default().as_secs(),
-        used: false,
-        token: None,
-    }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

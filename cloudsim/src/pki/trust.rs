@@ -1,4 +1,4 @@
-//! What CloudHub and the enrolment server show and whom they trust: the cloud's own keys, or what a fault puts in their place.
+//! What CloudHub, the stream server and the enrolment server show and whom they trust: the cloud's own keys, or what a fault puts in their place.
 
 use std::{
     sync::Arc,
@@ -92,6 +92,21 @@ impl Trust {
     /// Whether the node may come with this certificate (DER), which TLS has verified.
     pub async fn admits(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
         self.all.certificates.admit(node, certificate, self.authority().cert_der()).await
+    }
+
+    /// The same in words: why the node may not come with it, where that is so.
+    pub async fn refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
+        match self.admits(node, certificate).await {
+            Ok(true) => None,
+            Ok(false) if self.certificates().is_lost(node).await.unwrap_or_default() => {
+                Some(crate::enrolment::lost(node))
+            }
+            Ok(false) => Some(format!(
+                "this certificate of node {node} was taken back: the Node was deleted, the name reset, or another machine has joined \
+                 with it; run `edge-agent reset` and join anew"
+            )),
+            Err(error) => Some(format!("this cloud cannot say whether the certificate counts: {error}")),
+        }
     }
 
     /// A join token of that authority, good for a day.

@@ -100,6 +100,8 @@ pub(super) struct Behaviour {
     pub(super) log_lines: Vec<(Duration, String)>,
     /// Whether its log says first what was started: nothing of what it would print is known.
     pub(super) is_announced: bool,
+    /// Whether it does what is typed: its command is run when it starts, and is not planned.
+    pub(super) is_interactive: bool,
     pub(super) exec: BTreeMap<String, ExecAnswer>,
     /// The ports at which it listens, in place of those that it declares.
     pub(super) ports: Option<Ports>,
@@ -121,6 +123,7 @@ impl Default for Behaviour {
             stop_code: 0,
             log_lines: Vec::new(),
             is_announced: true,
+            is_interactive: false,
             exec: BTreeMap::new(),
             ports: None,
             listen_after: Duration::ZERO,
@@ -166,6 +169,11 @@ pub(super) fn parse(
 
 /// Does what the command says, after what the annotations say.
 fn follow(behaviour: &mut Behaviour, run: command::Run) {
+    if run.waits {
+        behaviour.is_interactive = true;
+        behaviour.is_announced = false;
+        return;
+    }
     let end = run.end.map(|(after, _)| after.saturating_sub(LAST_WORDS));
     // who sees the end finds the last line in the log
     let in_time = |(at, line): (Duration, String)| (end.map_or(at, |end| at.min(end)), line);

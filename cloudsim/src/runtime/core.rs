@@ -11,13 +11,18 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::cri::ContainerEventResponse;
 
 use super::{
-    Error, Options, calls::Calls, clock, events::Subscribers, persist::Store, state::Nanos, state::State,
+    Error, Options, attached::Attached, calls::Calls, clock, events::Subscribers, exec::AllFiles,
+    persist::Store, state::Nanos, state::State, streaming::Streaming,
 };
 use crate::tasks::Tasks;
 
 pub(super) struct Core {
     pub(super) options: Options,
     pub(super) calls: Calls,
+    /// What commands in containers have written.
+    pub(super) files: AllFiles,
+    pub(super) attached: Attached,
+    pub(super) streaming: Streaming,
     shared: Mutex<Shared>,
     store: Option<Store>,
     /// Counts the changes, for those who wait for one.
@@ -38,14 +43,18 @@ struct Shared {
 impl Core {
     pub(super) fn start(options: Options) -> Result<Arc<Self>, Error> {
         let store = options.root.as_deref().map(Store::open).transpose()?;
-        let state = match &store {
+        let mut state = match &store {
             Some(store) => store.load()?,
             None => State::default(),
         };
+        state.set_pod_cidr(options.pod_cidr);
         let (end, tasks) = (CancellationToken::new(), Tasks::default());
         let deadline_changed = Arc::new(Notify::new());
         let core = Arc::new(Self {
             calls: Calls::default(),
+            files: AllFiles::default(),
+            attached: Attached::default(),
+            streaming: Streaming::default(),
             shared: Mutex::new(Shared { state, subscribers: Subscribers::new(options.event_buffer) }),
             options,
             store,
@@ -92,9 +101,14 @@ impl Core {
         self.shared.lock().subscribers.add()
     }
 
+    /// Tells of each change.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
     /// Returns when the container does not run (any more). Cancel-safe: only waits.
     pub(super) async fn until_ended(&self, id: &str) {
-        let mut version = self.version.subscribe();
+        let mut version = self.changes();
         while self.read(|state| state.is_running(id)) {
             if version.changed().await.is_err() {
                 return;

@@ -1,60 +1,110 @@
-//! The few commands that a simulated container knows.
+//! Commands in running containers: ExecSync and streaming exec are the same command with other ends.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    future::pending,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tonic::Status;
-use wire::cri::{ContainerConfig, ExecSyncResponse};
+use wire::cri::ExecSyncResponse;
 
-use super::{behaviour::Behaviour, files};
+use super::{
+    command::{self, Channels, Inside},
+    core::Core,
+    files::Files,
+    state::Running,
+};
 
-/// What a command can see.
-pub(super) struct Inside {
-    pub(super) config: ContainerConfig,
-    pub(super) hostname: String,
-    pub(super) behaviour: Behaviour,
+/// Bytes of each output of ExecSync; more is cut off, as containerd does.
+const MAX_OUTPUT: usize = 16 << 20;
+/// Pieces of output that wait for whoever takes them.
+const WAITING: usize = 4;
+
+/// The files of the containers in which commands have run.
+#[derive(Default)]
+pub(super) struct AllFiles(Mutex<BTreeMap<String, Arc<Files>>>);
+
+impl AllFiles {
+    /// Those of one container; those of containers that have ended are forgotten.
+    fn of(&self, core: &Core, id: &str, running: &Running) -> Arc<Files> {
+        let mut all = self.0.lock();
+        if let Some(files) = all.get(id) {
+            return Arc::clone(files);
+        }
+        core.read(|state| all.retain(|id, _| state.is_running(id)));
+        let files = Arc::new(Files::new(running.config.mounts.clone(), running.hostname.clone()));
+        all.insert(id.to_owned(), Arc::clone(&files));
+        files
+    }
 }
 
-/// The answer and how long it takes. Reads files, so it may block for an instant.
-pub(super) fn run(cmd: &[String], inside: &Inside) -> Result<(Duration, ExecSyncResponse), Status> {
-    if let Some(answer) = inside.behaviour.exec.get(&cmd.join(" ")) {
-        return Ok((answer.delay, output(answer.code, answer.stdout.clone(), answer.stderr.clone())));
-    }
-    let Some((name, args)) = cmd.split_first() else {
+/// What a command sees in a container.
+pub(super) fn inside(core: &Core, id: &str, running: Running) -> Inside {
+    let files = core.files.of(core, id, &running);
+    let Running { config, hostname, behaviour, .. } = running;
+    let security = config.linux.and_then(|linux| linux.security_context);
+    let user = security.and_then(|security| security.run_as_user).map_or(0, |user| user.value);
+    let variables = config.envs.into_iter().map(|env| (env.key, env.value)).collect();
+    Inside { variables, hostname, files, answers: behaviour.exec, user }
+}
+
+/// Runs a command, without input, for no longer than `limit`.
+pub(super) async fn run(
+    core: &Arc<Core>,
+    id: &str,
+    words: &[String],
+    limit: Option<Duration>,
+) -> Result<ExecSyncResponse, Status> {
+    if words.is_empty() {
         return Err(Status::invalid_argument("cmd must not be empty"));
-    };
-    let response = match name.rsplit('/').next().unwrap_or_default() {
-        "true" => output(0, "", ""),
-        "false" => output(1, "", ""),
-        "echo" => output(0, args.join(" ") + "\n", ""),
-        "hostname" => output(0, inside.hostname.clone() + "\n", ""),
-        "env" => output(0, env(inside), ""),
-        "cat" => cat(args, inside),
-        // containerd's words: clients look for them.
-        _ => {
-            return Err(Status::unknown(format!(
-                "failed to exec in container: exec: {name:?}: executable file not found in $PATH"
-            )));
+    }
+    let running = core.read(|state| state.running(id))?;
+    let inside = inside(core, id, running);
+    let (stdout, out) = mpsc::channel(WAITING);
+    let (stderr, err) = mpsc::channel(WAITING);
+    let command = command::execute(words, inside, Channels { stdin: None, stdout, stderr }, false);
+    let all = async { tokio::join!(command, collect(out), collect(err)) };
+    let timeout = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => pending().await,
         }
     };
-    Ok((Duration::ZERO, response))
+    tokio::select! {
+        (ended, stdout, stderr) = all => match ended {
+            Ok(exit_code) => Ok(ExecSyncResponse { exit_code, stdout, stderr }),
+            Err(error) => Err(Status::unknown(format!("failed to exec in container: failed to start exec: {error}"))),
+        },
+        () = timeout => Err(Status::deadline_exceeded(format!(
+            "failed to exec in container: timeout {:?} exceeded", limit.unwrap_or_default()
+        ))),
+        () = ended(Arc::downgrade(core), id) => Err(Status::unknown(format!("container {id:?} has ended"))),
+    }
 }
 
-fn env(inside: &Inside) -> String {
-    let own = format!("HOSTNAME={}\n", inside.hostname);
-    inside.config.envs.iter().fold(own, |text, env| text + &env.key + "=" + &env.value + "\n")
+async fn collect(mut chunks: mpsc::Receiver<Bytes>) -> Bytes {
+    let mut all = Vec::new();
+    while let Some(chunk) = chunks.recv().await {
+        let room = MAX_OUTPUT - all.len();
+        all.extend_from_slice(&chunk[..chunk.len().min(room)]);
+    }
+    all.into()
 }
 
-fn cat(paths: &[String], inside: &Inside) -> ExecSyncResponse {
-    let (mut stdout, mut stderr) = (Vec::new(), String::new());
-    for path in paths {
-        match files::read(&inside.config.mounts, path) {
-            Ok(content) => stdout.extend(content),
-            Err(e) => stderr += &format!("cat: {path}: {e}\n"),
+/// Waits until a container does not run (any more), without keeping the runtime alive.
+pub(super) async fn ended(core: Weak<Core>, id: &str) {
+    let Some(mut changes) = core.upgrade().map(|core| core.changes()) else { return };
+    loop {
+        if !core.upgrade().is_some_and(|core| core.read(|state| state.is_running(id))) {
+            return;
+        }
+        if changes.changed().await.is_err() {
+            return;
         }
     }
-    output(i32::from(!stderr.is_empty()), stdout, stderr)
-}
-
-fn output(exit_code: i32, stdout: impl Into<Vec<u8>>, stderr: impl Into<Vec<u8>>) -> ExecSyncResponse {
-    ExecSyncResponse { exit_code, stdout: stdout.into().into(), stderr: stderr.into().into() }
 }

@@ -1,4 +1,4 @@
-//! The only files of the host that a simulated container has to do with: what it mounts, and its log.
+//! The files that a simulated container sees: what it mounts of the host, what it has written itself, and its log.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,34 +9,18 @@ use std::{
 
 use wire::cri::Mount;
 
+pub(super) use self::view::{Files, Kind};
+
 #[cfg(test)]
 mod tests;
+mod view;
 
 /// The size of a ConfigMap or Secret is limited to 1 MiB: more is not needed to see what was mounted.
 const MAX_READ: u64 = 1 << 20;
 
 /// Reads a file as the container sees it. Neither `..` nor a symbolic link leads out of the mount.
-pub(super) fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
-    let path = Path::new(path);
-    if !path.is_absolute() || !is_plain(path) {
-        return Err(io::Error::new(
-            ErrorKind::InvalidInput,
-            "only absolute paths without `..` are simulated",
-        ));
-    }
-    let covering = mounts.iter().filter(|mount| path.starts_with(&mount.container_path));
-    // The deepest mount hides the others.
-    let Some(mount) = covering.max_by_key(|mount| Path::new(&mount.container_path).components().count())
-    else {
-        return Err(ErrorKind::NotFound.into());
-    };
-    let root = fs::canonicalize(&mount.host_path)?;
-    let inside = path.strip_prefix(&mount.container_path).unwrap_or(Path::new(""));
-    let target =
-        if inside.as_os_str().is_empty() { root.clone() } else { fs::canonicalize(root.join(inside))? };
-    if !target.starts_with(&root) {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "a link leads out of the mount"));
-    }
+fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
+    let target = locate(mounts, path)?;
     // Opening a pipe or a device could hang.
     if !fs::metadata(&target)?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
@@ -47,6 +31,32 @@ pub(super) fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(ErrorKind::FileTooLarge, "larger than 1 MiB"));
     }
     Ok(content)
+}
+
+/// The deepest mount that covers a path: it hides the others.
+fn covering<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    let covering = mounts.iter().filter(|mount| path.starts_with(&mount.container_path));
+    covering.max_by_key(|mount| Path::new(&mount.container_path).components().count())
+}
+
+/// Where on the host a path of the container is.
+fn locate(mounts: &[Mount], path: &str) -> io::Result<PathBuf> {
+    let path = Path::new(path);
+    if !path.is_absolute() || !is_plain(path) {
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "only absolute paths without `..` are simulated",
+        ));
+    }
+    let mount = covering(mounts, path).ok_or(ErrorKind::NotFound)?;
+    let root = fs::canonicalize(&mount.host_path)?;
+    let inside = path.strip_prefix(&mount.container_path).unwrap_or(Path::new(""));
+    let target =
+        if inside.as_os_str().is_empty() { root.clone() } else { fs::canonicalize(root.join(inside))? };
+    if !target.starts_with(&root) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "a link leads out of the mount"));
+    }
+    Ok(target)
 }
 
 /// Where a container's log is: nowhere when the client wants none. None of the two may lead elsewhere by `..`.
@@ -67,7 +77,20 @@ pub(super) fn log_path(directory: &str, log: &str) -> Result<Option<PathBuf>, &'
 /// Appends lines in the format of CRI; makes the file, but like containerd not its directory.
 pub(super) fn log(path: &Path, lines: &[String], now: jiff::Timestamp) -> io::Result<()> {
     let text: String = lines.iter().map(|line| format!("{now:.9} stdout F {line}\n")).collect();
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)?.write_all(text.as_bytes())
+    append(path, text.as_bytes())
+}
+
+/// Appends one line that a program has printed; one that has no end yet goes on in the next.
+pub(super) fn log_line(path: &Path, stream: &str, line: &[u8], now: jiff::Timestamp) -> io::Result<()> {
+    let (tag, line) = line.strip_suffix(b"\n").map_or(("P", line), |line| ("F", line));
+    let mut record = format!("{now:.9} {stream} {tag} ").into_bytes();
+    record.extend_from_slice(line);
+    record.push(b'\n');
+    append(path, &record)
+}
+
+fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)?.write_all(bytes)
 }
 
 fn is_plain(path: &Path) -> bool {

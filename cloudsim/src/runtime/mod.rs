@@ -34,9 +34,10 @@
 //! misbehave: `absent.sim/…` has no images, `denied.sim/…` wants credentials, `slow-<duration>.sim/…` takes that long.
 //!
 //! # Commands
-//! ExecSync knows `true`, `false`, `echo`, `env`, `hostname` and `cat <path>…`, which sees the container's mounts and
-//! nothing else of the host. Streaming exec, attach and port-forward are not simulated.
+//! Exec, ExecSync, Attach and PortForward work as with containerd, over [`streaming`]; [`command`] has what commands there are. They see
+//! the container's mounts, and nothing else of the host.
 
+mod attached;
 mod behaviour;
 mod calls;
 mod clock;
@@ -50,6 +51,7 @@ mod persist;
 mod serve;
 mod server;
 mod state;
+mod streaming;
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +62,7 @@ use tonic::Status;
 use wire::cri;
 
 use self::core::Core;
+pub use self::state::PodCidr;
 use crate::tasks::TaskPanicked;
 
 /// What a simulated runtime is like; [`Options::default`] is fast, forgets everything at its end and never fails.
@@ -74,6 +77,8 @@ pub struct Options {
     /// Where sandboxes, containers and images are recorded, so that the next runtime on this directory goes on with
     /// them. Nothing is recorded without it.
     pub root: Option<PathBuf>,
+    /// The addresses of pods, until UpdateRuntimeConfig tells of others.
+    pub pod_cidr: PodCidr,
     /// How many events a reader of GetContainerEvents may be behind before it is cut off.
     pub event_buffer: usize,
 }
@@ -85,6 +90,7 @@ impl Default for Options {
             name: "outrigger-sim".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             root: None,
+            pod_cidr: PodCidr::default(),
             // 1,000 pods that start at once make 4 events each.
             event_buffer: 4096,
         }

@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::cri::{ContainerEventResponse, ContainerEventType};
 
 use self::address::Addresses;
+pub use self::address::PodCidr;
 pub(super) use self::{
-    container::Container,
+    container::{Container, Running},
     image::{IMAGE_BYTES, Reference, Registry},
     listen::Found,
     sandbox::Sandbox,
@@ -104,6 +105,11 @@ impl State {
         state
     }
 
+    /// Gives new sandboxes addresses of this range.
+    pub(super) fn set_pod_cidr(&mut self, range: PodCidr) {
+        self.addresses.set_range(range);
+    }
+
     pub(super) fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
@@ -114,6 +120,15 @@ impl State {
 
     pub(super) fn sandbox(&self, id: &str) -> Result<&Sandbox, Refusal> {
         self.sandboxes.get(id).ok_or_else(|| Refusal::NotFound { kind: "sandbox", id: id.into() })
+    }
+
+    /// A sandbox that is ready.
+    pub(super) fn ready_sandbox(&self, id: &str) -> Result<&Sandbox, Refusal> {
+        let sandbox = self.sandbox(id)?;
+        if sandbox.ready {
+            return Ok(sandbox);
+        }
+        Err(Refusal::WrongState { kind: "sandbox", id: id.into(), state: "SANDBOX_NOTREADY" })
     }
 
     pub(super) fn container(&self, id: &str) -> Result<&Container, Refusal> {

@@ -19,8 +19,8 @@ use wire::cri::{
 use super::*;
 
 /// A client of both services, in the words of the tests.
-struct Agent {
-    runtime: RuntimeServiceClient<Channel>,
+pub(super) struct Agent {
+    pub(super) runtime: RuntimeServiceClient<Channel>,
     images: ImageServiceClient<Channel>,
 }
 
@@ -29,18 +29,22 @@ impl Agent {
         Self { runtime: RuntimeServiceClient::new(channel.clone()), images: ImageServiceClient::new(channel) }
     }
 
-    async fn pull(&mut self, image: &str) -> Result<String, Status> {
+    pub(super) async fn pull(&mut self, image: &str) -> Result<String, Status> {
         let image = Some(cri::ImageSpec { image: image.into(), ..Default::default() });
         let request = cri::PullImageRequest { image, ..Default::default() };
         Ok(self.images.pull_image(request).await?.into_inner().image_ref)
     }
 
-    async fn run_pod(&mut self, config: cri::PodSandboxConfig) -> Result<String, Status> {
+    pub(super) async fn run_pod(&mut self, config: cri::PodSandboxConfig) -> Result<String, Status> {
         let request = cri::RunPodSandboxRequest { config: Some(config), ..Default::default() };
         Ok(self.runtime.run_pod_sandbox(request).await?.into_inner().pod_sandbox_id)
     }
 
-    async fn create(&mut self, sandbox: &str, config: cri::ContainerConfig) -> Result<String, Status> {
+    pub(super) async fn create(
+        &mut self,
+        sandbox: &str,
+        config: cri::ContainerConfig,
+    ) -> Result<String, Status> {
         let request = cri::CreateContainerRequest {
             pod_sandbox_id: sandbox.into(),
             config: Some(config),
@@ -49,21 +53,21 @@ impl Agent {
         Ok(self.runtime.create_container(request).await?.into_inner().container_id)
     }
 
-    async fn start(&mut self, id: &str) -> Result<(), Status> {
+    pub(super) async fn start(&mut self, id: &str) -> Result<(), Status> {
         self.runtime.start_container(cri::StartContainerRequest { container_id: id.into() }).await.map(|_| ())
     }
 
-    async fn stop(&mut self, id: &str, timeout: i64) -> Result<(), Status> {
+    pub(super) async fn stop(&mut self, id: &str, timeout: i64) -> Result<(), Status> {
         let request = cri::StopContainerRequest { container_id: id.into(), timeout };
         self.runtime.stop_container(request).await.map(|_| ())
     }
 
-    async fn status(&mut self, id: &str) -> Result<cri::ContainerStatus, Status> {
+    pub(super) async fn status(&mut self, id: &str) -> Result<cri::ContainerStatus, Status> {
         let request = cri::ContainerStatusRequest { container_id: id.into(), verbose: false };
         Ok(self.runtime.container_status(request).await?.into_inner().status.unwrap())
     }
 
-    async fn exec(&mut self, id: &str, command: &str) -> Result<(i32, String, String), Status> {
+    pub(super) async fn exec(&mut self, id: &str, command: &str) -> Result<(i32, String, String), Status> {
         let cmd = command.split(' ').map(str::to_owned).collect();
         let request = cri::ExecSyncRequest { container_id: id.into(), cmd, timeout: 1 };
         let answer = self.runtime.exec_sync(request).await?.into_inner();
@@ -77,7 +81,7 @@ impl Agent {
     }
 
     /// A pod `pod` with a running container `web`.
-    async fn running(&mut self, annotations: &[(&str, &str)]) -> (String, String) {
+    pub(super) async fn running(&mut self, annotations: &[(&str, &str)]) -> (String, String) {
         self.pull("nginx").await.unwrap();
         let sandbox = self.run_pod(pod("pod", annotations)).await.unwrap();
         let container = self.create(&sandbox, container("web")).await.unwrap();
@@ -86,7 +90,7 @@ impl Agent {
     }
 }
 
-fn pod(name: &str, annotations: &[(&str, &str)]) -> cri::PodSandboxConfig {
+pub(super) fn pod(name: &str, annotations: &[(&str, &str)]) -> cri::PodSandboxConfig {
     let metadata = cri::PodSandboxMetadata {
         name: name.into(),
         uid: format!("uid-{name}"),
@@ -102,7 +106,7 @@ fn pod(name: &str, annotations: &[(&str, &str)]) -> cri::PodSandboxConfig {
     }
 }
 
-fn container(name: &str) -> cri::ContainerConfig {
+pub(super) fn container(name: &str) -> cri::ContainerConfig {
     cri::ContainerConfig {
         metadata: Some(cri::ContainerMetadata { name: name.into(), attempt: 0 }),
         image: Some(cri::ImageSpec { image: "nginx".into(), ..Default::default() }),
@@ -110,7 +114,7 @@ fn container(name: &str) -> cri::ContainerConfig {
     }
 }
 
-fn in_process(options: Options) -> (SimRuntime, Agent) {
+pub(super) fn in_process(options: Options) -> (SimRuntime, Agent) {
     let runtime = SimRuntime::new(options).unwrap();
     let agent = Agent::new(runtime.channel());
     (runtime, agent)
@@ -420,7 +424,7 @@ async fn what_the_node_wants_to_know() {
     agent.runtime.update_container_resources(update).await.unwrap();
     assert_eq!(agent.status(&id).await.unwrap().resources.unwrap().linux, Some(limits));
     let attach = cri::AttachRequest { container_id: id, ..Default::default() };
-    assert_eq!(agent.runtime.attach(attach).await.unwrap_err().code(), Code::Unimplemented);
+    assert_eq!(agent.runtime.attach(attach).await.unwrap_err().code(), Code::InvalidArgument, "no streams");
 }
 
 #[tokio::test]

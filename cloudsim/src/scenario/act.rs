@@ -237,6 +237,11 @@ async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
     }
     let text = tokio::fs::read_to_string(file).await.map_err(unreadable)?;
     let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_multiple_with_options(&text, options)
-        .map_err(|error| format!("{} is no manifest: {}", file.display(), error.without_snippet()))
+    serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
+        format!(
+            "{} is no manifest: {}",
+            file.display(),
+            limits::excerpt(&error.without_snippet().to_string())
+        )
+    })
 }

@@ -209,8 +209,11 @@ impl Scenario {
         let scenario: Self = read.map_err(|error| {
             let line = error.location().map_or(0, |place| place.line());
             let said = error.without_snippet().to_string();
-            let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(said, _)| said).to_owned();
-            Faulty { line, what: format!("{said}; docs/scenarios.md lists what may stand here") }
+            let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(said, _)| said);
+            Faulty {
+                line,
+                what: format!("{}; docs/scenarios.md lists what may stand here", limits::excerpt(said)),
+            }
         })?;
         scenario.check()?;
         Ok(scenario)

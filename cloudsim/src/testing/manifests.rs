@@ -16,7 +16,8 @@ pub(super) async fn apply(client: &Client, manifests: &str) -> Result<Vec<Dynami
     let options = serde_saphyr::options! { with_snippet: false };
     let read = serde_saphyr::from_multiple_with_options(manifests, options);
     let objects: Vec<DynamicObject> = read
-        .map_err(|error| Error::Manifest(format!("the text is no manifest: {}", error.without_snippet())))?;
+        .map_err(|error| error.without_snippet().to_string())
+        .map_err(|error| Error::Manifest(format!("the text is no manifest: {}", limits::excerpt(&error))))?;
     let mut applied = Vec::new();
     for object in objects {
         let name = object.name_any();

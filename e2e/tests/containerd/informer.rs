@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, ensure};
-use e2e::{Kubectl, Ports, containerd::RealRig, until_within};
+use e2e::{Kubectl, Ports, containerd::RealRig, run_with_input, until_within};
 use serde_json::{Value, json};
 
 use crate::case::{apply, pod};
@@ -87,6 +87,21 @@ fn until_seen_after(directory: &Path, wanted: &Value, lists: u64) -> anyhow::Res
     })
 }
 
+/// What kubectl on the node has of a pod there, whose container has another root than the node: a log, commands with their output, exit
+/// codes and input to its end.
+fn logs_and_sessions(kubectl: &Kubectl) -> anyhow::Result<()> {
+    kubectl.run(&["logs", "informer"])?;
+    let wrong = kubectl.output(&["logs", "informer", "-c", "none"])?.failure()?;
+    ensure!(wrong.contains("container none is not valid for pod informer"), "{wrong}");
+    let exec = ["exec", "informer", "--", "sh", "-c"];
+    let ran = kubectl.output(&[&exec[..], &["cat /seen/seen.json >&2; echo said; exit 7"]].concat())?;
+    ensure!(ran.code == Some(7) && ran.text() == "said\n" && ran.stderr.contains("listed"), "{ran:?}");
+    let lines: String = (0..10_000).map(|number| format!("line {number}\n")).collect();
+    let cat = run_with_input(&mut kubectl.command(&["exec", "-i", "informer", "--", "cat"]), &lines)?;
+    ensure!(cat.success()?.text() == lines, "what cat gives back is not what it was given");
+    Ok(())
+}
+
 #[test]
 fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
@@ -124,6 +139,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     ensure!(pods.contains("informer") && pods.contains("Running"), "{pods}");
     let refused = kubectl.output(&["create", "configmap", "new"])?.failure()?;
     ensure!(refused.contains("the cloud is not connected"), "{refused}");
+    logs_and_sessions(&kubectl)?;
 
     // one that begins now learns all from this node
     fs::remove_file(directory.join("seen/seen.json"))?;

@@ -26,7 +26,7 @@ fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
     let mut command = Command::new(binary(CLOUDSIM)?);
     command.args(["up", "--address", "0.0.0.0", "--kubeconfig"]).arg(directory.join("kubeconfig"));
     command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
-    command.args(["--ws-port", &ports.ws.to_string()]);
+    command.args(["--ws-port", &ports.ws.to_string(), "--tunnel-port", &ports.tunnel.to_string()]);
     let mut cloud = Process::start(CLOUDSIM, command, directory)?;
     cloud.wait_for("edge-agent join ")?;
     let log = cloud.log();

@@ -15,6 +15,7 @@ mod images;
 mod in_cluster;
 mod informer;
 mod join;
+mod kubectl_streams;
 mod lifecycle;
 mod mounts;
 mod names;

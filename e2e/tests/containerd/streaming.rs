@@ -47,15 +47,10 @@ impl Tunnelled {
         let server = TunnelServer::start(&below("node/ca/rootCA.crt"))?;
         let ca = below("tunnel-ca.crt");
         fs::write(&ca, &server.ca)?;
-        let lines = format!(
-            "  edgeStream:\n    enable: true\n    server: 127.0.0.1:{}\n    tlsTunnelCAFile: {}\n    \
-             tlsTunnelCertFile: {}\n    tlsTunnelPrivateKeyFile: {}",
-            server.port,
-            ca.display(),
-            below("node/certs/server.crt").display(),
-            below("node/certs/server.key").display(),
-        );
-        rig.restart_with_lines(&[("modules:", &lines)])?;
+        let (at, ca) = (format!("127.0.0.1:{}", server.port), ca.display().to_string());
+        rig.node.set(&[("edgeStream.server", &at), ("tlsTunnelCAFile", &ca)])?;
+        rig.node.process.start_again()?;
+        rig.node.process.wait_for("edge-agent runs")?;
         let session = server.session()?;
         ensure!(session.node() == (NODE, "127.0.0.1"), "{:?}", session.node());
         Ok(Self { rig, server, session })

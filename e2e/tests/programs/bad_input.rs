@@ -129,7 +129,7 @@ fn busy_ports_are_named_with_the_option_that_changes_them() -> anyhow::Result<()
     let directory = tempfile::tempdir()?;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = taken.local_addr()?.port().to_string();
-    let options = ["--api-port", "--https-port", "--ws-port"];
+    let options = ["--api-port", "--https-port", "--ws-port", "--tunnel-port"];
     for busy in options {
         let ports = options.iter().flat_map(|option| [*option, if *option == busy { &port } else { "0" }]);
         let said = run(up(directory.path())?.args(ports))?.failure()?;
@@ -145,7 +145,7 @@ fn places_that_cannot_be_written_are_named() -> anyhow::Result<()> {
     fs::write(&file, "")?;
     let inside = file.join("inside");
     let shown = inside.display().to_string();
-    let ports = ["--api-port", "0", "--https-port", "0", "--ws-port", "0"];
+    let ports = ["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"];
     let said = run(up(directory.path())?.args(ports).arg("--data-dir").arg(&inside))?.failure()?;
     ensure_says(&said, &["--data-dir", &shown])?;
     let mut command = Command::new(binary(CLOUDSIM)?);

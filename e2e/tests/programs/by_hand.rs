@@ -218,7 +218,10 @@ fn a_token_for_one_node_is_made_and_a_name_is_freed_by_command() -> anyhow::Resu
     ensure_says(&cloudsim("token --ttl 90d")?.failure()?, &["30 days"])?;
     ensure_says(&cloudsim(&format!("node reset {NODE}"))?.success()?.text(), &[NODE, "count no more"])?;
     rig.node.process.wait_for("was taken back")?;
-    ensure_says(&cloudsim("node reset nobody")?.success()?.text(), &["it had no certificate"])
+    ensure_says(&cloudsim("node reset nobody")?.failure()?, &["no node nobody", "cloudsim nodes"])?;
+    ensure_says(&cloudsim("node reset --lost")?.success()?.text(), &["nothing was done"])?;
+    let told = cloudsim("token --node edge-9 --uses 2 -o json")?.success()?.text();
+    ensure_says(&told, &["\"node\": \"edge-9\"", "\"uses\": 2", "\"expires\": "])
 }
 
 #[test]
@@ -234,7 +237,7 @@ fn a_cloud_with_a_node_keeps_its_state_in_a_directory_named_from_here() -> anyho
         "--kubeconfig",
         "kubeconfig",
     ]);
-    command.args(["--api-port", "0", "--https-port", "0", "--ws-port", "0"]);
+    command.args(["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"]);
     let mut process = Process::start(CLOUDSIM, command, directory.path())?;
     process.wait_for("is ready")?;
     let api = Api::new(&directory.path().join("kubeconfig"))?;

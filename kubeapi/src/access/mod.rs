@@ -91,10 +91,27 @@ pub(crate) async fn admit(api: &Api, parts: &Parts, place: &Place) -> Result<Ide
     if asks_about_itself(api, &caller, place) {
         return Ok(caller);
     }
-    match decide(api, &caller, &wanted).await? {
-        Some(_) => Ok(caller),
-        None => Err(StatusError::denied(&caller.user, &wanted)),
+    if decide(api, &caller, &wanted).await?.is_none() {
+        return Err(StatusError::denied(&caller.user, &wanted));
     }
+    if is_streaming_get(&wanted, parts.headers.contains_key(http::header::UPGRADE)) {
+        // a GET that is upgraded to a WebSocket does as much as a POST
+        let wanted = Attributes { verb: "create".to_owned(), ..wanted };
+        if decide(api, &caller, &wanted).await?.is_none() {
+            return Err(StatusError::denied(&caller.user, &wanted));
+        }
+    }
+    Ok(caller)
+}
+
+/// Whether this is what a WebSocket's request for a stream into a pod is; through `nodes/proxy` only what is upgraded.
+fn is_streaming_get(wanted: &Attributes, is_upgrade: bool) -> bool {
+    let is_stream = match wanted.resource.as_str() {
+        "pods/exec" | "pods/attach" | "pods/portforward" => true,
+        "nodes/proxy" => is_upgrade,
+        _ => false,
+    };
+    is_stream && wanted.group.is_empty() && wanted.verb == "get"
 }
 
 /// Who am I, and what may I do: where roles are not in force nobody else could be allowed to ask, and the answer is that

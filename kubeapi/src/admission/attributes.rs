@@ -19,6 +19,8 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A stream or a proxy is opened.
+    Connect,
 }
 
 impl Operation {
@@ -27,6 +29,7 @@ impl Operation {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
         }
     }
 }
@@ -167,6 +170,7 @@ fn options(call: &Call, operation: Operation, dry_run: bool) -> Value {
         Operation::Update if call.query.get("force").is_some() => "PatchOptions",
         Operation::Update => "UpdateOptions",
         Operation::Delete => "DeleteOptions",
+        Operation::Connect => return Value::Null,
     };
     let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
     if dry_run {

@@ -12,6 +12,9 @@ use crate::{
 /// What the conditions may cost together.
 const COST: u64 = 2_500_000;
 
+/// How many conditions a policy or webhook may have, as in Kubernetes.
+const MAX_CONDITIONS: usize = 64;
+
 /// A condition: its name, and the expression.
 #[derive(Debug)]
 pub(super) struct Condition {
@@ -22,7 +25,13 @@ pub(super) struct Condition {
 /// Reads the conditions of a policy or webhook at `path`.
 pub(super) fn compile(spec: &Value, path: &str, variables: &[(&str, Decl)]) -> (Vec<Condition>, Vec<Cause>) {
     let (mut conditions, mut causes) = (Vec::new(), Vec::new());
-    for (index, condition) in items(spec, "/matchConditions").iter().enumerate() {
+    let all = items(spec, "/matchConditions");
+    if all.len() > MAX_CONDITIONS {
+        let field = format!("{path}matchConditions");
+        causes.push(Cause::too_many(field, all.len() as u64, MAX_CONDITIONS as u64));
+        return (conditions, causes);
+    }
+    for (index, condition) in all.iter().enumerate() {
         let field = format!("{path}matchConditions[{index}].expression");
         let (name, source) = (text_or_empty(condition, "/name"), text_or_empty(condition, "/expression"));
         match compiled(source, variables, &[Decl::Bool], "must evaluate to bool") {

@@ -111,6 +111,11 @@ const SERVERS: [&str; 7] = [
     "generation",
 ];
 
+/// Whether policies and webhooks are asked about a write on `target`.
+fn is_reviewed(api: &Api, call: &Call, target: &Target) -> bool {
+    api.is_full() && call.is_reviewed && !is_exempt(&target.kind)
+}
+
 /// Whether nobody is asked about objects of this kind: what policies and webhooks are made of could not be mended otherwise.
 fn is_exempt(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
@@ -134,7 +139,7 @@ pub(crate) async fn mutate(
     old: Option<&Value>,
     new: Value,
 ) -> Result<Value, StatusError> {
-    if !api.is_full() || is_exempt(&target.kind) {
+    if !is_reviewed(api, call, target) {
         return Ok(new);
     }
     let configuration = configuration::current(api).await?;
@@ -180,7 +185,7 @@ pub(crate) async fn review_deletion(
     target: &Target,
     old: &Value,
 ) -> Result<(), StatusError> {
-    if !api.is_full() || is_exempt(&target.kind) {
+    if !is_reviewed(api, call, target) {
         return Ok(());
     }
     let configuration = configuration::current(api).await?;
@@ -192,6 +197,21 @@ pub(crate) async fn review_deletion(
     judge(api, call, target, Operation::Delete, (Some(old), None)).await
 }
 
+/// Asks policies and webhooks whether a stream or proxy may be opened; `options` say what for, and are not changed.
+pub(crate) async fn connect(api: &Api, call: &Call, options: &Value) -> Result<(), StatusError> {
+    if !api.is_full() {
+        return Ok(());
+    }
+    let target = &call.target;
+    let configuration = configuration::current(api).await?;
+    if !configuration.mutating.is_empty() {
+        let attributes = Attributes::of(call, target, Operation::Connect, (None, Some(options)));
+        let namespace = namespace(api, target).await?;
+        webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+    }
+    judge(api, call, target, Operation::Connect, (None, Some(options))).await
+}
+
 async fn judge(
     api: &Api,
     call: &Call,
@@ -199,7 +219,7 @@ async fn judge(
     operation: Operation,
     (old, new): (Option<&Value>, Option<&Value>),
 ) -> Result<(), StatusError> {
-    if !api.is_full() || is_exempt(&target.kind) {
+    if !is_reviewed(api, call, target) {
         return Ok(());
     }
     let configuration = configuration::current(api).await?;

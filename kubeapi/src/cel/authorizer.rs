@@ -29,6 +29,17 @@ pub(crate) struct Question {
     pub(crate) verb: String,
 }
 
+impl Question {
+    /// Of all its texts, in bytes.
+    fn length(&self) -> usize {
+        let account = self.account.as_ref().map_or(0, |(namespace, name)| namespace.len() + name.len());
+        let texts = [&self.group, &self.resource, &self.subresource, &self.namespace, &self.name, &self.verb];
+        account
+            + self.path.as_ref().map_or(0, String::len)
+            + texts.iter().map(|text| text.len()).sum::<usize>()
+    }
+}
+
 /// How far a question has been asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -53,6 +64,15 @@ impl Check {
     /// About the resource of a request.
     pub(crate) fn resource(who: Arc<dyn Authorize>, question: Question) -> Self {
         Self::Asking(who, Stage::Resource, Box::new(question))
+    }
+
+    /// How many bytes of text it has, which are copied with every step of it.
+    pub(super) fn length(&self) -> usize {
+        match self {
+            Self::Asking(_, _, question) => question.length(),
+            Self::Answered(Ok(reason)) => reason.as_ref().map_or(0, String::len),
+            Self::Answered(Err(why)) => why.len(),
+        }
     }
 
     pub(super) fn type_name(&self) -> &'static str {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::{value::Val, weight};
+
 /// What one expression may cost.
 pub(crate) const PER_CALL: u64 = 1_000_000;
 
@@ -11,8 +13,11 @@ pub(crate) const PER_OBJECT: u64 = 10_000_000;
 /// How long all expressions for one object may take, whatever they cost.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How many steps lie between two looks at the clock.
-const CLOCK: u32 = 1024;
+/// What is spent between two looks at the clock: a few milliseconds' work.
+const CLOCK: u64 = 4096;
+
+/// How deep an evaluation goes down: as deep as one expression may be, which the expressions of variables in it share.
+const DEEPEST: usize = 256;
 
 /// Why an evaluation has no value.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +26,8 @@ pub(crate) enum EvalError {
     Cost,
     /// It took too long; no `||` saves it.
     Late,
+    /// It goes down too deep, from variable to variable; no `||` saves it.
+    Deep,
     /// Anything else, in the words of cel-go.
     Failed(String),
 }
@@ -41,6 +48,7 @@ impl std::fmt::Display for EvalError {
         f.write_str(match self {
             Self::Cost => "operation cancelled: actual cost limit exceeded",
             Self::Late => "operation interrupted",
+            Self::Deep => "the expression and the variables in it nest too deeply",
             Self::Failed(why) => why,
         })
     }
@@ -54,18 +62,34 @@ pub(crate) struct Budget {
     /// For the expression at hand.
     call: u64,
     deadline: Instant,
-    until_clock: u32,
+    /// What may be spent before the next look at the clock.
+    until_clock: u64,
+    depth: usize,
 }
 
 impl Budget {
     /// For all expressions of one object.
     pub(crate) fn new(total: u64) -> Self {
-        Self { total, call: PER_CALL, deadline: Instant::now() + DEADLINE, until_clock: CLOCK }
+        Self { total, call: PER_CALL, deadline: Instant::now() + DEADLINE, until_clock: CLOCK, depth: 0 }
     }
 
     /// Begins another expression.
     pub(crate) fn begin(&mut self) {
         self.call = PER_CALL;
+        self.depth = 0;
+    }
+
+    /// Goes down one level. What follows is within it until [`Self::ascend`].
+    pub(super) fn descend(&mut self) -> Result<(), EvalError> {
+        if self.depth >= DEEPEST {
+            return Err(EvalError::Deep);
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(super) fn ascend(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
     }
 
     /// Whether nothing is left for the object.
@@ -74,7 +98,7 @@ impl Budget {
     }
 
     pub(crate) fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
-        self.until_clock = self.until_clock.saturating_sub(1);
+        self.until_clock = self.until_clock.saturating_sub(cost.max(1));
         if self.until_clock == 0 {
             self.until_clock = CLOCK;
             if Instant::now() >= self.deadline {
@@ -98,6 +122,21 @@ impl Budget {
 
     /// For reading or writing so many bytes.
     pub(crate) fn spend_bytes(&mut self, bytes: usize) -> Result<(), EvalError> {
-        self.spend(1 + bytes as u64 / 10)
+        self.spend(weight::of_bytes(bytes))
+    }
+
+    /// For walking a value, before it is walked.
+    pub(super) fn spend_on(&mut self, value: &Val<'_>) -> Result<(), EvalError> {
+        self.spend(value.weight(self.left()))
+    }
+
+    /// For comparing two values, before they are compared.
+    pub(super) fn spend_on_comparison(&mut self, one: &Val<'_>, two: &Val<'_>) -> Result<(), EvalError> {
+        self.spend(one.comparison(two, self.left()))
+    }
+
+    /// What can still be paid.
+    fn left(&self) -> u64 {
+        self.call.min(self.total)
     }
 }

@@ -12,6 +12,12 @@ use super::{decl::Decl, functions::overloads, regexes};
 /// How deep a tree may be.
 const DEEPEST: usize = 256;
 
+/// How many parts the type of an expression may have. Types share theirs as values do: one of a few may be written out endlessly.
+const LARGEST_TYPE: usize = 256;
+
+/// The variables of a policy. They are evaluated one by one, when they are first asked for.
+pub(super) const VARIABLES: &str = "variables";
+
 /// How many faults are told.
 const FAULTS: usize = 10;
 
@@ -101,6 +107,9 @@ impl Checker<'_> {
             Expr::Comprehension(comprehension) => self.comprehension(expr.id, comprehension),
         };
         self.depth -= 1;
+        if decl.is_larger_than(LARGEST_TYPE) {
+            return self.fault(expr.id, "the type of the expression has too many parts");
+        }
         decl
     }
 
@@ -114,6 +123,10 @@ impl Checker<'_> {
         // a leading dot names what no comprehension can hide
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some(decl) = self.find(name) {
+            if self.is_composed(name) {
+                return self
+                    .fault(at, "'variables' is no value by itself; name one of them: variables.<name>");
+            }
             self.uses(name);
             return decl;
         }
@@ -121,6 +134,12 @@ impl Checker<'_> {
             return Decl::Type;
         }
         self.fault(at, &format!("undeclared reference to '{name}' (in container '')"))
+    }
+
+    /// Whether the name stands for the variables of a policy.
+    fn is_composed(&self, name: &str) -> bool {
+        let is_given = self.variables.iter().any(|(own, _)| *own == VARIABLES);
+        name == VARIABLES && is_given && !self.scopes.iter().any(|(own, _)| own == name)
     }
 
     fn uses(&mut self, name: &str) {
@@ -143,7 +162,10 @@ impl Checker<'_> {
                 return Decl::Type;
             }
         }
-        let operand = self.expr(&select.operand);
+        let operand = match &select.operand.expr {
+            Expr::Ident(name) if self.is_composed(name) => self.find(name).unwrap_or(Decl::Dyn),
+            _ => self.expr(&select.operand),
+        };
         let selected = self.field(expr.id, &operand, &select.field);
         if select.test { Decl::Bool } else { selected }
     }

@@ -38,6 +38,15 @@ pub(crate) struct ObjectDecl {
     pub(crate) fields: BTreeMap<Box<str>, FieldDecl>,
 }
 
+impl ObjectDecl {
+    /// The field of this name of its own, with the name that expressions use.
+    pub(crate) fn named(&self, name: &str) -> Option<(&str, &FieldDecl)> {
+        let of = |used: &str| self.fields.get_key_value(used).filter(|(_, field)| *field.name == *name);
+        let (used, field) = of(name).or_else(|| of(&escape(name)?))?;
+        Some((used, field))
+    }
+}
+
 /// A field: its own name, and its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldDecl {
@@ -79,6 +88,19 @@ impl Decl {
     /// Whether it is told only by the value.
     pub(crate) fn is_dyn(&self) -> bool {
         matches!(self, Self::Dyn | Self::Free)
+    }
+
+    /// Whether it has more parts than `limit`, those of objects aside, which are as large as somebody wrote them. Takes as long as `limit`.
+    pub(crate) fn is_larger_than(&self, limit: usize) -> bool {
+        fn take_from(decl: &Decl, left: &mut usize) -> Option<()> {
+            *left = left.checked_sub(1)?;
+            match decl {
+                Decl::List(of) | Decl::Optional(of) => take_from(of, left),
+                Decl::Map(key, value) => take_from(key, left).and_then(|()| take_from(value, left)),
+                _ => Some(()),
+            }
+        }
+        take_from(self, &mut { limit }).is_none()
     }
 
     /// The type that both are of, if there is one.

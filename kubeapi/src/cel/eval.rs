@@ -10,8 +10,9 @@ use cel::{
 use super::{
     Program,
     budget::{Budget, EvalError},
-    check::{OPTIONAL_SELECT, qualified, type_named},
+    check::{OPTIONAL_SELECT, VARIABLES, qualified, type_named},
     library::{self, Context},
+    made,
     parse::{INSERT, INSERT_ALL},
     regexes::Patterns,
     value::{Key, List, Map, Text, Val},
@@ -25,7 +26,7 @@ pub(crate) type Evaluated<'a> = Result<Val<'a>, EvalError>;
 pub(crate) struct Activation<'a> {
     variables: Vec<(&'a str, Val<'a>)>,
     /// What `variables.x` stands for, evaluated when first asked for.
-    composed: Vec<(&'a str, &'a Program)>,
+    composed: BTreeMap<&'a str, &'a Program>,
     known: RefCell<BTreeMap<&'a str, Evaluated<'a>>>,
 }
 
@@ -36,7 +37,7 @@ impl<'a> Activation<'a> {
 
     /// What `variables.<name>` stands for.
     pub(crate) fn compose(&mut self, name: &'a str, program: &'a Program) {
-        self.composed.push((name, program));
+        self.composed.insert(name, program);
     }
 
     fn get(&self, name: &str) -> Option<&Val<'a>> {
@@ -65,6 +66,32 @@ struct Evaluator<'a, 'b> {
 impl<'a> Evaluator<'a, '_> {
     fn expr(&mut self, expr: &'a IdedExpr) -> Evaluated<'a> {
         self.budget.spend(1)?;
+        self.budget.descend()?;
+        let value = self.value(expr);
+        self.budget.ascend();
+        let value = value?;
+        if let Expr::Select(_) | Expr::Call(_) = &expr.expr {
+            self.decoded(&value)?;
+        }
+        if value.depth() > made::DEEPEST {
+            return EvalError::failed("the value nests too deeply");
+        }
+        Ok(value)
+    }
+
+    /// Pays for bytes, which are decoded each time they are read.
+    fn decoded(&mut self, value: &Val<'a>) -> Result<(), EvalError> {
+        match value {
+            Val::Bytes(bytes) => self.budget.spend_bytes(bytes.len()),
+            Val::Optional(Some(inner)) => match inner.part() {
+                Val::Bytes(bytes) => self.budget.spend_bytes(bytes.len()),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn value(&mut self, expr: &'a IdedExpr) -> Evaluated<'a> {
         match &expr.expr {
             Expr::Ident(name) => self.ident(name),
             Expr::Literal(literal) => Ok(literal_value(literal)),
@@ -75,7 +102,7 @@ impl<'a> Evaluator<'a, '_> {
                     let value = self.expr(element)?;
                     match value {
                         Val::Optional(inner) if list.optional_indices.contains(&index) => {
-                            items.extend(inner.map(|inner| (*inner).clone()));
+                            items.extend(inner.map(|inner| inner.part().clone()));
                         }
                         value => items.push(value),
                     }
@@ -111,7 +138,7 @@ impl<'a> Evaluator<'a, '_> {
         if let Expr::Ident(root) = &select.operand.expr
             && self.scoped(root).is_none()
         {
-            if root == "variables"
+            if root == VARIABLES
                 && let Some(value) = self.composed(&select.field)
             {
                 return if select.test { Ok(Val::Bool(true)) } else { value };
@@ -131,9 +158,9 @@ impl<'a> Evaluator<'a, '_> {
         let operand = self.expr(&select.operand)?;
         if select.test {
             return Ok(Val::Bool(match &operand {
-                Val::Map(map) => map.field(&select.field).is_some(),
+                Val::Map(map) => map.has(&select.field),
                 Val::Optional(Some(inner)) => {
-                    matches!(&**inner, Val::Map(map) if map.field(&select.field).is_some())
+                    matches!(inner.part(), Val::Map(map) if map.has(&select.field))
                 }
                 Val::Optional(None) => false,
                 _ => return EvalError::failed("no such overload"),
@@ -150,17 +177,21 @@ impl<'a> Evaluator<'a, '_> {
 
     /// What `variables.<name>` stands for; `None` where there is no such.
     fn composed(&mut self, name: &str) -> Option<Evaluated<'a>> {
-        let (name, program) = *self.activation.composed.iter().find(|(own, _)| *own == name)?;
+        let (name, program) = self.activation.composed.get_key_value(name)?;
         if let Some(known) = self.activation.known.borrow().get(name) {
             return Some(known.clone());
         }
+        // what is within it is as deep as it is itself
         let value = evaluate(program, self.activation, self.budget).map_err(|error| match error {
             EvalError::Failed(why) => {
                 EvalError::Failed(format!("composited variable {name:?} fails to evaluate: {why}"))
             }
             error => error,
         });
-        self.activation.known.borrow_mut().insert(name, value.clone());
+        // another expression may have more to spend
+        if !value.as_ref().is_err_and(EvalError::is_final) {
+            self.activation.known.borrow_mut().insert(name, value.clone());
+        }
         Some(value)
     }
 
@@ -173,14 +204,14 @@ impl<'a> Evaluator<'a, '_> {
                 && let Val::Optional(inner) = value
             {
                 let Some(inner) = inner else { continue };
-                value = (*inner).clone();
+                value = inner.part().clone();
             }
             let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
             if map.insert(key, value).is_some() {
                 return EvalError::failed("Failed with repeated key");
             }
         }
-        Ok(Val::Map(Map::Made(Arc::new(map))))
+        Ok(Val::map(map))
     }
 
     fn call(&mut self, call: &'a CallExpr) -> Evaluated<'a> {
@@ -275,6 +306,8 @@ impl<'a> Evaluator<'a, '_> {
     ) -> Result<(), EvalError> {
         for (first, second) in entries {
             self.budget.spend(1)?;
+            self.decoded(&first)?;
+            self.decoded(&second)?;
             self.scopes.push((&comprehension.iter_var, Ok(first)));
             if let Some(name) = &comprehension.iter_var2 {
                 self.scopes.push((name, Ok(second)));
@@ -355,7 +388,7 @@ impl<'a> Evaluator<'a, '_> {
         };
         for (key, value) in entries {
             let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
-            if Arc::make_mut(&mut map).insert(key, value).is_some() {
+            if !Arc::make_mut(&mut map).insert(key, value) {
                 return EvalError::failed("insert failed: key already exists");
             }
         }
@@ -365,12 +398,11 @@ impl<'a> Evaluator<'a, '_> {
 
 /// The field, if it is there.
 fn optional_field<'a>(operand: &Val<'a>, field: &str) -> Val<'a> {
-    let found = match operand {
-        Val::Map(map) => map.field(field),
-        Val::Optional(Some(inner)) => return optional_field(inner, field),
-        _ => None,
-    };
-    Val::Optional(found.map(Arc::new))
+    match operand {
+        Val::Map(map) => Val::optional(map.field(field)),
+        Val::Optional(Some(inner)) => optional_field(inner.part(), field),
+        _ => Val::Optional(None),
+    }
 }
 
 fn literal_value(literal: &LiteralValue) -> Val<'_> {

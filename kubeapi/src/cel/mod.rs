@@ -12,11 +12,13 @@ mod decl;
 mod eval;
 mod functions;
 mod library;
+mod made;
 mod parse;
 mod regexes;
 #[cfg(test)]
 mod tests;
 mod value;
+mod weight;
 
 pub(crate) use authorizer::{Authorize, Check, Question};
 pub(crate) use budget::{Budget, EvalError, PER_OBJECT};

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+mod attacks;
+
 use super::{Activation, Budget, Decl, EvalError, PER_OBJECT, Program, Val, escape};
 
 /// The value of an expression without variables: as text, as the error otherwise.

@@ -8,10 +8,14 @@ use serde_json::Value as Json;
 
 use super::{
     authorizer::Check,
-    decl::{Decl, ObjectDecl},
+    decl::{Decl, FieldDecl, ObjectDecl},
     library::duration,
+    made::Made,
 };
 use crate::schema::Quantity;
+
+/// The longest text that is read as a time or a span of time, in bytes: it is read again with every look at it.
+const LONGEST_TIME: usize = 256;
 
 /// A value. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -29,7 +33,7 @@ pub(crate) enum Val<'a> {
     Type(&'static str),
     List(List<'a>),
     Map(Map<'a>),
-    Optional(Option<Arc<Val<'a>>>),
+    Optional(Option<Arc<Made<Val<'a>>>>),
     Quantity(Quantity),
     Url(Arc<url::Url>),
     Ip(IpAddr),
@@ -63,7 +67,7 @@ impl Deref for Text<'_> {
 #[derive(Clone, Debug)]
 pub(crate) enum List<'a> {
     Read(&'a [Json], &'a Decl),
-    Made(Arc<Vec<Val<'a>>>),
+    Made(Arc<Made<Vec<Val<'a>>>>),
 }
 
 impl<'a> List<'a> {
@@ -91,7 +95,7 @@ impl<'a> List<'a> {
 pub(crate) enum Map<'a> {
     Read(&'a serde_json::Map<String, Json>, &'a Decl),
     Object(&'a serde_json::Map<String, Json>, &'a ObjectDecl),
-    Made(Arc<BTreeMap<Key<'a>, Val<'a>>>),
+    Made(Arc<Made<BTreeMap<Key<'a>, Val<'a>>>>),
 }
 
 impl<'a> Map<'a> {
@@ -100,6 +104,11 @@ impl<'a> Map<'a> {
             Self::Read(map, _) | Self::Object(map, _) => map.len(),
             Self::Made(map) => map.len(),
         }
+    }
+
+    /// Whether their sizes say that two maps are not equal. Of an object only the known fields count.
+    pub(super) fn is_told_apart(&self, other: &Self) -> bool {
+        !matches!(self, Self::Object(..)) && !matches!(other, Self::Object(..)) && self.len() != other.len()
     }
 
     pub(crate) fn get(&self, key: &Val<'a>) -> Option<Val<'a>> {
@@ -122,7 +131,18 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Keys with their values, the keys in order.
+    /// Whether there is a value under a text, which is not read.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Read(map, _) => map.contains_key(name),
+            Self::Object(map, decl) => {
+                decl.fields.get(name).is_some_and(|field| map.contains_key(field.name.as_ref()))
+            }
+            Self::Made(_) => self.field(name).is_some(),
+        }
+    }
+
+    /// Keys with their values, the keys in order. It takes as long as the map has entries, however many fields could be there.
     pub(crate) fn entries(&self) -> Vec<(Val<'a>, Val<'a>)> {
         match self {
             Self::Read(map, decl) => {
@@ -132,11 +152,13 @@ impl<'a> Map<'a> {
                 map.iter().map(entry).collect()
             }
             Self::Object(map, decl) => {
-                let present = decl.fields.iter().filter_map(|(name, field)| {
-                    let value = map.get(field.name.as_ref())?;
-                    Some((Val::String(Text::Read(name)), Val::read(value, &field.decl)))
-                });
-                present.collect()
+                let known = map.iter().filter_map(|(name, value)| Some((decl.named(name)?, value)));
+                let mut present: Vec<_> = known.collect();
+                present.sort_by_key(|((name, _), _)| *name);
+                let entry = |((name, field), value): ((&'a str, &'a FieldDecl), &'a Json)| {
+                    (Val::String(Text::Read(name)), Val::read(value, &field.decl))
+                };
+                present.into_iter().map(entry).collect()
             }
             Self::Made(map) => map.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect(),
         }
@@ -163,6 +185,16 @@ impl<'a> Key<'a> {
             Val::String(text) => Self::String(text.clone()),
             _ => return None,
         })
+    }
+}
+
+impl Key<'_> {
+    /// Of a text in bytes.
+    pub(super) fn length(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Bool(_) | Self::Number(_) => 0,
+        }
     }
 }
 
@@ -230,6 +262,7 @@ impl<'a> Val<'a> {
 
     fn read_text(text: &'a str, decl: &Decl) -> Self {
         let read = match decl {
+            Decl::Timestamp | Decl::Duration if text.len() > LONGEST_TIME => None,
             Decl::Bytes => STANDARD.decode(text).ok().map(|bytes| Self::Bytes(bytes.into())),
             Decl::Timestamp => {
                 let date = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
@@ -247,11 +280,15 @@ impl<'a> Val<'a> {
     }
 
     pub(crate) fn list(items: Vec<Self>) -> Self {
-        Self::List(List::Made(Arc::new(items)))
+        Self::List(List::Made(Arc::new(Made::list(items))))
     }
 
-    pub(crate) fn some(value: Self) -> Self {
-        Self::Optional(Some(Arc::new(value)))
+    pub(crate) fn map(entries: BTreeMap<Key<'a>, Self>) -> Self {
+        Self::Map(Map::Made(Arc::new(Made::map(entries))))
+    }
+
+    pub(crate) fn optional(value: Option<Self>) -> Self {
+        Self::Optional(value.map(|value| Arc::new(Made::optional(value))))
     }
 
     pub(crate) fn size(size: usize) -> Self {
@@ -284,22 +321,6 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// How many parts a comparison of it looks at.
-    pub(crate) fn weight(&self) -> u64 {
-        match self {
-            Self::String(text) => 1 + text.len() as u64 / 10,
-            Self::Bytes(bytes) => 1 + bytes.len() as u64 / 10,
-            Self::List(List::Read(items, _)) => 1 + items.iter().map(json_weight).sum::<u64>(),
-            Self::List(List::Made(items)) => 1 + items.iter().map(Self::weight).sum::<u64>(),
-            Self::Map(Map::Read(map, _) | Map::Object(map, _)) => {
-                1 + map.values().map(json_weight).sum::<u64>()
-            }
-            Self::Map(Map::Made(map)) => 1 + map.values().map(Self::weight).sum::<u64>(),
-            Self::Optional(Some(value)) => value.weight(),
-            _ => 1,
-        }
-    }
-
     /// Numbers are equal across their types.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
@@ -310,13 +331,14 @@ impl<'a> Val<'a> {
             (Self::List(one), Self::List(two)) => {
                 one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.equals(&two))
             }
+            (Self::Map(one), Self::Map(two)) if one.is_told_apart(two) => false,
             (Self::Map(one), Self::Map(two)) => {
                 let (own, others) = (one.entries(), two.entries());
                 own.len() == others.len()
                     && own.iter().all(|(key, value)| two.get(key).is_some_and(|other| value.equals(&other)))
             }
             (Self::Optional(one), Self::Optional(two)) => match (one, two) {
-                (Some(one), Some(two)) => one.equals(two),
+                (Some(one), Some(two)) => one.equals(two.part()),
                 (one, two) => one.is_none() == two.is_none(),
             },
             (Self::Url(one), Self::Url(two)) => one == two,
@@ -347,14 +369,5 @@ impl<'a> Val<'a> {
             (Self::Quantity(one), Self::Quantity(two)) => Some(one.cmp(two)),
             _ => None,
         }
-    }
-}
-
-fn json_weight(json: &Json) -> u64 {
-    match json {
-        Json::String(text) => 1 + text.len() as u64 / 10,
-        Json::Array(items) => 1 + items.iter().map(json_weight).sum::<u64>(),
-        Json::Object(map) => 1 + map.values().map(json_weight).sum::<u64>(),
-        _ => 1,
     }
 }

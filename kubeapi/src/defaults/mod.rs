@@ -87,7 +87,8 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
         | B::VolumeAttributesClass
         | B::ResourceSlice
         | B::DeviceClass
-        | B::FlowSchema => {}
+        | B::FlowSchema
+        | B::Computed => {}
     }
 }
 

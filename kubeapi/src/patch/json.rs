@@ -15,6 +15,10 @@ const MAX_OPERATIONS: usize = 10_000;
 /// ample for both together.
 const MAX_CARRIED: usize = 3 << 20;
 
+/// How many items of lists the operations may shift together: what is put into a long list or taken out of it at its beginning moves
+/// all the others.
+const MAX_SHIFTED: usize = 20_000_000;
+
 /// The parser reads no deeper objects (128 levels): what an operation makes must be readable again.
 const MAX_DEPTH: usize = 120;
 
@@ -27,7 +31,7 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
         return Err(PatchError::TooLarge { limit: MAX_OPERATIONS, found: operations.len() });
     }
     let mut object = current.clone();
-    let mut carried = 0;
+    let (mut carried, mut shifted) = (0, 0);
     for operation in operations {
         if let Some(unknown) = operation["op"].as_str().filter(|name| !OPERATIONS.contains(name)) {
             return Err(PatchError::Unprocessable(format!("Unexpected kind: {unknown}")));
@@ -35,6 +39,11 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
         let operation: PatchOperation =
             serde_json::from_value(operation.clone()).map_err(|error| bad(&error.to_string()))?;
         check(&object, &operation, &mut carried)?;
+        shifted += shifts(&object, &operation);
+        if shifted > MAX_SHIFTED {
+            let why = format!("the operations would shift more than {MAX_SHIFTED} items of lists");
+            return Err(PatchError::Unprocessable(why));
+        }
         if tests_absence(&object, &operation) {
             continue;
         }
@@ -82,6 +91,22 @@ fn check(object: &Value, operation: &PatchOperation, carried: &mut usize) -> Res
         return Err(PatchError::Unprocessable(why));
     }
     Ok(())
+}
+
+/// How many items of lists change their places by this operation.
+fn shifts(object: &Value, operation: &PatchOperation) -> usize {
+    let after = |path: &str| {
+        let Some((parent, place)) = path.rsplit_once('/') else { return 0 };
+        let length = object.pointer(parent).and_then(Value::as_array).map_or(0, Vec::len);
+        length.saturating_sub(place.parse().unwrap_or(length))
+    };
+    match operation {
+        PatchOperation::Add(add) => after(add.path.as_str()),
+        PatchOperation::Copy(copying) => after(copying.path.as_str()),
+        PatchOperation::Remove(removal) => after(removal.path.as_str()),
+        PatchOperation::Move(moving) => after(moving.from.as_str()) + after(moving.path.as_str()),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
 fn size(value: &Value) -> usize {

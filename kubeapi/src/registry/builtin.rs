@@ -15,8 +15,8 @@ use k8s_openapi::{
 
 mod extensions;
 
-use super::{Kind, SchemaSource};
-use crate::store::Resource;
+use super::{Kind, PrinterColumn, SchemaSource};
+use crate::{ComputedKind, store::Resource};
 
 /// The kinds with rules of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub(crate) enum Builtin {
     FlowSchema,
     PriorityLevelConfiguration,
     ApiService,
+    /// What is not stored but computed when somebody asks for it.
+    Computed,
 }
 
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
@@ -274,6 +276,22 @@ fn newer(builtin: Builtin, kind: &str, plural: &str, name: &'static str) -> Kind
         generate: None,
     };
     of_source(builtin, kind, plural, source)
+}
+
+/// A kind whose objects are computed. It has no name in the singular: what is called `node` is what is stored under that name.
+pub(super) fn computed(kind: ComputedKind) -> Kind {
+    let ComputedKind { group, version, kind, plural, namespaced, schema, columns } = kind;
+    let column = |&(name, path): &(&str, &str)| PrinterColumn {
+        name: name.into(),
+        type_: "string".into(),
+        format: String::new(),
+        description: String::new(),
+        json_path: path.into(),
+        priority: 0,
+    };
+    let made = of_source(Builtin::Computed, kind, plural, SchemaSource::Definition(schema));
+    let made = made.in_group(group).in_version(version);
+    Kind { singular: String::new(), namespaced, columns: columns.iter().map(column).collect(), ..made }
 }
 
 fn of_source(builtin: Builtin, kind: &str, plural: &str, source: SchemaSource) -> Kind {

@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::{schema::Schema, store::Resource, structural::Structural};
+use crate::{ComputedKind, schema::Schema, store::Resource, structural::Structural};
 
 mod builtin;
 mod crd;
@@ -303,6 +303,16 @@ impl Registry {
         let kinds = self.kinds.iter().cloned().chain(defined).collect();
         let given = self.given.iter().chain(definitions).cloned().collect();
         Self { kinds: Arc::new(kinds), given: Arc::new(given), conversions: Arc::clone(&self.conversions) }
+    }
+
+    /// These kinds and those whose objects are computed.
+    pub(crate) fn with_computed(self, kinds: Vec<ComputedKind>) -> Self {
+        let computed = kinds.into_iter().map(builtin::computed).map(Arc::new);
+        // before what is defined
+        let (own, defined): (Vec<_>, Vec<_>) =
+            self.kinds.iter().cloned().partition(|kind| kind.builtin.is_some());
+        let kinds = own.into_iter().chain(computed).chain(defined).collect();
+        Self { kinds: Arc::new(kinds), ..self }
     }
 
     /// The definitions that the API begins with.

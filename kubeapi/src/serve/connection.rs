@@ -25,7 +25,6 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::{
@@ -35,7 +34,7 @@ use super::{
     share::Shares,
     tracked::{Connection, Tracked},
 };
-use crate::Body;
+use crate::{Body, streams::Tasks};
 
 /// How often an HTTP/2 client is asked whether it is still there: one that vanished would hold its watches for ever.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
@@ -58,7 +57,8 @@ pub(super) struct Deps<S> {
     pub(super) service: S,
     pub(super) limits: ServerLimits,
     pub(super) shares: Shares,
-    pub(super) shutdown: CancellationToken,
+    /// What goes on beside HTTP, and when it ends.
+    pub(super) tasks: Tasks,
 }
 
 /// Serves a connection until it ends.
@@ -82,11 +82,12 @@ pub(super) async fn serve<S>(
         writing: Writing::default(),
         answers: AtomicU64::new(0),
         upgraded: Mutex::new(None),
+        tasks: deps.tasks.clone(),
     };
     let Some(tls) = tls else { return http(stream, connection(slot, None), deps).await };
     let accepted = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
-        () = deps.shutdown.cancelled() => return,
+        () = deps.tasks.ended() => return,
         () = slot.evicted() => return tracing::debug!(%address, "a TLS handshake made room for others"),
         accepted = timeout(deps.limits.handshake, tls.accept(stream)) => accepted,
     };
@@ -106,7 +107,7 @@ where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
 {
-    let Deps { service, limits, shutdown, .. } = deps;
+    let Deps { service, limits, tasks, .. } = deps;
     let connection = Arc::new(connection);
     let service = Tracked { inner: service, connection: connection.clone() };
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -119,7 +120,7 @@ where
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => Some(ended),
-        () = shutdown.cancelled() => None,
+        () = tasks.ended() => None,
         // what it was at is cut off: there is nothing, or it is not read
         () = connection.slot.evicted() => return tracing::debug!("a connection made room for others"),
         why = overdue(&connection, &limits) => {

@@ -21,7 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
 use self::{connection::Deps, share::Shares};
-use crate::Body;
+use crate::{Body, streams::Tasks};
 
 mod body;
 mod connection;
@@ -142,7 +142,7 @@ where
             service: self.service,
             limits: self.limits,
             shares: Shares::new(self.limits),
-            shutdown: shutdown.clone(),
+            tasks: Tasks::new(shutdown.clone(), tracker.clone()),
         };
         loop {
             let accepted = tokio::select! {

@@ -21,9 +21,9 @@ use tower::Service;
 use super::{
     PeerCertificate,
     body::{self, Writing},
-    share::{Client, Shares},
+    share::{self, Client, Shares},
 };
-use crate::{Body, Identity, body::text};
+use crate::{Body, Identity, body::text, streams::Tasks};
 
 /// What all requests of a connection share.
 pub(super) struct Connection {
@@ -36,7 +36,9 @@ pub(super) struct Connection {
     /// Numbers its answers.
     pub(super) answers: AtomicU64,
     /// Of a connection that has become something else than HTTP; it ends with it.
-    pub(super) upgraded: Mutex<Option<ActiveRequest>>,
+    pub(super) upgraded: Mutex<Option<(ActiveRequest, share::Request)>>,
+    /// What goes on beside HTTP, and when it ends.
+    pub(super) tasks: Tasks,
 }
 
 /// The service; cheap to clone.
@@ -65,6 +67,7 @@ where
             request.extensions_mut().insert(identity.clone());
             request.extensions_mut().insert(certificate.clone());
         }
+        request.extensions_mut().insert(connection.tasks.clone());
         // the one that was asked whether it is ready
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
@@ -78,7 +81,13 @@ where
             };
             let response = inner.call(request).await?;
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                *connection.upgraded.lock() = connection.slot.begin(is_master).ok();
+                if share.answer(None).is_err() {
+                    // the connection is not handed over, which ends what was begun
+                    return Ok(too_many());
+                }
+                // kept as long as there are bytes of the connection
+                *connection.upgraded.lock() = Some((active, share));
+                return Ok(response);
             }
             let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
             if share.answer(size).is_err() {

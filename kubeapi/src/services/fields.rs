@@ -2,7 +2,10 @@
 //!
 //! Source: `pkg/registry/core/service` of Kubernetes, as far as a cluster with IPv4 alone goes.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    net::Ipv4Addr,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -87,7 +90,7 @@ pub(crate) fn carry(old: &Value, new: &mut Value) {
     match (has_node_ports(before), has_node_ports(spec)) {
         (true, true) => carry_ports(before, spec),
         (true, false) => {
-            let given: Vec<_> = ports(before).iter().map(node_port).collect();
+            let given: HashSet<_> = ports(before).iter().map(node_port).collect();
             for port in ports_mut(spec).iter_mut().filter(|port| given.contains(&node_port(port))) {
                 as_map(port).shift_remove("nodePort");
             }
@@ -138,11 +141,14 @@ fn carry_ports(before: &Spec, spec: &mut Spec) {
         "" => "TCP".to_owned(),
         protocol => protocol.to_owned(),
     };
-    let asked: Vec<_> = ports(spec).iter().map(node_port).collect();
+    let number = |port: &Value| port.get("port").and_then(Value::as_i64);
+    let mut known = HashMap::new();
+    for port in ports(before) {
+        known.entry((number(port), protocol(port))).or_insert_with(|| node_port(port));
+    }
+    let asked: HashSet<_> = ports(spec).iter().map(node_port).collect();
     for port in ports_mut(spec).iter_mut().filter(|port| node_port(port) == 0) {
-        let same =
-            |other: &&Value| other.get("port") == port.get("port") && protocol(other) == protocol(port);
-        let had = ports(before).iter().find(same).map(node_port).unwrap_or_default();
+        let had = known.get(&(number(port), protocol(port))).copied().unwrap_or_default();
         if had != 0 && !asked.contains(&had) {
             as_map(port).insert("nodePort".into(), had.into());
         }

@@ -27,7 +27,9 @@ pub use damage::{Damage, Damaged};
 pub use lock::{LockError, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;
-pub use sqlite::{Health, Inspection, Recovered, Repaired, Seal, SealError, SqliteOptions, SqliteStore};
+pub use sqlite::{
+    Amend, Health, Inspection, Lost, Recovered, Repaired, Seal, SealError, SqliteOptions, SqliteStore,
+};
 pub use watch::Watch;
 
 /// A collection of objects: the API's group-resource notation, `pods` or `leases.coordination.k8s.io`.

@@ -61,7 +61,7 @@ fn change(write: &mut Write, revision: u64, previous: Option<Object>) -> Result<
 }
 
 /// Sets the revision and writes the object out; `None` where it has no metadata.
-fn stamp(value: &mut Value, revision: u64) -> Option<Bytes> {
+pub(super) fn stamp(value: &mut Value, revision: u64) -> Option<Bytes> {
     let metadata = value.get_mut("metadata")?.as_object_mut()?;
     metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
     // Boxed, since a vector's spare room would stay allocated for as long as the object.

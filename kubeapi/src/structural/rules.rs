@@ -297,7 +297,7 @@ impl Walk {
         activation.set("self", Val::read(value, &validation.decl));
         let old = place.old.map(|old| Val::read(old, &validation.decl));
         if validation.is_optional {
-            activation.set("oldSelf", Val::Optional(old.map(Into::into)));
+            activation.set("oldSelf", Val::optional(old));
         } else if let Some(old) = old {
             activation.set("oldSelf", old);
         }
@@ -325,8 +325,8 @@ impl Walk {
                 );
                 self.tell(validation.invalid(path, &why));
             }
-            EvalError::Failed(why) => {
-                self.tell(validation.invalid(path, &format!("{why} evaluating rule: {rule}")));
+            error @ (EvalError::Failed(_) | EvalError::Deep) => {
+                self.tell(validation.invalid(path, &format!("{error} evaluating rule: {rule}")));
             }
         }
         if error.is_final() { Err(Ended) } else { Ok(()) }
@@ -352,7 +352,7 @@ impl Walk {
                     let fits = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
                     message = fits.then(|| text.to_owned());
                 }
-                Ok(_) | Err(EvalError::Failed(_)) => {}
+                Ok(_) | Err(EvalError::Failed(_) | EvalError::Deep) => {}
                 Err(EvalError::Cost | EvalError::Late) => {
                     message = Some(
                         "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"

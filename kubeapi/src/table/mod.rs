@@ -87,7 +87,7 @@ pub(crate) fn table(
     with_columns: bool,
     now: Timestamp,
 ) -> Value {
-    let printer = kind.builtin.map(printer);
+    let printer = kind.builtin.and_then(printer);
     let cells = |object: &Value| match printer {
         Some(printer) => (printer.cells)(object, now),
         None => custom::cells(&kind.columns, object, now),
@@ -107,9 +107,11 @@ pub(crate) fn table(
     })
 }
 
-fn printer(builtin: Builtin) -> &'static Printer {
+/// `None`: the kind says itself what its columns are.
+fn printer(builtin: Builtin) -> Option<&'static Printer> {
     use Builtin as B;
-    match builtin {
+    Some(match builtin {
+        B::Computed => return None,
         B::Namespace => &builtin::NAMESPACE,
         B::Node => &node::PRINTER,
         B::Pod => &pod::PRINTER,
@@ -166,7 +168,7 @@ fn printer(builtin: Builtin) -> &'static Printer {
         B::ResourceClaim => &devices::CLAIM,
         B::ResourceSlice => &devices::SLICE,
         B::ResourceClaimTemplate | B::DeviceClass => &devices::NAMED,
-    }
+    })
 }
 
 fn definition(&(name, type_, format, priority): &Column) -> Value {

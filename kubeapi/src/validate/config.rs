@@ -11,9 +11,10 @@ const DATA_BYTES: usize = 1024 * 1024;
 pub(super) fn config_map(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let binary = || entries(object, "binaryData");
+    let both = |key: &str| object.pointer("/binaryData").is_some_and(|binary| binary.get(key).is_some());
     for (key, _) in entries(object, "data") {
         causes.extend(faults(&format!("data[{key}]"), key, names::config_key(key)));
-        if binary().any(|(other, _)| other == key) {
+        if both(key) {
             let why = "duplicate of key present in binaryData";
             causes.push(Cause::invalid(format!("data[{key}]"), &key.as_str().into(), why));
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    admission, definitions,
+    definitions,
     object::text_or_empty,
     registry::{Builtin, Kind},
     status::{Cause, StatusError},
@@ -117,10 +117,6 @@ fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
         | Builtin::StatefulSet => workload::workload(builtin, object),
         Builtin::Job => batch::job(object),
         Builtin::CronJob => batch::cron_job(object),
-        Builtin::ValidatingAdmissionPolicy
-        | Builtin::ValidatingAdmissionPolicyBinding
-        | Builtin::ValidatingWebhookConfiguration
-        | Builtin::MutatingWebhookConfiguration => admission::check_rules(builtin, object),
         Builtin::PodDisruptionBudget => policy::disruption_budget(object),
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => policy::binding(object),
         _ => Vec::new(),

@@ -1,5 +1,7 @@
 //! Names of the kernel's settings that a pod asks for. Whether a node lets a pod have one is for the node to say.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -14,14 +16,14 @@ const RULE: &str = r"must have at most 253 characters and match regex ^([a-z0-9]
 /// What stands against the settings of a pod's `spec`.
 pub(super) fn sysctls(spec: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let mut taken = Vec::new();
+    let mut taken = HashSet::new();
     for (index, sysctl) in items(spec, "/securityContext/sysctls").iter().enumerate() {
         let field = format!("spec.securityContext.sysctls[{index}].name");
         match text_or_empty(sysctl, "/name") {
             "" => causes.push(Cause::required(field, "")),
             name if !is_name(name) => causes.push(Cause::invalid(field, &name.into(), RULE)),
-            name if taken.contains(&name) => causes.push(Cause::duplicate(field, name)),
-            name => taken.push(name),
+            name if !taken.insert(name) => causes.push(Cause::duplicate(field, name)),
+            _ => {}
         }
     }
     causes

@@ -1,4 +1,4 @@
-//! Holding objects against the schemas and rules that others wrote, and definitions against what such may say: work that takes
+//! Holding objects against the schemas and rules that others wrote, and definitions and policies against what such may say: work that takes
 //! as long as its author likes, so it is done beside the workers, a few at a time, with a deadline.
 
 use std::{sync::Arc, time::Duration};
@@ -8,7 +8,7 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use super::write::accept;
 use crate::{
-    definitions,
+    admission, definitions,
     registry::{Builtin, Kind, KindSchema},
     status::{Cause, StatusError},
     structural::{Late, Outcome},
@@ -31,7 +31,8 @@ pub(super) async fn check(
     mut causes: Vec<Cause>,
     (old, new): (Option<&Value>, Value),
 ) -> Result<(Value, Vec<String>), StatusError> {
-    if kind.defined.is_none() && !kind.is(Builtin::CustomResourceDefinition) {
+    let is_program = kind.builtin.is_some_and(is_program);
+    if kind.defined.is_none() && !is_program {
         accept(kind, name, causes)?;
         return Ok((new, Vec::new()));
     }
@@ -76,6 +77,18 @@ pub(crate) async fn beside<T: Send + 'static>(
     spawn_blocking(work).await.map_err(|error| StatusError::internal(format!("a check broke off: {error}")))
 }
 
+/// Whether objects of the kind hold expressions and patterns of their author's, which are read where they are written.
+fn is_program(kind: Builtin) -> bool {
+    matches!(
+        kind,
+        Builtin::CustomResourceDefinition
+            | Builtin::ValidatingAdmissionPolicy
+            | Builtin::ValidatingAdmissionPolicyBinding
+            | Builtin::ValidatingWebhookConfiguration
+            | Builtin::MutatingWebhookConfiguration
+    )
+}
+
 fn is_light(kind: &Kind, object: &Value) -> bool {
     if !kind.is_compiled() {
         return false;
@@ -102,9 +115,15 @@ fn is_smaller(value: &Value, left: &mut usize) -> bool {
 }
 
 fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, Late> {
-    if kind.is(Builtin::CustomResourceDefinition) {
-        return Ok(Outcome { causes: definitions::rules::check(new), warnings: Vec::new() });
-    }
+    let causes = match kind.builtin {
+        Some(Builtin::CustomResourceDefinition) => definitions::rules::check(new),
+        Some(builtin) if is_program(builtin) => admission::check_rules(builtin, new),
+        _ => return of_schema(kind, old, new),
+    };
+    Ok(Outcome { causes, warnings: Vec::new() })
+}
+
+fn of_schema(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, Late> {
     match kind.schema() {
         KindSchema::Defined(schema) => schema.check_all(new, old),
         KindSchema::Published(_) => Ok(Outcome::default()),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{WIDGETS, World, named, names, refusal};
+use super::world::{WIDGETS, World, named, names, refusal, version};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CARS: &str = "/apis/example.org/v1/namespaces/default/cars";
@@ -201,6 +201,35 @@ async fn rules_are_enforced() {
     world.create(CARS, car("a", 4)).await;
     let change = json!({"spec": {"wheels": 3}});
     world.expect(&format!("MERGE {CARS}/a"), change, 422, json!({"message": why})).await;
+}
+
+#[tokio::test]
+async fn what_was_stored_before_a_default_is_answered_with_it() {
+    let world = World::new().await;
+    let mut definition = cars();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    let defaults = definition.pointer(spec).unwrap().clone();
+    *definition.pointer_mut(spec).unwrap() = json!({"wheels": defaults["wheels"],
+        "color": {"type": "string"}, "engine": {"type": "object", "properties": {"fuel": {"type": "string"}}}});
+    world.create(CRDS, definition).await;
+    let stored = world.create(CARS, car("a", 4)).await;
+    assert_eq!(stored["spec"], json!({"wheels": 4}));
+    let mut definition = world.get(&format!("{CRDS}/cars.example.org")).await;
+    *definition.pointer_mut(spec).unwrap() = defaults;
+    world.expect(&format!("PUT {CRDS}/cars.example.org"), definition, 200, json!({})).await;
+    let full = json!({"wheels": 4, "color": "red", "engine": {"fuel": "none"}});
+    assert_eq!(world.get(&format!("{CARS}/a")).await["spec"], full);
+    assert_eq!(world.get(CARS).await["items"][0]["spec"], full);
+    let mut watch = world.watch(&format!("{CARS}?watch=1&resourceVersion=0")).await;
+    let seen = watch.next().await.unwrap();
+    assert_eq!(
+        (&seen["object"]["spec"], version(&seen["object"])),
+        (&full, version(&stored)),
+        "nothing was written"
+    );
+    let labelled = json!({"spec": full, "metadata": {"labels": {"a": "b"}}});
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    world.expect(&format!("MERGE {CARS}/a"), label, 200, labelled).await;
 }
 
 #[tokio::test]

@@ -147,16 +147,38 @@ async fn readiness_names_the_check_that_fails() {
 #[tokio::test]
 async fn documents_are_told_once_to_whoever_keeps_them() {
     let world = World::new().await;
-    for path in ["/openapi/v2", "/openapi/v3/api/v1"] {
+    let aggregated = "accept:application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    for path in [
+        "/openapi/v2".to_owned(),
+        "/openapi/v3".to_owned(),
+        "/openapi/v3/api/v1".to_owned(),
+        "/api/v1".to_owned(),
+        "/apis".to_owned(),
+        "/apis/apps".to_owned(),
+        "/apis/example.com/v1".to_owned(),
+        format!("/api {aggregated}"),
+        format!("/apis {aggregated}"),
+    ] {
         let first = world.send(&format!("GET {path}"), Value::Null).await;
         let tag = first.headers["etag"].to_str().unwrap().to_owned();
+        assert_eq!(first.headers["vary"], "Accept", "{path}");
         let again = world.send(&format!("GET {path} if-none-match:{tag}"), Value::Null).await;
         assert_eq!((again.code.as_u16(), again.body), (304, json!("")), "{path}");
         assert!(tag.starts_with('"') && again.headers["etag"] == tag.as_str());
     }
     // another definition is another document
-    let before = world.send("GET /openapi/v2", Value::Null).await.headers["etag"].clone();
+    let all = [
+        "GET /openapi/v2".to_owned(),
+        "GET /apis/example.com/v1".to_owned(),
+        format!("GET /apis {aggregated}"),
+    ];
+    let mut before = Vec::new();
+    for request in &all {
+        before.push(world.send(request, Value::Null).await.headers["etag"].clone());
+    }
     let path = "DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
     assert!(world.send(path, Value::Null).await.code.is_success());
-    assert_ne!(world.send("GET /openapi/v2", Value::Null).await.headers["etag"], before);
+    for (request, before) in all.iter().zip(before) {
+        assert_ne!(world.send(request, Value::Null).await.headers["etag"], before, "{request}");
+    }
 }

@@ -57,6 +57,15 @@ fn requests() -> Vec<(&'static str, String, Value)> {
         "metadata": {"name": "large"},
         "spec": {"type": "NodePort", "selector": {"a": "b"}, "ports": many(30_000, port)},
     });
+    let services = "/api/v1/namespaces/default/services".to_owned();
+    let balancer = |ports: usize| {
+        let port =
+            |number: usize| json!({"name": format!("q{number}"), "port": number + 1, "protocol": "TCP"});
+        let ports = many(ports, port);
+        json!({"metadata": {"name": "balancer"}, "spec": {
+            "type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "selector": {"a": "b"}, "ports": ports,
+        }})
+    };
     let data: Map<_, _> = (0..80_000).map(|number| (format!("k{number}"), json!("v"))).collect();
     let labels: Map<_, _> = (0..80_000).map(|number| (format!("k{number}"), json!("v"))).collect();
     vec![
@@ -147,6 +156,23 @@ fn requests() -> Vec<(&'static str, String, Value)> {
             format!("JSON {MAPS}/there"),
             many(10_000, |n| json!({"op": "add", "path": format!("/data/k{n}"), "value": "v"})),
         ),
+        ("operations that shift a long list", format!("JSON {MAPS}/there"), {
+            let list = json!({"op": "add", "path": "/list", "value": vec![0; 1_000_000]});
+            let shift =
+                |n: usize| if n == 0 { list.clone() } else { json!({"op": "remove", "path": "/list/0"}) };
+            many(10_000, shift)
+        }),
+        ("keys of texts and of bytes", format!("POST {MAPS}"), {
+            let binary: Map<_, _> = (0..60_000).map(|number| (format!("b{number}"), json!(""))).collect();
+            let data: Map<_, _> = (0..60_000).map(|number| (format!("d{number}"), json!(""))).collect();
+            json!({"metadata": {"name": "both"}, "data": data, "binaryData": binary})
+        }),
+        ("settings of the kernel", create.clone(), {
+            let sysctls = many(60_000, |n| json!({"name": format!("a.b{n}"), "value": "1"}));
+            pod_with("securityContext", json!({"sysctls": sysctls}))
+        }),
+        ("ports of a balancer", format!("POST {services}"), balancer(20_000)),
+        ("the same ports again", format!("MERGE {services}/balancer"), balancer(20_000)),
         (
             "a selector",
             format!(

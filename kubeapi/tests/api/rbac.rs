@@ -160,6 +160,11 @@ async fn questions_about_access_are_answered() {
     eve.expect(&own, of("list", "pods"), 201, json!({"status": {"allowed": true, "reason": reason}})).await;
     eve.expect(&own, of("delete", "pods"), 201, json!({"status": {"allowed": false}})).await;
     eve.expect(&own, path, 201, json!({"status": {"allowed": false}})).await;
+    // kubectl asks for a table where it can have one
+    let table = "accept:application/json;as=Table;v=v1;g=meta.k8s.io";
+    let answered = json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": true}});
+    eve.expect(&format!("{own} {table},application/json"), of("list", "pods"), 201, answered).await;
+    eve.expect(&format!("{own} {table}"), of("list", "pods"), 406, json!({"reason": "NotAcceptable"})).await;
     eve.expect(&own, json!({"spec": {}}), 422, json!({"reason": "Invalid"})).await;
     world.expect(&own, of("*", "*"), 201, json!({"status": {"allowed": true, "reason": null}})).await;
     let others = format!("POST {AUTHORIZATION}/subjectaccessreviews");

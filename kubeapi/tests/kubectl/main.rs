@@ -8,4 +8,5 @@ mod kinds;
 mod pki;
 mod program;
 mod socket;
+mod streams;
 mod world;

@@ -12,7 +12,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
-use kubeapi::{Api, Registry, serve::Server, store::MemoryStore};
+use kubeapi::{Api, Builder, Registry, serve::Server, store::MemoryStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -71,9 +71,14 @@ fn widgets() -> CustomResourceDefinition {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::of(|builder| builder).await
+    }
+
+    /// One whose API is made as `with` says.
+    pub(crate) async fn of(with: impl FnOnce(Builder) -> Builder) -> Self {
         let authority = Authority::new();
-        let api =
-            Api::builder(MemoryStore::new()).registry(Registry::builtin().with_crds(&[widgets()])).build();
+        let builder = Api::builder(MemoryStore::new()).registry(Registry::builtin().with_crds(&[widgets()]));
+        let api = with(builder).build();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::bind(any, Some(authority.server_config()), api.service()).await.unwrap();
         let (address, shutdown) = (server.local_addr(), CancellationToken::new());
@@ -106,7 +111,7 @@ impl World {
         std::fs::write(self.home.path().join("config"), config.to_string()).unwrap();
     }
 
-    fn command(&self, line: &str) -> Command {
+    pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new("kubectl");
         // blanks within an argument are written as `~`
         command.args(line.split(' ').map(|word| word.replace('~', " ")));
@@ -165,7 +170,7 @@ impl World {
         Following { lines, _child: child }
     }
 
-    fn pods(&self) -> kube::Api<Pod> {
+    pub(crate) fn pods(&self) -> kube::Api<Pod> {
         kube::Api::default_namespaced(self.client.clone())
     }
 

@@ -87,6 +87,26 @@ async fn a_pod_that_runs_stays_when_the_node_changes_and_the_agent_restarts() {
 }
 
 #[tokio::test]
+async fn a_pod_that_was_refused_stays_as_it_is_when_the_agent_restarts() {
+    let mut world = World::new(1).await;
+    world.until_ready().await;
+    let (reason, message) = rejected(&world, &asking("large", json!({"cpu": "10000"}))).await;
+    world.nodes[0].stop().await;
+    world.nodes[0].start().await.unwrap();
+    // The agent looks at it for sure: one look tells the generation, and another pod runs after it.
+    let annotations = json!({"metadata": {"annotations": {"looked": "at"}}});
+    let before = world.pod("large").merge(annotations).await;
+    world.run(&pod("fence", Some("edge-1"))).await;
+    let after = world.pod("large").get().await;
+    assert_eq!(after["status"], before["status"]);
+    assert_eq!(after["status"]["phase"], "Failed");
+    assert_eq!((&after["status"]["reason"], &after["status"]["message"]), (&json!(reason), &json!(message)));
+    assert_eq!(after["status"]["containerStatuses"], Value::Null);
+    world.pod("large").delete(None).await;
+    world.pod("large").until_gone().await;
+}
+
+#[tokio::test]
 async fn of_pods_that_come_together_only_as_many_run_as_fit() {
     let mut world = World::new(1).await;
     world.until_ready().await;

@@ -24,6 +24,10 @@ async fn a_busy_port_is_named_with_its_option() {
             ["the enrolment server cannot listen", "--https-port"],
         ),
         (Options { ws_port: addresses.websocket.port(), ..any() }, ["CloudHub cannot listen", "--ws-port"]),
+        (
+            Options { tunnel_port: addresses.tunnel.map(|address| address.port()), ..any() },
+            ["the stream server of nodes' tunnels cannot listen", "--tunnel-port"],
+        ),
     ] {
         let said = story(&Cloud::start(options).await.expect_err("the port is taken"));
         assert!(words.iter().all(|word| said.contains(word)), "{said}");

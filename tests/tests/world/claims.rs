@@ -126,6 +126,24 @@ async fn a_late_class_waits_for_the_pods_node() {
 }
 
 #[tokio::test]
+async fn a_claim_that_cannot_be_bound_is_told_why() {
+    let world = cloud().await;
+    world.apply(&claim("data", "1Gi", &json!({"storageClassName": ""}))).await;
+    let events = kube::Api::<k8s_openapi::api::core::v1::Event>::namespaced(world.client(), "default");
+    let event = eventually("an event of the claim", async || {
+        let all = events.list(&kube::api::ListParams::default()).await.map_err(|error| error.to_string())?;
+        let of_it =
+            |event: &k8s_openapi::api::core::v1::Event| event.involved_object.name.as_deref() == Some("data");
+        all.items.into_iter().find(of_it).ok_or_else(|| "none yet".to_owned())
+    })
+    .await;
+    assert_eq!(event.reason.as_deref(), Some("FailedBinding"));
+    let words = "no persistent volumes available for this claim and no storage class is set";
+    assert_eq!((event.message.as_deref(), event.type_.as_deref()), (Some(words), Some("Normal")));
+    assert_eq!(event.involved_object.kind.as_deref(), Some("PersistentVolumeClaim"));
+}
+
+#[tokio::test]
 async fn a_claim_that_names_its_volume_gets_no_other() {
     let world = cloud().await;
     available(&world, &volume("small", "1Gi", &json!({}))).await;

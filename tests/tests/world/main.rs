@@ -51,5 +51,6 @@ mod scenarios;
 mod server;
 mod stand_ins;
 mod static_pods;
+mod streams;
 mod takeover;
 mod upkeep;

@@ -140,6 +140,30 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
     assert_eq!(names().await, ["web"]);
     assert!(nodes.get("edge-1").await.is_ok() && secrets.get("key").await.is_ok());
     assert_eq!(code(&maps.get("never-seen").await.unwrap_err()), 503);
+    // of what was never listed nothing is said, and not that there is none
+    for never_listed in [
+        maps.list(&ListParams::default()).await.map(drop),
+        secrets.list(&ListParams::default()).await.map(drop),
+    ] {
+        let refused = never_listed.unwrap_err();
+        assert_eq!(code(&refused), 503);
+        assert!(refused.to_string().contains("the cloud is not connected"), "{refused}");
+    }
+    let mut informer = pin!(watcher(maps.clone(), watcher::Config::default().streaming_lists()));
+    let told = async {
+        loop {
+            match informer.next().await.unwrap() {
+                Ok(watcher::Event::Init) => {}
+                other => return other,
+            }
+        }
+    };
+    let told = within("the informer is told", told).await;
+    assert!(
+        told.as_ref()
+            .is_err_and(|error| error.to_string().contains("503") || format!("{error:?}").contains("503")),
+        "{told:?}"
+    );
     for refused in [
         maps.create(&PostParams::default(), &map("new", "x")).await.map(drop),
         pods.delete("web", &DeleteParams::default()).await.map(drop),
@@ -158,6 +182,8 @@ async fn what_was_read_once_is_read_again_without_the_cloud_and_by_a_new_agent()
     let maps = Api::<ConfigMap>::default_namespaced(client(&world).await);
     let listed = maps.list(&ListParams::default()).await.unwrap();
     assert!(listed.items.iter().any(|map| map.name_any() == "two"));
+    let none = ListParams::default().labels("nobody=has");
+    assert!(maps.list(&none).await.unwrap().items.is_empty());
     world.stop_cloud().await;
     world.nodes[0].stop().await;
     world.nodes[0].start().await.unwrap();
@@ -168,6 +194,7 @@ async fn what_was_read_once_is_read_again_without_the_cloud_and_by_a_new_agent()
         list.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
     };
     assert_eq!(names(&held), names(&listed));
+    assert!(maps.list(&none).await.unwrap().items.is_empty(), "an empty list that the cloud gave is one");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -182,6 +182,31 @@ async fn kubectl_reads_on_the_node_without_the_cloud() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn kubectl_reads_logs_on_the_node_without_the_cloud() {
+    let mut world = ready().await;
+    let mut web = pod("web", Some("edge-1"));
+    web["spec"]["containers"][0]["command"] = json!(["sh", "-c", "echo hello; echo again; sleep infinity"]);
+    world.run(&web).await;
+    let kubectl = kubectl(&world).await;
+    let whole = async |line: &str| {
+        eventually("the container has said all", async || {
+            let text = says(&kubectl, line).await;
+            if text == "hello\nagain\n" { Ok(()) } else { Err(text) }
+        })
+        .await;
+    };
+    whole("logs web").await;
+    world.stop_cloud().await;
+    world.until_connected(0, false).await;
+    whole("logs web").await;
+    assert_eq!(says(&kubectl, "logs web --tail=1").await, "again\n");
+    let why = complains(&kubectl, "logs web -c none").await;
+    assert!(why.contains("container none is not valid for pod web"), "{why}");
+    let why = complains(&kubectl, "get --raw /api/v1/namespaces/default/pods/other/log").await;
+    assert!(why.contains("pod \"other\" is not on this node"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kubectl_watches_across_a_cut() {
     let mut world = ready().await;
     world.apply(&thing("first", 1)).await;

@@ -80,7 +80,16 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
         ("a hidden border", get(&format!("{default}/pods/..%2f..%2fsecrets")), "404"),
         ("a step up", get("/api/v1/namespaces/../secrets/x"), "404"),
         ("a collection's end", format!("DELETE {default}/pods HTTP/1.1\r\nhost: localhost\r\n\r\n"), "405"),
-        ("a container's logs", get(&format!("{default}/pods/web/log")), "405"),
+        // nobody has said who they are
+        ("a container's logs", get(&format!("{default}/pods/web/log")), "403"),
+        (
+            "a command in a container",
+            post(&format!("{default}/pods/web/exec?command=id&stdout=1"), ""),
+            "403",
+        ),
+        ("a container's streams", get(&format!("{default}/pods/web/attach?stdout=1")), "403"),
+        ("a pod's ports", get(&format!("{default}/pods/web/portforward")), "403"),
+        ("a proxy", get(&format!("{default}/pods/web/proxy")), "405"),
         ("no JSON", post(&format!("{default}/configmaps"), "{"), "400"),
         ("a list", post(&format!("{default}/configmaps"), "[]"), "400"),
         ("deep JSON", post(&format!("{default}/configmaps"), &deep), "400"),

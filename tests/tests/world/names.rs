@@ -70,10 +70,11 @@ async fn a_token_for_one_node_is_good_for_that_one_and_as_often_as_it_says() {
     let token = jwt(&world.cloud().join_token(&request).await.unwrap());
     let (status, said) = caller.enrol(&world, &token, "edge-2", &Csr::for_node("edge-2").unwrap()).await;
     assert_eq!((status, text(&said).contains("for node edge-1 alone")), (401, true), "{}", text(&said));
-    // a lost answer does not use it up
-    for _ in 0..2 {
-        let (status, said) = caller.enrol(&world, &token, "edge-1", &Csr::for_node("edge-1").unwrap()).await;
-        assert_eq!(status, 200, "{}", text(&said));
+    // a lost answer does not use it up, and is nobody's but whose key it was for
+    let (own, anothers) = (Csr::for_node("edge-1").unwrap(), Csr::for_node("edge-1").unwrap());
+    for (csr, expected) in [(&own, 200), (&anothers, 401), (&own, 200)] {
+        let (status, said) = caller.enrol(&world, &token, "edge-1", csr).await;
+        assert_eq!(status, expected, "{}", text(&said));
     }
     world.cloud().reset_node("edge-1").await.unwrap();
     let (status, said) = caller.enrol(&world, &token, "edge-1", &Csr::for_node("edge-1").unwrap()).await;
@@ -118,4 +119,14 @@ async fn no_token_lies_in_a_nodes_directory() {
     let token = world.cloud().token();
     assert!(!text.contains(token) && !text.contains(&jwt(token)), "{text}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn no_token_gives_the_name_of_the_api_a_service_or_another_machine() {
+    let world = World::new(0).await;
+    let (caller, token) = (Caller::anonymous(&world).await, jwt(world.cloud().token()));
+    for name in ["kubernetes", "kubernetes.default.svc", "web.shop.svc", "localhost", "10.96.0.1", "127.1"] {
+        let (status, said) = caller.enrol(&world, &token, name, &Csr::for_node(name).unwrap()).await;
+        assert_eq!((status, text(&said).contains("choose another name")), (409, true), "{}", text(&said));
+    }
 }

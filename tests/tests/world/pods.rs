@@ -164,3 +164,30 @@ async fn a_gate_that_somebody_else_opens_makes_the_pod_ready() {
     let ready = |pod: &serde_json::Value| tests::condition(pod, "Ready") == Some("True");
     world.pod("gated").until("ready", ready).await;
 }
+
+#[tokio::test]
+async fn pods_of_different_nodes_have_different_addresses() {
+    let world = World::new(2).await;
+    let mut seen = std::collections::BTreeSet::new();
+    for node in ["edge-1", "edge-2"] {
+        for name in ["a", "b"] {
+            let pod = world.run(&pod(&format!("{name}-{node}"), Some(node))).await;
+            assert!(
+                seen.insert(pod["status"]["podIP"].to_string()),
+                "{} of {seen:?}",
+                pod["status"]["podIP"]
+            );
+        }
+    }
+    // what the cloud gives goes before what the node takes by itself, and is told to the runtime
+    let given = json!({"spec": {"podCIDR": "10.7.3.0/24", "podCIDRs": ["10.7.3.0/24"]}});
+    world.node("edge-1").merge(given).await;
+    // with the node's next status
+    eventually("the runtime is told", async || {
+        let calls = world.nodes[0].runtime.calls("UpdateRuntimeConfig");
+        if calls > 0 { Ok(()) } else { Err(calls) }
+    })
+    .await;
+    let new = world.run(&pod("new", Some("edge-1"))).await;
+    assert_eq!(new["status"]["podIP"], "10.7.3.2");
+}

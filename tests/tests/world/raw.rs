@@ -61,6 +61,11 @@ impl Caller {
         caller
     }
 
+    /// With any certificate and its key (DER).
+    pub(crate) async fn with(world: &World, identity: (Vec<u8>, Vec<u8>)) -> Self {
+        Self { ca: authority(world).await.cert_der().to_vec(), identity: Some(identity) }
+    }
+
     /// With the certificate in a node's directory.
     pub(crate) async fn thief(world: &World, directory: &Path) -> Self {
         Self::with_files(authority(world).await.cert_der(), directory)
@@ -150,7 +155,8 @@ impl Caller {
         self.websocket(world, &[("node_id", name), ("connectionuse", "msg")]).await.expect("a session")
     }
 
-    async fn tls(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
+    /// A connection with TLS.
+    pub(crate) async fn tls(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.ca.clone())).unwrap();
         let builder = ClientConfig::builder().with_root_certificates(roots);

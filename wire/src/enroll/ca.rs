@@ -83,6 +83,16 @@ impl Ca {
         &self.key_sec1
     }
 
+    /// Whether this authority's key has signed the certificate, DER.
+    pub fn has_signed(&self, cert_der: &[u8]) -> bool {
+        let (Ok((_, own)), Ok((_, cert))) =
+            (X509Certificate::from_der(&self.cert_der), X509Certificate::from_der(cert_der))
+        else {
+            return false;
+        };
+        cert.verify_signature(Some(own.public_key())).is_ok()
+    }
+
     /// A certificate for a server with these DNS names and IP addresses, and its new key: DER, SEC1 DER.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use x509_parser::{certificate::X509Certificate, prelude::FromDer, x509::X509Name};
 
-use super::CertError;
+use super::{CertError, sha256_hex};
 
 /// The organisation of nodes.
 pub(super) const NODES: &str = "system:nodes";
@@ -45,6 +45,15 @@ pub fn validity_of(cert_der: &[u8]) -> Result<(SystemTime, SystemTime), CertErro
     };
     let validity = cert.validity();
     Ok((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
+}
+
+/// The SHA-256 hash in hex of the public key that a certificate is for: of its SubjectPublicKeyInfo, DER.
+///
+/// # Errors
+/// No certificate.
+pub fn key_sha256_of(cert_der: &[u8]) -> Result<String, CertError> {
+    let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
+    Ok(sha256_hex(cert.public_key().raw))
 }
 
 /// Whose a subject is. It must have exactly one organisation and one common name, so that no two readers see different ones.

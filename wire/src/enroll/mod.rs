@@ -22,12 +22,12 @@ pub use self::{
     ca::Ca,
     csr::Csr,
     error::CertError,
-    identity::{Identity, identity_of, is_node_name, validity_of},
+    identity::{Identity, identity_of, is_node_name, key_sha256_of, validity_of},
     jwt::{install_crypto, verify_es256, verify_es256_within},
     key::EcKey,
     pem::{pem_certificate, pem_certificate_request, pem_ec_private_key},
     serving::{ServingRequest, node_of_request, server_names_of},
-    token::{Token, TokenError, TokenScope, sha256_hex, verify_bearer},
+    token::{Claims, Token, TokenError, TokenScope, sha256_hex, verify_bearer},
     usage::Usage,
 };
 

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Ca, jwt};
@@ -139,6 +141,17 @@ impl Token {
         &self.jwt
     }
 
+    /// What it says of itself; whether that is true only its authority can tell.
+    ///
+    /// # Errors
+    /// It says nothing that can be read.
+    pub fn claims(&self) -> Result<Claims, TokenError> {
+        let malformed = TokenError::Malformed("its third part holds no claims");
+        let Some(part) = self.jwt.split('.').nth(1) else { return Err(malformed) };
+        let Ok(bytes) = URL_SAFE_NO_PAD.decode(part) else { return Err(malformed) };
+        serde_json::from_slice(&bytes).map_err(|_| malformed)
+    }
+
     /// Whether this authority made it and it is valid at `now`.
     ///
     /// # Errors
@@ -161,6 +174,17 @@ pub fn verify_bearer(jwt: &str, ca: &Ca, now: SystemTime) -> Result<TokenScope, 
         Some(_) => Err(TokenError::Malformed("it names a node or itself by something that is no text")),
     };
     Ok(TokenScope { node: text("node")?, id: text("jti")? })
+}
+
+/// What a join token says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Claims {
+    /// When it ends, seconds since 1970.
+    #[serde(rename = "exp")]
+    pub expires: u64,
+    /// The only node that it is for.
+    #[serde(default)]
+    pub node: Option<String>,
 }
 
 /// What a join token may be used for. KubeEdge's own are for any node and have no name.

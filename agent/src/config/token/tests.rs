@@ -19,6 +19,8 @@ fn only_the_token_changes() {
         "modules:\n  edgehub:\n    \"token\": '@'",
         "modules: # all\n  edgeHub:\n\n    websocket:\n      server: a:1\n    token: \"@\"\n  eventBus:\n    enable: false\n",
         "token: keep\nmodules:\n edgeHub:\n  token : @\n",
+        "{\"token\": \"keep\", \"modules\": {\"edgeHub\": {\"token\": \"@\", \"heartbeat\": 15}}}",
+        "{\n  \"modules\": {\n    \"edgehub\": {\n      \"heartbeat\": 15,\n      \"Token\" : \"@\"\n    },\n    \"note\": \"ü, token\"\n  }\n}\n",
     ];
     for text in table {
         let before = text.replace('@', TOKEN);

@@ -12,6 +12,7 @@
 //! Nothing else is there: it is called in process, and the cloud has no way to name another server. What can change or read a pod is
 //! not served on the node's own port, which asks nobody for a name.
 
+mod in_process;
 mod logs;
 mod remote;
 mod route;
@@ -26,6 +27,7 @@ use kube::runtime::reflector::Store;
 use kubeapi::Body;
 use tokio::{net::TcpStream, sync::watch};
 
+pub(crate) use self::in_process::OwnKubelet;
 use self::route::{PodPath, Route};
 use super::{runtime::Runtime, server::Pages};
 

@@ -64,6 +64,7 @@ pub(super) async fn run(
         triggers: context.triggers.clone(),
         runtime: context.runtime.clone(),
         last: None,
+        pod_cidr: String::new(),
         reported_at: None,
         heart: heart.another("node status"),
     };
@@ -80,6 +81,8 @@ struct Reporter<'a> {
     runtime: Runtime,
     /// The node as the API had it last; `None` while it is not registered.
     last: Option<Node>,
+    /// The addresses of pods that the runtime was told of; empty for none.
+    pod_cidr: String,
     reported_at: Option<Timestamp>,
     heart: Heart,
 }
@@ -139,6 +142,7 @@ impl Reporter<'_> {
             Some(node) => node,
             None => return Ok(health.problem.is_none()),
         };
+        self.tell_pod_cidr(&base).await;
         let old = base.status.clone().unwrap_or_default();
         let status = self.description.status(&old, &health, now);
         let due = self
@@ -149,6 +153,37 @@ impl Reporter<'_> {
             self.reported_at = Some(now);
         }
         Ok(health.problem.is_none())
+    }
+
+    /// Tells the runtime of the addresses that the cloud gives to this node's pods, once they are others. The next look tries again.
+    ///
+    /// Source: the kubelet, `updatePodCIDR`.
+    async fn tell_pod_cidr(&mut self, node: &Node) {
+        let spec = node.spec.as_ref();
+        let several = spec
+            .and_then(|spec| spec.pod_cidrs.as_ref())
+            .map(|all| all.join(","))
+            .filter(|all| !all.is_empty());
+        let Some(wanted) = several.or_else(|| spec.and_then(|spec| spec.pod_cidr.clone())) else { return };
+        if wanted.is_empty() || wanted == self.pod_cidr {
+            return;
+        }
+        let _rest = self.heart.rest();
+        match self.runtime.set_pod_cidr(&wanted).await {
+            Ok(()) => {
+                tracing::info!(
+                    node = self.description.name,
+                    addresses = wanted,
+                    "the cloud gives pods these addresses"
+                );
+                self.pod_cidr = wanted;
+            }
+            Err(error) => tracing::warn!(
+                addresses = wanted,
+                error = &error as &dyn std::error::Error,
+                "the runtime does not take the addresses that the cloud gives to pods"
+            ),
+        }
     }
 
     /// The node as the API has it, registered when it was not. `None`: it was made just now, with its status.

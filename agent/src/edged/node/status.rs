@@ -82,7 +82,6 @@ fn handler(handler: &cri::RuntimeHandler) -> NodeRuntimeHandler {
 impl Description<'_> {
     /// The status to report; what this agent does not own in the last one is kept.
     pub(super) fn status(&self, old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> NodeStatus {
-        let port = i32::from(self.config.kubelet_port);
         // A runtime that is down for a moment has not become another one.
         let down = health.version.is_empty();
         NodeStatus {
@@ -96,13 +95,22 @@ impl Description<'_> {
                 resources::allocatable(&self.machine, self.config),
             )),
             conditions: Some(conditions(old, health, &self.pressure.conditions(), now)),
-            daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port }) }),
+            daemon_endpoints: Some(self.endpoints(old)),
             node_info: Some(self.info(old, health)),
             images: if down { old.images.clone() } else { health.images.clone() },
             runtime_handlers: if down { old.runtime_handlers.clone() } else { health.handlers.clone() },
             features: if down { old.features.clone() } else { health.features.clone() },
             ..old.clone()
         }
+    }
+
+    /// The node's own port, until the cloud has put another in its place: CloudCore does when the stream tunnel stands, since API servers
+    /// reach the node through it alone. EdgeCore names its port only when it registers, too.
+    fn endpoints(&self, old: &NodeStatus) -> NodeDaemonEndpoints {
+        let known = old.daemon_endpoints.as_ref().and_then(|known| known.kubelet_endpoint.as_ref());
+        let own = DaemonEndpoint { port: i32::from(self.config.kubelet_port) };
+        let endpoint = known.filter(|known| known.port != 0).cloned().unwrap_or(own);
+        NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) }
     }
 
     fn info(&self, old: &NodeStatus, health: &RuntimeHealth) -> NodeSystemInfo {

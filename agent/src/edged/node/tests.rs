@@ -85,6 +85,27 @@ fn a_status_differs_when_more_than_time_has_passed() {
 }
 
 #[test]
+fn the_port_that_the_cloud_has_put_in_place_of_the_nodes_own_stays() {
+    let config = NodeConfig::default();
+    let description = description(&config);
+    let port = |status: &NodeStatus| {
+        status.daemon_endpoints.as_ref().and_then(|endpoints| Some(endpoints.kubelet_endpoint.as_ref()?.port))
+    };
+    let mut first = description.status(&NodeStatus::default(), &health(true), at(0));
+    assert_eq!(port(&first), Some(i32::from(config.kubelet_port)));
+    let endpoint = first.daemon_endpoints.as_mut().unwrap().kubelet_endpoint.as_mut().unwrap();
+    endpoint.port = 10351;
+    let second = description.status(&first, &health(true), at(300));
+    assert_eq!(port(&second), Some(10351));
+    let mut unset = second;
+    unset.daemon_endpoints.as_mut().unwrap().kubelet_endpoint.as_mut().unwrap().port = 0;
+    assert_eq!(
+        port(&description.status(&unset, &health(true), at(600))),
+        Some(i32::from(config.kubelet_port))
+    );
+}
+
+#[test]
 fn a_node_that_is_there_gets_only_what_it_lacks() {
     let config = NodeConfig::default();
     let description = description(&config);
@@ -131,6 +152,7 @@ async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
         triggers,
         runtime: Runtime::new(channel, None),
         last: None,
+        pod_cidr: String::new(),
         reported_at: None,
         heart: crate::rt::Heart::unheard(),
     };

@@ -15,6 +15,16 @@ impl Runtime {
         Ok(config.get("sandboxImage").and_then(serde_json::Value::as_str).map(str::to_owned))
     }
 
+    /// Tells the runtime which addresses the cloud gives to this node's pods: one range of each family, with commas between them.
+    pub(crate) async fn set_pod_cidr(&self, ranges: &str) -> Result<()> {
+        let network_config = Some(cri::NetworkConfig { pod_cidr: ranges.to_owned() });
+        let runtime_config = Some(cri::RuntimeConfig { network_config });
+        let request = cri::UpdateRuntimeConfigRequest { runtime_config };
+        limited("UpdateRuntimeConfig", CALL, self.runtime.clone().update_runtime_config(request))
+            .await
+            .map(drop)
+    }
+
     /// All images on this node.
     pub(crate) async fn list_images(&self) -> Result<Vec<cri::Image>> {
         let request = cri::ListImagesRequest::default();

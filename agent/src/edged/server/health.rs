@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kubeapi::store::Damaged;
 use tokio::sync::{Notify, mpsc};
 
-use crate::{edged::pods::Trigger, rt::Vital};
+use crate::{
+    edged::{pods::Trigger, storage::Storage},
+    rt::Vital,
+};
 
 /// The controller takes triggers at once, whatever it is at; the kubelet allows its loop two minutes, but that one works in
 /// the loop itself.
@@ -32,7 +34,7 @@ pub(super) async fn check(
     one: Option<&str>,
     verbose: bool,
     triggers: &mpsc::Sender<Trigger>,
-    (parts, damaged): (&[Vital], &Damaged),
+    (parts, storage): (&[Vital], &Storage),
     patience: Duration,
 ) -> Option<Health> {
     let is_asked = |name: &str| one.is_none_or(|one| one == name);
@@ -45,8 +47,11 @@ pub(super) async fn check(
     }
     results.extend(parts.iter().filter(|vital| is_asked(vital.part)).map(Check::of_part));
     // the kubelet has no such check: it is told where there is something to tell
-    if is_asked(STORAGE) && (one.is_some() || !damaged.now().is_empty()) {
-        results.push(Check::of_storage(damaged));
+    if is_asked(STORAGE) {
+        let check = Check::of_storage(storage, patience).await;
+        if one.is_some() || check.fault.is_some() {
+            results.push(check);
+        }
     }
     (!results.is_empty()).then(|| told(&results, verbose && one.is_none()))
 }
@@ -76,19 +81,24 @@ impl Check {
         Self { name: vital.part, fault: vital.stuck.map(fault), note }
     }
 
-    /// Whether all that is stored can be read.
-    fn of_storage(damaged: &Damaged) -> Self {
-        let damaged = damaged.now();
-        let names: Vec<String> = damaged.keys().take(NAMED).map(ToString::to_string).collect();
-        let more = match damaged.len().saturating_sub(NAMED) {
+    /// Whether all that is stored can be read, and the disk takes writes.
+    async fn of_storage(storage: &Storage, patience: Duration) -> Self {
+        let (damaged, names) = storage.damaged(NAMED);
+        let more = match damaged.saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let fault = format!(
-            "stored objects are damaged; those of the cloud are asked of it anew when it is connected: {}{more}",
-            names.join(", ")
-        );
-        Self { name: STORAGE, fault: (!damaged.is_empty()).then_some(fault), note: String::new() }
+        let unread = (damaged > 0).then(|| {
+            format!(
+                "stored objects are damaged; those of the cloud are asked of it anew when it is connected: {}{more}",
+                names.join(", ")
+            )
+        });
+        let unwritten = storage.refuses(patience).await.map(|why| {
+            format!("nothing can be stored, and nothing of the cloud is taken over until it can: {why}")
+        });
+        let faults: Vec<String> = unread.into_iter().chain(unwritten).collect();
+        Self { name: STORAGE, fault: (!faults.is_empty()).then(|| faults.join("; ")), note: String::new() }
     }
 }
 
@@ -142,11 +152,11 @@ mod tests {
     async fn a_loop_that_takes_triggers_is_well() {
         let triggers = answering();
         for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
-            let health = check(one, false, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap();
+            let health = check(one, false, &triggers, (&[], &Storage::default()), SHORT).await.unwrap();
             assert_eq!(health, Health { well: true, text: "ok".into() }, "{one:?}");
         }
-        assert_eq!(check(Some("other"), false, &triggers, (&[], &Damaged::default()), SHORT).await, None);
-        let verbose = check(None, true, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap();
+        assert_eq!(check(Some("other"), false, &triggers, (&[], &Storage::default()), SHORT).await, None);
+        let verbose = check(None, true, &triggers, (&[], &Storage::default()), SHORT).await.unwrap();
         assert_eq!(verbose.text, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n");
     }
 
@@ -158,7 +168,7 @@ mod tests {
                 Some("syncloop"),
                 false,
                 &triggers,
-                (&[], &Damaged::default()),
+                (&[], &Storage::default()),
                 Duration::from_millis(1),
             )
             .await
@@ -168,8 +178,8 @@ mod tests {
                 "{fills_the_queue}: {health:?}"
             );
         }
-        assert!(check(Some("ping"), false, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap().well);
-        let all = check(None, false, &triggers, (&[], &Damaged::default()), Duration::from_millis(1))
+        assert!(check(Some("ping"), false, &triggers, (&[], &Storage::default()), SHORT).await.unwrap().well);
+        let all = check(None, false, &triggers, (&[], &Storage::default()), Duration::from_millis(1))
             .await
             .unwrap();
         assert!(!all.well && all.text.ends_with("healthz check failed\n"), "{all:?}");
@@ -180,7 +190,7 @@ mod tests {
     async fn a_loop_that_has_ended_fails_at_once() {
         let (triggers, received) = mpsc::channel(1);
         drop(received);
-        assert!(!check(None, false, &triggers, (&[], &Damaged::default()), SHORT).await.unwrap().well);
+        assert!(!check(None, false, &triggers, (&[], &Storage::default()), SHORT).await.unwrap().well);
     }
 
     #[tokio::test]
@@ -200,15 +210,30 @@ mod tests {
         let mut hand = options.connect().await.unwrap();
         sqlx::raw_sql("UPDATE objects SET value = x'7b'").execute(&mut hand).await.unwrap();
         let (triggers, store) = (answering(), SqliteStore::open(&path).await.unwrap());
-        let told = check(None, false, &triggers, (&[], &store.damaged()), SHORT).await.unwrap();
+        let storage = Storage::new(store.clone());
+        let told = check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap();
         assert!(!told.well && told.text.contains("[-]storage failed: "), "{told:?}");
         assert!(told.text.contains("pods ns/web"), "{told:?}");
-        assert!(
-            !check(Some("storage"), false, &triggers, (&[], &store.damaged()), SHORT).await.unwrap().well
-        );
+        assert!(!check(Some("storage"), false, &triggers, (&[], &storage), SHORT).await.unwrap().well);
         let delete = kubeapi::store::Write { key, expect: kubeapi::store::Expect::Anything, value: None };
         store.commit(vec![delete]).await.unwrap();
-        assert!(check(None, false, &triggers, (&[], &store.damaged()), SHORT).await.unwrap().well);
+        assert!(check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap().well);
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_takes_no_writes_is_told() {
+        use std::sync::atomic::Ordering;
+
+        use crate::edged::storage::tests::FullDisk;
+
+        let (triggers, disk) = (answering(), FullDisk::new());
+        let storage = Storage::new(disk.clone());
+        let told = check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap();
+        assert!(!told.well && told.text.contains("[-]storage failed: nothing can be stored"), "{told:?}");
+        assert!(told.text.contains("free some space on its disk"), "{told:?}");
+        disk.is_full.store(false, Ordering::Relaxed);
+        let told = check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap();
+        assert_eq!(told, Health { well: true, text: "ok".into() });
     }
 
     #[tokio::test]
@@ -219,7 +244,7 @@ mod tests {
             Vital { part: "edgehub", restarts: 2, stuck: None },
             Vital { part: "devicetwin", restarts: 0, stuck },
         ];
-        let all = check(None, true, &triggers, (&parts, &Damaged::default()), SHORT).await.unwrap();
+        let all = check(None, true, &triggers, (&parts, &Storage::default()), SHORT).await.unwrap();
         assert!(!all.well);
         insta::assert_snapshot!(all.text, @r"
         [+]ping ok
@@ -230,13 +255,13 @@ mod tests {
         healthz check failed
         ");
         assert!(
-            check(Some("edgehub"), false, &triggers, (&parts, &Damaged::default()), SHORT)
+            check(Some("edgehub"), false, &triggers, (&parts, &Storage::default()), SHORT)
                 .await
                 .unwrap()
                 .well
         );
         assert!(
-            !check(Some("devicetwin"), false, &triggers, (&parts, &Damaged::default()), SHORT)
+            !check(Some("devicetwin"), false, &triggers, (&parts, &Storage::default()), SHORT)
                 .await
                 .unwrap()
                 .well

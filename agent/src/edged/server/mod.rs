@@ -41,7 +41,7 @@ use super::{
     runtime::Runtime,
     stats::{Machine, Stats},
 };
-use crate::rt::{Hosts, NotOurs, Queue};
+use crate::rt::{Hosts, NotOurs, Queue, Scheme};
 
 /// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
 const AT_ONCE: usize = 16;
@@ -88,7 +88,7 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), serve::BindError> {
     // an address of the network has names that nobody here knows
-    let hosts = address.ip().is_loopback().then(Hosts::default);
+    let hosts = address.ip().is_loopback().then(|| Hosts::new(Vec::new(), Scheme::Http));
     let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (pages, hosts) = (pages.clone(), hosts.clone());
         async move {
@@ -153,7 +153,7 @@ impl Pages {
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
                 let shown = &self.parts.shown;
-                let parts = (&*shown.vitals.read(), &shown.damaged);
+                let parts = (&*shown.vitals.read(), &shown.storage);
                 health::check(one, verbose, &self.parts.triggers, parts, health::PATIENCE).await
             }
             // another page, whose name begins alike

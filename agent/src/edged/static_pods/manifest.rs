@@ -4,6 +4,7 @@
 //! static pod is what it was made from.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
+use limits::excerpt;
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
 
@@ -36,9 +37,10 @@ pub(super) fn pod(text: &str, file: &str, node: &str, seen: jiff::Timestamp) -> 
     let written = yaml::parse(text)?;
     let field = |name: &str| written.get(name).and_then(Value::as_str).unwrap_or("nothing").to_owned();
     if (field("apiVersion").as_str(), field("kind").as_str()) != ("v1", "Pod") {
-        return Err(Error::Kind(format!("{} of version {}", field("kind"), field("apiVersion"))));
+        let kind = format!("{} of version {}", field("kind"), field("apiVersion"));
+        return Err(Error::Kind(excerpt(&kind)));
     }
-    let refused = |error: serde_json::Error| Error::Field(error.to_string());
+    let refused = |error: serde_json::Error| Error::Field(excerpt(&error.to_string()));
     let mut pod: Pod = serde_json::from_value(written).map_err(refused)?;
     let meta = std::mem::take(&mut pod.metadata);
     pod.status = None;

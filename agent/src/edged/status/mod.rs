@@ -74,6 +74,9 @@ impl View<'_> {
 /// The status to report. Whatever this agent does not own in the last one is kept.
 pub(crate) fn of(view: &View<'_>) -> PodStatus {
     let old = view.pod.status.clone().unwrap_or_default();
+    if never_began(view, &old) {
+        return PodStatus { observed_generation: view.pod.metadata.generation, ..old };
+    }
     let containers = containers::all(view, &old);
     let phase = phase::of(view, &old, &containers);
     let over = matches!(phase, "Succeeded" | "Failed");
@@ -105,6 +108,13 @@ pub(crate) fn of(view: &View<'_>) -> PodStatus {
         status.pod_ips = (!ips.is_empty()).then(|| ips.iter().map(|ip| PodIP { ip: ip.clone() }).collect());
     }
     status
+}
+
+/// Whether the pod ended before anything of it was made, as one that the node refused does. Nothing is said of its containers then, also
+/// when an agent that did not refuse it itself looks at it: they would wait for ever.
+fn never_began(view: &View<'_>, old: &PodStatus) -> bool {
+    let nothing_is_here = view.observed.sandboxes.is_empty() && view.observed.containers.is_empty();
+    specs::is_over(view.pod) && old.container_statuses.is_none() && nothing_is_here
 }
 
 /// The quality of service class, which the API server sets; this is for one that does not.

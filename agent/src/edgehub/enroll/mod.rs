@@ -181,13 +181,31 @@ pub(crate) async fn look(config: &Config) -> Result<(Known, Vec<u8>), EnrollErro
 
 /// Gets this node's certificate with the token, and keeps it in its files.
 pub(crate) async fn by_token_once(config: &Config) -> Result<(), EnrollError> {
-    keep(config, &by_token(config).await?)
+    keep(config, &by_token(config, &mut FirstRequest::default()).await?)
+}
+
+/// The request with which a node without a certificate asks: the same at each try, by which the cloud knows one whose answer was lost from
+/// another machine's.
+#[derive(Debug, Default)]
+pub(super) struct FirstRequest(Option<Csr>);
+
+impl FirstRequest {
+    fn of(&mut self, node: &str) -> Result<&Csr, EnrollError> {
+        match &mut self.0 {
+            Some(csr) => Ok(csr),
+            none => Ok(none.insert(request(node)?)),
+        }
+    }
+}
+
+fn request(node: &str) -> Result<Csr, EnrollError> {
+    Csr::for_node(node).map_err(|error| EnrollError::Crypto(error.to_string()))
 }
 
 /// This node's identity: from the files where they hold one, else by the token. A certificate that has expired is used where no
 /// other can be had: pods run on, the cloud decides, and this machine's clock may be wrong.
-pub(super) async fn identity(config: &Config) -> Result<Identity, EnrollError> {
-    let Some(credentials) = files::load(config)? else { return kept(config, by_token(config).await?) };
+pub(super) async fn identity(config: &Config, first: &mut FirstRequest) -> Result<Identity, EnrollError> {
+    let Some(credentials) = files::load(config)? else { return kept(config, by_token(config, first).await?) };
     let identity = Identity::new(credentials)?;
     if !identity.has_expired() {
         return Ok(identity);
@@ -197,7 +215,7 @@ pub(super) async fn identity(config: &Config) -> Result<Identity, EnrollError> {
     if config.token.is_none() {
         return Ok(identity);
     }
-    match by_token(config).await {
+    match by_token(config, first).await {
         Ok(enrolled) => kept(config, enrolled),
         Err(error) => {
             warn!(
@@ -219,8 +237,8 @@ fn kept(config: &Config, identity: Identity) -> Result<Identity, EnrollError> {
 /// one. Nothing is written.
 pub(super) async fn renew(config: &Config, old: &Identity) -> Result<Identity, EnrollError> {
     match &config.token {
-        Some(_) if old.has_expired() => by_token(config).await,
-        _ => ask(config, How::Renewal(old)).await,
+        Some(_) if old.has_expired() => by_token(config, &mut FirstRequest::default()).await,
+        _ => ask(config, How::Renewal(old), &request(&config.node_name)?).await,
     }
 }
 
@@ -229,10 +247,10 @@ pub(super) fn keep(config: &Config, identity: &Identity) -> Result<(), EnrollErr
     files::save(config, &identity.credentials)
 }
 
-async fn by_token(config: &Config) -> Result<Identity, EnrollError> {
+async fn by_token(config: &Config, first: &mut FirstRequest) -> Result<Identity, EnrollError> {
     let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
-    ask(config, How::Token(&token)).await
+    ask(config, How::Token(&token), first.of(&config.node_name)?).await
 }
 
 /// By what the cloud knows this node.
@@ -243,11 +261,10 @@ enum How<'a> {
 }
 
 /// Asks one server after the other until one answers. A refusal is an answer.
-async fn ask(config: &Config, how: How<'_>) -> Result<Identity, EnrollError> {
-    let csr = Csr::for_node(&config.node_name).map_err(|error| EnrollError::Crypto(error.to_string()))?;
+async fn ask(config: &Config, how: How<'_>, csr: &Csr) -> Result<Identity, EnrollError> {
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
-        match ask_one(config, server, how, &csr).await {
+        match ask_one(config, server, how, csr).await {
             Err(error) if error.may_pass() => last = error,
             answer => {
                 let (ca, cert) = answer?;

@@ -19,6 +19,7 @@ use super::super::{
     desired::{Desired, Entry, Next, Placement, copy, same, stripped},
     record::Record,
 };
+use super::held::Held;
 
 /// So many deletions are remembered: a list that was made before one of them must not bring the object back.
 const REMEMBERED: usize = 4096;
@@ -30,13 +31,16 @@ pub(super) struct Copies {
     /// What this node has of its own.
     own: Desired,
     node: Arc<str>,
+    /// What can be listed without the cloud.
+    pub(super) held: Held,
     deleted: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Copies {
     /// Copies in `store`, beside what `node` has of its own.
     pub(super) fn new(store: Arc<dyn Store>, own: Desired, node: &str) -> Self {
-        Self { kept: Desired::new(store, String::new()), own, node: node.into(), deleted: Arc::default() }
+        let kept = Desired::new(store, String::new());
+        Self { held: Held::new(kept.clone()), kept, own, node: node.into(), deleted: Arc::default() }
     }
 
     /// The copy at `key`.
@@ -56,6 +60,7 @@ impl Copies {
 
     /// Removes the copies of a collection, but for what this node has of its own.
     pub(super) async fn forget(&self, resource: &Resource) -> Result<(), StoreError> {
+        self.held.forget(resource).await?;
         for copy in self.all(resource).await? {
             if self.own.get(&copy.key).await?.is_none() {
                 self.drop(&copy.key).await?;

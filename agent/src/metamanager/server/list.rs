@@ -61,7 +61,8 @@ impl Lists {
                 break;
             }
         }
-        self.remove_unlisted(collection, &listed, revision.unwrap_or_default()).await
+        self.remove_unlisted(collection, &listed, revision.unwrap_or_default()).await?;
+        self.copies.held.add(collection).await.map_err(failed)
     }
 
     /// A page, and its length in bytes.

@@ -20,11 +20,15 @@ impl Local {
 
     /// The answer to a request without a body.
     pub(super) async fn answer(&self, parts: &Parts) -> Response<Body> {
-        let mut request = Request::new(Full::new(Bytes::new()));
-        *request.method_mut() = parts.method.clone();
-        *request.uri_mut() = parts.uri.clone();
-        *request.headers_mut() = parts.headers.clone();
-        self.call(request).await
+        self.call(bodyless(parts), Identity::master()).await
+    }
+
+    /// The answer to a request for a log or a session of a pod of this node, by `caller`, who may have it.
+    pub(super) async fn stream(&self, parts: &Parts, caller: Identity) -> Response<Body> {
+        let mut request = bodyless(parts);
+        // also the connection, which is handed over
+        *request.extensions_mut() = parts.extensions.clone();
+        self.call(request, caller).await
     }
 
     /// The answer as JSON; `null` where it is none.
@@ -32,18 +36,27 @@ impl Local {
         let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new()));
         let Ok(request) = request else { return Value::Null };
         // what is stored here was let in within limits
-        match self.call(request).await.into_body().collect().await {
+        match self.call(request, Identity::master()).await.into_body().collect().await {
             Ok(body) => serde_json::from_slice(&body.to_bytes()).unwrap_or_default(),
             Err(_) => Value::Null,
         }
     }
 
-    async fn call(&self, mut request: Request<Full<Bytes>>) -> Response<Body> {
-        request.extensions_mut().insert(Identity::master());
+    async fn call(&self, mut request: Request<Full<Bytes>>, caller: Identity) -> Response<Body> {
+        request.extensions_mut().insert(caller);
         let answer: Result<_, Infallible> = self.0.clone().call(request).await;
         match answer {
             Ok(answer) => answer,
             Err(never) => match never {},
         }
     }
+}
+
+/// The request without what came with it.
+fn bodyless(parts: &Parts) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(Bytes::new()));
+    *request.method_mut() = parts.method.clone();
+    *request.uri_mut() = parts.uri.clone();
+    *request.headers_mut() = parts.headers.clone();
+    request
 }

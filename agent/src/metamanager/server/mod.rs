@@ -2,7 +2,7 @@
 //!
 //! In: HTTP requests of kubectl, controllers and pods. Out: answers from [`copies`], which follow this node's own objects
 //! ([`feed`]) and the cloud's: read through ([`ask`], [`list`]) or told by it while somebody watches ([`watches`]). Writes go to the
-//! cloud and nowhere else. How much the copies may take is in [`room`].
+//! cloud and nowhere else; logs and sessions of this node's pods come from its own kubelet API ([`kubelet`]). How much the copies may take is in [`room`].
 //!
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
@@ -11,8 +11,10 @@ mod ask;
 mod certificate;
 mod copies;
 mod feed;
+mod held;
 mod interface;
 mod kinds;
+mod kubelet;
 mod list;
 mod local;
 mod loopback;
@@ -35,7 +37,7 @@ use std::{
 };
 
 use kubeapi::{
-    Api, Rules,
+    Api, NodeStreams, Rules,
     serve::{BindError, Server},
     store::{Store, StoreError},
 };
@@ -51,6 +53,7 @@ use self::{
     certificate::Keeper,
     copies::{Copies, key_of, text},
     kinds::Kinds,
+    kubelet::LateKubelet,
     list::Lists,
     local::Local,
     loopback::{Credentials, LocalClients, retract},
@@ -173,7 +176,9 @@ impl std::fmt::Debug for MetaServer {
 /// Builds it over this node's `own` objects.
 pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeHub) -> (MetaServer, Told) {
     let MetaServerConfig { address, copies, authentication } = config;
-    let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay).build();
+    let kubelet = LateKubelet::default();
+    let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay);
+    let api = api.node_streams(Arc::new(kubelet.clone())).build();
     let local = Local::new(api.service());
     let copies = Copies::new(copies, own.clone(), node);
     let cloud = Cloud::new(node, hub.clone());
@@ -186,6 +191,7 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
         cloud,
         copies: copies.clone(),
         kinds: kinds.clone(),
+        kubelet,
         kept: kept.clone(),
         lists,
         local,
@@ -206,6 +212,11 @@ impl MetaServerConfig {
 }
 
 impl MetaServer {
+    /// With the logs and sessions of this node's pods, which `kubelet` answers.
+    pub(crate) fn serve_pods_of(&self, kubelet: Arc<dyn NodeStreams>) {
+        self.front.kubelet.set(kubelet);
+    }
+
     /// Where it listens, once it does.
     pub fn listening(&self) -> Listening {
         self.listening.subscribe()

@@ -8,8 +8,8 @@ use wire::application::Verb;
 
 use super::{
     super::answer::Refusal,
-    ask::Failure,
-    copies::key,
+    ask::{Away, Failure},
+    copies::{self, key},
     query::Query,
     route::Ask,
     service::{Front, last_known, raw},
@@ -60,8 +60,30 @@ impl Front {
         match self.lists.renew(&collection).await {
             Ok(()) => Ok(self.local.answer(parts).await),
             Err(Failure::Refused(refusal)) => Err(refusal),
-            Err(Failure::Away(away)) => Ok(last_known(self.local.answer(parts).await, away)),
+            Err(Failure::Away(away)) => {
+                self.check_held(&collection, away).await?;
+                Ok(last_known(self.local.answer(parts).await, away))
+            }
         }
+    }
+
+    /// Whether a list can be made without the cloud: of what the cloud has listed, and of this node's own pods and the node itself, which
+    /// are all that a node sees of these. An empty list of anything else would say that nothing is there.
+    async fn check_held(&self, collection: &Collection, away: Away) -> Result<(), Refusal> {
+        let target = &collection.target;
+        let is_own = target.group.is_empty() && matches!(target.plural.as_str(), "pods" | "nodes");
+        if is_own || self.copies.held.has(collection).await? {
+            return Ok(());
+        }
+        let place = match target.namespace.as_str() {
+            "" => "of all namespaces".to_owned(),
+            namespace => format!("in the namespace {namespace:?}"),
+        };
+        Err(away.refusal(&format!(
+            "this node has never listed {} {place} and cannot tell which there are; list them once while the cloud is connected, or get \
+             one by its name",
+            copies::resource(target)
+        )))
     }
 
     /// The changes of a collection: those of the copies, which the cloud is asked to keep up to date meanwhile.
@@ -73,7 +95,10 @@ impl Front {
             .ok_or_else(|| Refusal::too_busy("too many different collections are watched on this node"))?;
         if !self.is_told(&collection) {
             match self.subscribe(&collection).await {
-                Ok(()) | Err(Failure::Away(_)) => {}
+                Ok(()) => {}
+                // who goes on from a version has a list already
+                Err(Failure::Away(_)) if goes_on(parts) => {}
+                Err(Failure::Away(away)) => self.check_held(&collection, away).await?,
                 Err(Failure::Refused(refusal)) => return Err(refusal),
             }
         }
@@ -143,6 +168,13 @@ impl Front {
             Err(Failure::Away(away)) => Err(away.refusal("this kind is not known on this node")),
         }
     }
+}
+
+/// Whether a watch begins after a list, and not with all that there is.
+fn goes_on(parts: &Parts) -> bool {
+    let query = Query::of(&parts.uri);
+    let version = query.get("resourceVersion").unwrap_or("0");
+    version != "0" && !query.flag("sendInitialEvents")
 }
 
 /// The part of the object that the cloud is asked for; its status comes with the whole.

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::{
     copies::{self, Copies},
+    held,
     kinds::definitions,
     watches::Kept,
 };
@@ -66,7 +67,9 @@ impl Room {
         let stays = kept.all().into_iter().chain([definitions()]);
         let stays: Vec<_> = stays.map(|collection| copies::resource(&collection.target)).collect();
         let total = sizes.iter().map(|(_, bytes)| bytes).sum();
-        sizes.retain(|(resource, _)| !stays.contains(resource) && !record::is_records(resource));
+        sizes.retain(|(resource, _)| {
+            !stays.contains(resource) && !record::is_records(resource) && *resource != held::place()
+        });
         for resource in self.going(sizes, total, (most, now)) {
             info!(%resource, "MetaServer forgets what nobody has asked for longest: its copies take too much room");
             copies.forget(&resource).await?;

@@ -30,12 +30,16 @@ pub(super) struct Ask {
     pub(super) verb: Verb,
 }
 
-/// Streams of a container: the kubelet's business.
-const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
+impl Ask {
+    /// Whether this is what the kubelet answers: a log, or a session in a container.
+    pub(super) fn is_stream(&self) -> bool {
+        self.part == "log" || self.is_session()
+    }
 
-/// Whether this part of an object is a stream of a container.
-pub(super) fn is_stream(part: &str) -> bool {
-    STREAMS.contains(&part)
+    /// Whether this goes into a pod: a command, or its ports.
+    pub(super) fn is_session(&self) -> bool {
+        matches!(self.part.as_str(), "exec" | "attach" | "portforward")
+    }
 }
 
 /// Reads a request's first line.
@@ -65,8 +69,12 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         [plural, name, part] => ("", *plural, *name, *part),
         _ => return Route::Unknown,
     };
-    if is_stream(part) {
-        return Route::Refused("MetaServer carries no logs and no sessions of containers");
+    if part == "proxy" {
+        return Route::Refused("MetaServer is no proxy into nodes, pods and services");
+    }
+    let is_of_pods = group.is_empty() && version == "v1" && plural == "pods";
+    if matches!(part, "log" | "exec" | "attach" | "portforward") && !is_of_pods {
+        return Route::Unknown;
     }
     let watches = || Query::of(uri).flag("watch");
     let verb = match (method.as_str(), name.is_empty()) {
@@ -143,6 +151,15 @@ mod tests {
                 "POST /api/v1/namespaces/a/serviceaccounts/b/token",
                 ask(Verb::Create, ["", "v1", "serviceaccounts", "a", "b"], "token"),
             ),
+            (
+                "GET /api/v1/namespaces/a/pods/b/log?follow=true&watch=1",
+                ask(Verb::Get, ["", "v1", "pods", "a", "b"], "log"),
+            ),
+            (
+                "POST /api/v1/namespaces/a/pods/b/exec?command=sh",
+                ask(Verb::Create, ["", "v1", "pods", "a", "b"], "exec"),
+            ),
+            ("GET /apis/apps/v1/namespaces/a/deployments/b/log", Route::Unknown),
             ("GET /apis", Route::About),
             ("GET /api/v1", Route::About),
             ("GET /openapi/v3/apis/apps/v1", Route::About),
@@ -160,12 +177,8 @@ mod tests {
         for (line, expected) in rows {
             assert_eq!(of(line), expected, "{line}");
         }
-        for line in [
-            "DELETE /api/v1/pods",
-            "POST /apis",
-            "GET /api/v1/namespaces/a/pods/b/log",
-            "POST /api/v1/nodes/a",
-        ] {
+        for line in ["DELETE /api/v1/pods", "POST /apis", "GET /api/v1/nodes/a/proxy", "POST /api/v1/nodes/a"]
+        {
             assert!(matches!(of(line), Route::Refused(_)), "{line}");
         }
     }

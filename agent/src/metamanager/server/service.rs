@@ -23,10 +23,11 @@ use super::{
     ask::{Away, Cloud, Failure},
     copies::{Copies, resource},
     kinds::Kinds,
+    kubelet::LateKubelet,
     list::Lists,
     local::Local,
     loopback::LocalClients,
-    reviews::Review,
+    reviews::{Review, identity},
     room::Room,
     route::{Ask, Route, route},
     watches::Kept,
@@ -53,6 +54,7 @@ pub(super) struct Front {
     pub(super) cloud: Cloud,
     pub(super) copies: Copies,
     pub(super) kinds: Kinds,
+    pub(super) kubelet: LateKubelet,
     pub(super) kept: Kept,
     pub(super) lists: Lists,
     pub(super) local: Local,
@@ -92,7 +94,14 @@ impl Authenticator {
     /// Whether MetaServer lets the caller do this with objects.
     pub(super) async fn authorize(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
         match self {
-            Self::Accounts(access) => access.check(caller, ask).await,
+            Self::Accounts(access) => {
+                access.check(caller, ask).await?;
+                if ask.is_session() && ask.verb == Verb::Get {
+                    // a GET that becomes a WebSocket does as much as a POST
+                    access.check(caller, &Ask { verb: Verb::Create, ..ask.clone() }).await?;
+                }
+                Ok(())
+            }
             Self::Local(clients) => clients.authorize(ask),
         }
     }
@@ -122,6 +131,11 @@ impl Front {
         }
         authenticator.authorize(&caller, &ask).await?;
         debug!(verb = ?ask.verb, target = %ask.target, part = ask.part, "MetaServer is asked");
+        if ask.is_stream() {
+            return self
+                .stream(&ask, parts, identity(authenticator, &caller, parts, self.cloud.node()))
+                .await;
+        }
         self.room.asked(resource(&ask.target), Instant::now());
         match ask.verb {
             Verb::Get => self.get(&ask, parts).await,

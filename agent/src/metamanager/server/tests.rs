@@ -88,17 +88,25 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let (mut listening, shutdown) = (server.listening(), CancellationToken::new());
     let running = tokio::spawn(server.run(shutdown.clone()));
     let address = listening.wait_for(Option::is_some).await.unwrap().unwrap();
-    let (url, maps) = (format!("https://{address}"), "/api/v1/namespaces/ns/configmaps");
+    let url = format!("https://{address}");
+    let [maps, pods] = ["configmaps", "pods"].map(|plural| format!("/api/v1/namespaces/ns/{plural}"));
+    let (maps, pods) = (maps.as_str(), pods.as_str());
 
     let node = || Some(node_certificate(&ca, "edge-1"));
     let admin = || Some(ca.sign_admin(SystemTime::now()).unwrap());
     let rows = [
         ("anybody may read discovery", None, None, "/apis", 200),
         ("nobody may read objects", None, None, maps, 403),
-        ("the node may", node(), None, maps, 200),
-        ("an administrator may", admin(), None, maps, 200),
+        ("the node may", node(), None, pods, 200),
+        ("an administrator may", admin(), None, pods, 200),
         ("another node may not", Some(node_certificate(&ca, "edge-2")), None, maps, 403),
-        ("an account may as told", None, Some(token.as_str()), maps, 200),
+        (
+            "an account may as told, which is not known without the cloud",
+            None,
+            Some(token.as_str()),
+            maps,
+            503,
+        ),
         ("an account may not otherwise", None, Some(token.as_str()), "/api/v1/namespaces/ns/secrets", 403),
         ("a wrong token is refused", None, Some("a.b.c"), "/apis", 401),
         (

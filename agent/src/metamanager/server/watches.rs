@@ -113,7 +113,7 @@ impl Drop for Client {
 }
 
 /// Whether everything of `wanted` is in `kept`.
-fn covers(kept: &Collection, wanted: &Collection) -> bool {
+pub(super) fn covers(kept: &Collection, wanted: &Collection) -> bool {
     let (wide, narrow) = (&kept.target, &wanted.target);
     let same_kind = (&wide.group, &wide.plural) == (&narrow.group, &narrow.plural);
     let all = kept.labels.is_empty() && kept.fields.is_empty();

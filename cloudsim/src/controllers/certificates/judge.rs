@@ -18,6 +18,8 @@ use kube::ResourceExt;
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use wire::enroll::ServingRequest;
 
+use crate::enrolment::reserved::is_of_a_service;
+
 /// The signer of certificates for nodes' servers.
 pub(super) const SIGNER: &str = "kubernetes.io/kubelet-serving";
 
@@ -133,11 +135,7 @@ impl Taken {
 
     fn has_name(&self, node: &str, name: &str) -> bool {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        let is_services =
-            ["svc", "cluster.local"].iter().any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
-                || name.contains(".svc.")
-                || matches!(name.as_str(), "kubernetes" | "kubernetes.default");
-        is_services
+        is_of_a_service(&name)
             || name.contains('*')
             || (name != "localhost" && self.names.contains(&name))
             || (name != node && self.nodes.contains(&name))

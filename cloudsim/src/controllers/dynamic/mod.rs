@@ -11,6 +11,7 @@
 mod listen;
 mod permit;
 mod request;
+mod reviews;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,6 +36,7 @@ use wire::{
 use self::{
     permit::{Business, Permit, Wanted, permit},
     request::Call,
+    reviews::Own,
 };
 use super::edge::{Edge, Reply};
 use crate::mailbox::ObjectPath;
@@ -246,6 +248,9 @@ impl Session {
             return self.dynamic.path(&application.key).await;
         }
         let call = Call::of(application).map_err(Refused::Malformed)?;
+        if let Some(own) = Own::of(&call) {
+            return self.dynamic.review(&self.node, own, &call).await;
+        }
         let call = self.dynamic.permitted(&self.node, call).await?;
         if application.verb != Verb::Watch {
             let request = call.request().map_err(|error| Refused::Malformed(error.to_string()))?;

@@ -57,6 +57,11 @@ impl Call {
         Self { target, verb, part, body, option, patch }.checked()
     }
 
+    /// A call that nobody makes, to be asked about.
+    pub(super) fn question(target: Target, verb: Verb, part: String) -> Self {
+        Self { target, verb, part, body: Value::Null, option: Value::Null, patch: None }
+    }
+
     /// What goes into a path must not change which path it is.
     fn checked(self) -> Result<Self, String> {
         let Target { group, version, plural, namespace, name } = &self.target;

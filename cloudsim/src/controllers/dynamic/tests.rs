@@ -64,3 +64,48 @@ fn paths_that_are_passed_on_say_what_the_api_is() {
         assert!(!is_about_the_api(path), "{path}");
     }
 }
+
+/// With roles in force, in which everybody may ask about himself.
+#[tokio::test]
+async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() {
+    let api = kubeapi::Api::builder(kubeapi::store::MemoryStore::new()).rbac(true).build();
+    let client = api.client("default");
+    crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+    let dynamic = Dynamic::new(client.clone(), Edge::new(client, Mailboxes::default(), ""));
+    let (replies, _received) = mpsc::channel(1);
+    let mut session = dynamic.open("edge-1", replies);
+    let mut ask = async |group: &str, plural: &str, spec: Value| {
+        let question: Application = serde_json::from_value(json!({
+            "ID": "1", "Key": format!("/{group}.k8s.io/v1/{plural}"), "Verb": "create", "Nodename": "edge-2",
+        }))
+        .unwrap();
+        let question = Application { req_body: json!({"spec": spec}).to_string().into_bytes(), ..question };
+        let Ok(answer) = session.outcome(&question).await else { panic!("{plural} is refused") };
+        serde_json::from_slice::<Value>(&answer).unwrap()["status"].clone()
+    };
+    let own = ask("authentication", "selfsubjectreviews", json!({})).await;
+    assert_eq!(own["userInfo"]["username"], "system:node:edge-1");
+    assert_eq!(own["userInfo"]["groups"], json!(["system:nodes", "system:authenticated"]));
+    for (verb, group, resource, name, expected) in [
+        ("get", "", "nodes", "edge-1", true),
+        ("get", "", "nodes", "edge-2", false),
+        ("list", "", "pods", "", true),
+        ("list", "", "secrets", "", false),
+        ("get", "", "secrets", "casecret", false),
+        ("create", "rbac.authorization.k8s.io", "clusterrolebindings", "", false),
+        ("deletecollection", "", "nodes", "", false),
+        ("*", "*", "*", "", false),
+    ] {
+        let wanted = json!({"verb": verb, "group": group, "resource": resource, "name": name, "namespace": "kubeedge"});
+        let told =
+            ask("authorization", "selfsubjectaccessreviews", json!({"resourceAttributes": wanted})).await;
+        assert_eq!(told["allowed"], expected, "{verb} {resource} {name}: {told}");
+    }
+    for (path, expected) in [("/version", true), ("/metrics", false)] {
+        let wanted = json!({"nonResourceAttributes": {"verb": "get", "path": path}});
+        let told = ask("authorization", "selfsubjectaccessreviews", wanted).await;
+        assert_eq!(told["allowed"], expected, "{path}");
+    }
+    let rules = ask("authorization", "selfsubjectrulesreviews", json!({"namespace": "kubeedge"})).await;
+    assert_eq!((&rules["resourceRules"], &rules["incomplete"]), (&json!([]), &json!(true)));
+}

@@ -48,6 +48,8 @@ pub struct Edge {
     /// Which certificates nodes are known by; nothing where they have shown who they are elsewhere.
     certificates: Option<NodeCertificates>,
     event_limits: Arc<Mutex<EventLimits>>,
+    /// Where an API server that stands elsewhere finds the kubelets of all nodes.
+    kubelet_port: Option<u16>,
 }
 
 impl Edge {
@@ -62,6 +64,7 @@ impl Edge {
             unhandled,
             certificates: None,
             event_limits: Arc::default(),
+            kubelet_port: None,
         }
     }
 
@@ -69,6 +72,12 @@ impl Edge {
     #[must_use]
     pub fn with_certificates(self, certificates: NodeCertificates) -> Self {
         Self { certificates: Some(certificates), ..self }
+    }
+
+    /// The port that Nodes have in their status in the place of the nodes' own.
+    #[must_use]
+    pub fn with_kubelet_port(self, kubelet_port: Option<u16>) -> Self {
+        Self { kubelet_port, ..self }
     }
 
     /// Whether `node` holds or needs the object at `path`.

@@ -9,7 +9,7 @@ use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::warn;
 use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourceType, Up, Upstream};
 
@@ -233,9 +233,12 @@ impl Edge {
                 self.written(made)
             }
             (ResourceType::NodePatch, Upstream::Patch { patch, .. }) => {
+                let mut patch = patch_of(patch).map_err(kube::Error::SerdeError)?;
+                self.redirect(&mut patch);
                 self.patched(&self.of::<Node>(""), name, patch).await
             }
             (ResourceType::PodPatch, Upstream::Patch { patch, .. }) => {
+                let patch = patch_of(patch).map_err(kube::Error::SerdeError)?;
                 self.patched(&self.of::<Pod>(namespace), name, patch).await
             }
             (ResourceType::Pod, Upstream::Object { change: Change::Insert, object, .. }) => {
@@ -300,12 +303,20 @@ impl Edge {
         &self,
         api: &Api<DynamicObject>,
         name: &str,
-        patch: &Value,
+        patch: Value,
     ) -> Result<Outcome, kube::Error> {
-        let patch = patch_of(patch).map_err(kube::Error::SerdeError)?;
         let object = objects::patch_status(&self.client, api, name, patch).await?;
         let revision = object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
         Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), revision))
+    }
+
+    /// Puts the cloud's own port in the place of the node's, which no API server reaches; as CloudCore does.
+    fn redirect(&self, patch: &mut Value) {
+        if let (Some(port), Some(status)) =
+            (self.kubelet_port, patch.get_mut("status").and_then(Value::as_object_mut))
+        {
+            status.insert("daemonEndpoints".to_owned(), json!({"kubeletEndpoint": {"Port": port}}));
+        }
     }
 
     /// The end of a graceful deletion. A pod that is gone already, or another one by now, is no error: what the node wants is so.

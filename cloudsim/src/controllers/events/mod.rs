@@ -33,6 +33,7 @@ pub(crate) enum Component {
     Job,
     CronJob,
     Disruption,
+    PersistentVolume,
     Device,
 }
 
@@ -51,6 +52,7 @@ impl Component {
             Self::Job => "job-controller",
             Self::CronJob => "cronjob-controller",
             Self::Disruption => "controllermanager",
+            Self::PersistentVolume => "persistentvolume-controller",
             Self::Device => "devicecontroller",
         }
     }

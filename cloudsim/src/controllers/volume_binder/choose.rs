@@ -147,15 +147,22 @@ fn capacity(volume: &PersistentVolume) -> i64 {
     capacity.and_then(|capacity| capacity.get("storage")).and_then(quantity::whole).unwrap_or(0)
 }
 
-/// The node of a pod that uses the claim.
-fn node_of<'a>(claim: &PersistentVolumeClaim, known: &Known<'a>) -> Option<&'a Node> {
-    let uses = |pod: &&Arc<Pod>| {
+/// The pods that use the claim.
+pub(super) fn users<'a>(
+    claim: &PersistentVolumeClaim,
+    pods: &'a [Arc<Pod>],
+) -> impl Iterator<Item = &'a Arc<Pod>> {
+    pods.iter().filter(move |pod| {
         let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         let mut claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
         pod.metadata.namespace == claim.metadata.namespace
             && claims.any(|source| Some(&source.claim_name) == claim.metadata.name.as_ref())
-    };
-    let names = known.pods.iter().filter(uses).filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
+    })
+}
+
+/// The node of a pod that uses the claim.
+fn node_of<'a>(claim: &PersistentVolumeClaim, known: &Known<'a>) -> Option<&'a Node> {
+    let names = users(claim, known.pods).filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
     let mut nodes =
         names.filter_map(|name| known.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name)));
     nodes.next().map(Arc::as_ref)

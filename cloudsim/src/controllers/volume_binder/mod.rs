@@ -2,7 +2,7 @@
 //!
 //! Source: Kubernetes, "Persistent Volumes"; kube-controller-manager's persistentvolume-binder.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim},
@@ -17,9 +17,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 mod choose;
+mod unbound;
 
 pub(crate) use self::choose::could_have;
-use self::choose::{Known, Step};
+use self::{
+    choose::{Known, Step},
+    unbound::Said,
+};
 use super::{informers::Failure, workloads::Cluster};
 
 /// After a failed call; the API is in this process or near it.
@@ -34,13 +38,17 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         cluster.volumes.completed().await;
         cluster.pods.completed().await;
         cluster.nodes.completed().await;
+        let mut said = Said::default();
         loop {
-            let retry = pass(&cluster).await.err().map(|error| {
-                warn!(error = &error as &dyn std::error::Error, "claims are not bound yet");
-                AFTER_ERROR
-            });
+            let again = match pass(&cluster, &mut said).await {
+                Ok(some_wait) => some_wait.then_some(unbound::AGAIN),
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "claims are not bound yet");
+                    Some(AFTER_ERROR)
+                }
+            };
             let retry = async {
-                match retry {
+                match again {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => std::future::pending().await,
                 }
@@ -58,23 +66,26 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let _: Option<()> = stop.run_until_cancelled(work).await;
 }
 
-async fn pass(cluster: &Cluster) -> Result<(), Failure> {
+/// Whether some claims wait for what is not there.
+async fn pass(cluster: &Cluster, said: &mut Said) -> Result<bool, Failure> {
     let claims = cluster.claims.all();
-    let waiting: Vec<String> = if claims.iter().any(|claim| choose::is_pending(claim)) {
-        let classes = Api::<StorageClass>::all(cluster.client.clone()).list(&ListParams::default()).await?;
-        let late =
-            |class: &StorageClass| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-        classes.items.iter().filter(|class| late(class)).map(ResourceExt::name_any).collect()
+    let classes = if claims.iter().any(|claim| choose::is_pending(claim)) {
+        Api::<StorageClass>::all(cluster.client.clone()).list(&ListParams::default()).await?.items
     } else {
         Vec::new()
     };
+    let late = |class: &StorageClass| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+    let waiting: Vec<String> =
+        classes.iter().filter(|class| late(class)).map(ResourceExt::name_any).collect();
     let (volumes, pods, nodes) = (cluster.volumes.all(), cluster.pods.all(), cluster.nodes.all());
     let known =
         Known { claims: &claims, volumes: &volumes, pods: &pods, nodes: &nodes, late_classes: &waiting };
-    for step in choose::steps(&known) {
+    let steps = choose::steps(&known);
+    let some_wait = said.tell(&cluster.events, (&known, classes.as_slice()), &steps, Instant::now());
+    for step in steps {
         act(cluster, step).await?;
     }
-    Ok(())
+    Ok(some_wait)
 }
 
 async fn act(cluster: &Cluster, step: Step) -> Result<(), Failure> {

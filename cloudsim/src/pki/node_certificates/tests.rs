@@ -1,5 +1,7 @@
 //! Tests of [`super`].
 
+use std::time::SystemTime;
+
 use kubeapi::store::MemoryStore;
 use wire::enroll::{Ca, Csr, Usage};
 
@@ -28,16 +30,18 @@ async fn a_name_is_held_from_the_first_connection_until_it_is_reset() {
     assert_eq!(name().await, Name::Free, "its answer may have been lost");
     let second = certificate(&ca, "edge-1", Duration::ZERO);
     all.begun("edge-1", (&second, authority), Duration::ZERO, Some("t")).await.unwrap();
-    assert!(all.is_repeated("edge-1", "t").await.unwrap());
+    assert!(all.is_repeated("edge-1", "t", &second).await.unwrap());
+    assert!(!all.is_repeated("edge-1", "t", &first).await.unwrap(), "another key is another machine's");
     assert!(!all.admit("edge-1", &first, authority).await.unwrap(), "it was replaced before it was used");
     assert!(all.admit("edge-1", &second, authority).await.unwrap());
     assert_eq!(name().await, Name::Held);
     let late = certificate(&ca, "edge-1", Duration::ZERO);
     assert!(!all.begun("edge-1", (&late, authority), Duration::ZERO, None).await.unwrap(), "it came first");
     assert!(!all.admit("edge-1", &late, authority).await.unwrap());
-    assert!(!all.is_repeated("edge-1", "t").await.unwrap());
+    assert!(!all.is_repeated("edge-1", "t", &second).await.unwrap());
     let third = certificate(&ca, "edge-1", Duration::ZERO);
-    all.renewed("edge-1", &third, authority).await.unwrap();
+    assert!(!all.renewed("edge-1", &late, (&third, authority)).await.unwrap(), "it does not count itself");
+    assert!(all.renewed("edge-1", &second, (&third, authority)).await.unwrap());
     for known in [&second, &third] {
         assert!(all.admit("edge-1", known, authority).await.unwrap());
     }
@@ -72,9 +76,72 @@ async fn what_is_remembered_is_bounded() {
     let (all, ca) = (NodeCertificates::new(MemoryStore::new()), ca());
     let first = certificate(&ca, "edge-1", Duration::ZERO);
     all.begun("edge-1", (&first, ca.cert_der()), Duration::ZERO, None).await.unwrap();
-    for _ in 0..MAX_CERTIFICATES {
-        all.renewed("edge-1", &certificate(&ca, "edge-1", Duration::ZERO), ca.cert_der()).await.unwrap();
+    let mut newest = first.clone();
+    for _ in 0..record::MAX_CERTIFICATES {
+        let next = certificate(&ca, "edge-1", Duration::ZERO);
+        assert!(all.renewed("edge-1", &newest, (&next, ca.cert_der())).await.unwrap());
+        newest = next;
     }
-    assert_eq!(all.read("edge-1").await.unwrap().unwrap().0.certificates.len(), MAX_CERTIFICATES);
+    let record = all.read("edge-1").await.unwrap().0.unwrap();
+    assert_eq!(record.certificates.len(), record::MAX_CERTIFICATES);
     assert!(!all.admit("edge-1", &first, ca.cert_der()).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_renewal_after_the_name_was_reset_is_worth_nothing() {
+    let (all, ca) = (NodeCertificates::new(MemoryStore::new()), ca());
+    let (old, new) = (certificate(&ca, "edge-1", Duration::ZERO), certificate(&ca, "edge-1", Duration::ZERO));
+    assert!(all.admit("edge-1", &old, ca.cert_der()).await.unwrap());
+    // between the moment that the old one was shown and the one that the new one is recorded
+    all.reset("edge-1").await.unwrap();
+    assert!(!all.renewed("edge-1", &old, (&new, ca.cert_der())).await.unwrap());
+    assert!(!all.admit("edge-1", &new, ca.cert_der()).await.unwrap());
+    assert_eq!(all.name("edge-1", ca.cert_der(), Duration::ZERO).await.unwrap(), Name::Free);
+}
+
+#[tokio::test]
+async fn a_name_whose_record_was_lost_is_closed_until_it_is_reset() {
+    let (store, ca) = (MemoryStore::new(), ca());
+    let all = NodeCertificates::new(store.clone());
+    let put = async |name: &str| {
+        let value = Some(object(name, &Record::lost(true)));
+        store.commit(vec![Write { key: key(name), expect: Expect::Anything, value }]).await.unwrap();
+    };
+    let shown = certificate(&ca, "edge-1", Duration::ZERO);
+    let is_closed = async |name: &str| {
+        let refused = !all.admit(name, &shown, ca.cert_der()).await.unwrap()
+            && !all.counts(name, &shown).await.unwrap()
+            && !all.renewed(name, &shown, (&shown, ca.cert_der())).await.unwrap();
+        let held = !all.begun(name, (&shown, ca.cert_der()), Duration::ZERO, None).await.unwrap();
+        let lost = all.name(name, ca.cert_der(), Duration::ZERO).await.unwrap() == Name::Lost;
+        assert!(refused == held && held == lost, "{name}: {refused} {held} {lost}");
+        lost
+    };
+    put("edge-1").await;
+    assert!(is_closed("edge-1").await);
+    // the others are as ever, until it is not known which are lost
+    assert!(all.admit("edge-2", &shown, ca.cert_der()).await.unwrap());
+    put(UNKNOWN).await;
+    assert!(all.admit("edge-2", &shown, ca.cert_der()).await.unwrap(), "it is known");
+    for name in ["edge-1", "edge-3", "edge-4"] {
+        assert!(is_closed(name).await, "{name}");
+    }
+    // one by one
+    for name in ["edge-1", "edge-3"] {
+        assert!(all.reset(name).await.unwrap());
+        assert_eq!(all.name(name, ca.cert_der(), Duration::ZERO).await.unwrap(), Name::Free);
+        assert!(!all.admit(name, &shown, ca.cert_der()).await.unwrap());
+    }
+    // its Node is deleted while nobody watches
+    put("edge-5").await;
+    all.registered("edge-5", "uid").await.unwrap();
+    assert!(is_closed("edge-5").await);
+    assert_eq!(all.all_registered().await.unwrap(), [("edge-5".to_owned(), "uid".to_owned())]);
+    // all at once
+    assert_eq!(all.reset_lost().await.unwrap(), [UNKNOWN, "edge-5"]);
+    assert!(all.lost().await.unwrap().is_empty());
+    for name in ["edge-4", "edge-5"] {
+        assert!(!all.admit(name, &shown, ca.cert_der()).await.unwrap(), "it may have been taken back");
+        assert_eq!(all.name(name, ca.cert_der(), Duration::ZERO).await.unwrap(), Name::Free);
+    }
 }

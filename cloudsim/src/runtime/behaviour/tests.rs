@@ -8,8 +8,15 @@ fn read(attempt: u32, pairs: &[(&str, &str)]) -> Result<Behaviour, Invalid> {
 }
 
 const NO_VARIABLES: &BTreeMap<String, String> = &BTreeMap::new();
-const SERVER: Known<'_> =
-    Known { words: &[], variables: NO_VARIABLES, hostname: "pod", image: "web", ends: false };
+const SERVER: Known<'_> = Known {
+    words: &[],
+    variables: NO_VARIABLES,
+    hostname: "pod",
+    image: "web",
+    ends: false,
+    has_input: false,
+    has_terminal: false,
+};
 
 #[test]
 fn annotations_count_before_the_command() {

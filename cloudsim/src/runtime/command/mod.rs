@@ -1,14 +1,35 @@
-//! What a container's command would do, as far as its words say: when it ends, with which code, and what it prints. No process is
-//! run and no file is read. Pure.
+//! What commands do, by one interpreter for two ends: [`run`] plans what a container's own command would do (when it ends, with which
+//! code, and what it prints), without time and files; [`execute`] does what a command says in a container that runs. No process is
+//! run for either.
 //!
-//! Known are the commands of [`shell`], on their own or in a script of `sh -c`. What is not known serves: it runs on.
+//! Known are the [`programs`], on their own or in scripts of the [`shell`]. A container whose command is not known serves: it runs on.
+//!
+//! What outsiders can make larger has a bound: scripts, words, variables, commands of a script, scripts in scripts, pipes, lines, plans
+//! and files.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::behaviour::HttpAnswer;
+use bytes::Bytes;
+use futures::FutureExt;
+use tokio::{sync::mpsc, task::unconstrained};
 
+use self::{
+    plan::Plan,
+    shell::{Real, Shell, World},
+    streams::{Input, Output, Streams},
+};
+use super::{
+    behaviour::{ExecAnswer, HttpAnswer},
+    files::Files,
+};
+
+mod interactive;
+mod plan;
+mod programs;
 mod script;
 mod shell;
+mod streams;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +72,10 @@ pub(super) struct Known<'a> {
     pub(super) image: &'a str,
     /// Whether it is there to end: an init container, or in a pod of a job.
     pub(super) ends: bool,
+    /// Whether it has an input.
+    pub(super) has_input: bool,
+    /// Whether it has a terminal, which is an input that never ends though nobody may type at it.
+    pub(super) has_terminal: bool,
 }
 
 /// What a command does.
@@ -62,17 +87,136 @@ pub(super) struct Run {
     pub(super) end: Option<(Duration, i32)>,
     /// Whether its words say so, and not only what it is there for.
     pub(super) is_known: bool,
+    /// Whether it waits for somebody to type: what it does then is not planned.
+    pub(super) waits: bool,
+}
+
+/// Why no command comes after one.
+#[derive(Debug)]
+enum Stop {
+    /// The shell ends with this code.
+    Exit(i32),
+    /// It never ends.
+    Serves,
+    /// It waits for somebody to type, who may do so when it is not only planned.
+    Waits,
+    /// It is not known what it does.
+    Unknown,
+    /// A program ends for this reason.
+    Broken(String),
 }
 
 /// What the container does.
 pub(super) fn run(known: Known<'_>) -> Run {
-    let run = shell::run(&known);
-    if run.end.is_some() || !known.ends || serves(&known) {
+    let run = plan(&known);
+    if run.end.is_some() || run.waits || !known.ends || serves(&known) {
         return run;
     }
     // it does what it is there for, whatever that is
     let done = run.lines.last().map_or(Duration::ZERO, |(at, _)| *at) + SHORT_WORK;
     Run { end: Some((done, 0)), ..run }
+}
+
+/// What the words of a container say that it does.
+fn plan(known: &Known<'_>) -> Run {
+    let world = World::Planned(Plan::new(known.ends));
+    let mut shell = Shell::new(known.variables.clone(), known.hostname.to_owned(), world);
+    let input = if known.has_input || known.has_terminal { Input::Awaited } else { Input::Empty };
+    let streams = Streams { input, output: Output::Plan, error: Output::Plan };
+    let outcome = match known.words {
+        [] => Err(Stop::Serves),
+        // nothing is waited for in a plan, so it is done at once
+        words => unconstrained(shell.program(words, &streams)).now_or_never().unwrap_or(Err(Stop::Serves)),
+    };
+    let World::Planned(plan) = shell.world else { return Run::default() };
+    let now = plan.now;
+    let run = plan.finish();
+    match outcome {
+        Ok(code) | Err(Stop::Exit(code)) => Run { end: Some((now, code)), is_known: true, ..run },
+        Err(Stop::Waits) => Run { is_known: true, waits: known.has_input, ..run },
+        Err(Stop::Serves | Stop::Unknown | Stop::Broken(_)) => Run { is_known: !run.lines.is_empty(), ..run },
+    }
+}
+
+/// A container that runs, as its commands see it.
+pub(super) struct Inside {
+    pub(super) variables: BTreeMap<String, String>,
+    pub(super) hostname: String,
+    pub(super) files: Arc<Files>,
+    /// Answers to whole command lines.
+    pub(super) answers: BTreeMap<String, ExecAnswer>,
+    /// The number of the user.
+    pub(super) user: i64,
+}
+
+/// Bytes that go to a command and come from it.
+pub(super) struct Channels {
+    /// Its input; absent: at its end. At a terminal, what is typed.
+    pub(super) stdin: Option<mpsc::Receiver<Bytes>>,
+    /// Its output; at a terminal, what is to be seen there.
+    pub(super) stdout: mpsc::Sender<Bytes>,
+    pub(super) stderr: mpsc::Sender<Bytes>,
+}
+
+/// The program is not in the container.
+#[derive(Debug, thiserror::Error)]
+#[error("OCI runtime exec failed: exec failed: unable to start container process: exec: {0:?}: {why}: unknown", why = missing(.0))]
+pub(super) struct NoProgram(String);
+
+/// In the words of containerd, which clients look for.
+fn missing(program: &str) -> String {
+    if program.contains('/') {
+        format!("stat {program}: no such file or directory")
+    } else {
+        "executable file not found in $PATH".to_owned()
+    }
+}
+
+/// Runs a command to its end, and tells its exit code. Dropped, it ends at once.
+pub(super) async fn execute(
+    words: &[String],
+    inside: Inside,
+    channels: Channels,
+    is_terminal: bool,
+) -> Result<i32, NoProgram> {
+    let program = words.first().map_or("", String::as_str);
+    if !programs::exists(program) && !inside.answers.contains_key(&words.join(" ")) {
+        return Err(NoProgram(program.to_owned()));
+    }
+    let Inside { variables, hostname, files, answers, user } = inside;
+    let Channels { stdin, stdout, stderr } = channels;
+    if !is_terminal {
+        let world = World::Real(Real { files, answers, interrupts: None, user });
+        let mut shell = Shell::new(variables, hostname, world);
+        let input = stdin.map_or(Input::Empty, Input::live);
+        let streams = Streams { input, output: Output::Live(stdout), error: Output::Live(stderr) };
+        return Ok(code(shell.program(words, &streams).await));
+    }
+    drop(stderr);
+    let (terminal, attached) = terminal::new(stdin, stdout);
+    let interrupts = Arc::clone(&attached.interrupts);
+    let world = World::Real(Real { files, answers, interrupts: Some(Arc::clone(&interrupts)), user });
+    let mut shell = Shell::new(variables, hostname, world);
+    let output = Output::Live(attached.output);
+    let streams = Streams { input: Input::live(attached.input), output: output.clone(), error: output };
+    let is_shell = programs::is_interactive(words);
+    let program = async move {
+        let run = shell.program(words, &streams);
+        tokio::select! {
+            // an interactive shell lives on, and sees to it itself
+            () = interrupts.notified(), if !is_shell => terminal::INTERRUPTED,
+            outcome = run => code(outcome),
+        }
+        // with the streams, the terminal's last output can be seen to be so
+    };
+    Ok(terminal.run(program).await)
+}
+
+fn code(outcome: Result<i32, Stop>) -> i32 {
+    match outcome {
+        Ok(code) | Err(Stop::Exit(code)) => code,
+        Err(Stop::Serves | Stop::Waits | Stop::Unknown | Stop::Broken(_)) => 1,
+    }
 }
 
 /// How it answers requests over HTTP, where its words say so: `agnhost liveness` fails at `/healthz` ten seconds after its start.

@@ -1,11 +1,13 @@
-//! Reads scripts of a shell as lists of simple commands. Loops, conditions, pipes and what else is more than that are not read.
+//! Reads scripts of a shell: lists of pipelines of simple commands. Loops, conditions and what else is more than that are not read.
 
 use std::{iter::Peekable, str::Chars};
 
 /// The longest script that is read: those in manifests are a few lines.
-const MAX_SCRIPT: usize = 16 * 1024;
+pub(super) const MAX_SCRIPT: usize = 16 * 1024;
+/// How deep one `$(…)` may be in another.
+const MAX_DEPTH: usize = 4;
 
-/// When a command is run, by how the one before it ended.
+/// When a pipeline is run, by how the one before it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Joint {
     Always,
@@ -17,146 +19,261 @@ pub(super) enum Joint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
-    /// A variable's name.
-    Variable(String),
+    /// A variable's name. What is not in quotes is split at its spaces.
+    Variable {
+        name: String,
+        is_quoted: bool,
+    },
+    /// What this script prints.
+    Output {
+        script: Script,
+        is_quoted: bool,
+    },
 }
 
 /// Words as they are before variables stand for their values.
 pub(super) type Word = Vec<Part>;
 
-/// One command of a script.
+/// Where an input comes from or an output goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Command {
-    pub(super) joint: Joint,
-    pub(super) words: Vec<Word>,
-    /// Whether what it prints goes somewhere else than to the log.
-    pub(super) is_redirected: bool,
+pub(super) enum Redirection {
+    /// `< file`
+    Input(Word),
+    /// `> file`, `2>> file`, `&> file`
+    Output { what: Which, target: Word, appends: bool },
+    /// `2>&1`, `>&2`
+    Same { what: Which, to: Which },
 }
 
-/// What is more than a list of simple commands.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unsupported;
+/// An output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    Stdout,
+    Stderr,
+    Both,
+}
+
+/// One command of a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Command {
+    pub(super) words: Vec<Word>,
+    pub(super) redirections: Vec<Redirection>,
+}
+
+/// Commands of which each reads what the one before it prints; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pipeline {
+    pub(super) joint: Joint,
+    pub(super) commands: Vec<Command>,
+}
+
+/// A list of pipelines.
+pub(super) type Script = Vec<Pipeline>;
+
+/// Why a script is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// A quote or `$(` has no end: more may follow.
+    Unfinished,
+    /// It is more than a list of simple commands.
+    Unsupported,
+}
+
+use Unreadable::{Unfinished, Unsupported};
 
 /// Words with which the shell's own language begins.
 const KEYWORDS: [&str; 11] = ["if", "for", "while", "until", "case", "function", "{", "}", "[[", "!", "trap"];
 
 /// Reads a script.
-pub(super) fn read(text: &str) -> Result<Vec<Command>, Unsupported> {
+pub(super) fn read(text: &str) -> Result<Script, Unreadable> {
     if text.len() > MAX_SCRIPT {
         return Err(Unsupported);
     }
-    let mut reader = Reader {
-        rest: text.chars().peekable(),
-        commands: Vec::new(),
-        joint: Joint::Always,
-        words: Vec::new(),
-        is_redirected: false,
-    };
-    while reader.step()? {}
-    reader.end_command(Joint::Always)?;
-    Ok(reader.commands)
+    Reader::new(&mut text.chars().peekable(), 0).script()
 }
 
-struct Reader<'a> {
-    rest: Peekable<Chars<'a>>,
-    commands: Vec<Command>,
+struct Reader<'a, 'b> {
+    rest: &'a mut Peekable<Chars<'b>>,
+    script: Script,
     joint: Joint,
-    words: Vec<Word>,
-    is_redirected: bool,
+    pipeline: Vec<Command>,
+    command: Command,
+    depth: usize,
 }
 
-impl Reader<'_> {
+impl<'a, 'b> Reader<'a, 'b> {
+    fn new(rest: &'a mut Peekable<Chars<'b>>, depth: usize) -> Self {
+        let (script, pipeline, command) = (Script::new(), Vec::new(), Command::default());
+        Self { rest, script, joint: Joint::Always, pipeline, command, depth }
+    }
+
+    /// Reads to the end, or to the `)` of a `$(`.
+    fn script(mut self) -> Result<Script, Unreadable> {
+        while self.step()? {}
+        if self.depth > 0 {
+            self.rest.next_if_eq(&')').ok_or(Unfinished)?;
+        }
+        self.end_pipeline(Joint::Always)?;
+        Ok(self.script)
+    }
+
     /// Reads one word or sign; false at the end.
-    fn step(&mut self) -> Result<bool, Unsupported> {
+    fn step(&mut self) -> Result<bool, Unreadable> {
         let Some(&next) = self.rest.peek() else { return Ok(false) };
         match next {
             ' ' | '\t' | '\r' => drop(self.rest.next()),
             '#' => while self.rest.next_if(|next| *next != '\n').is_some() {},
             ';' | '\n' => {
                 self.rest.next();
-                self.end_command(Joint::Always)?;
+                self.end_pipeline(Joint::Always)?;
             }
-            '&' | '|' => {
+            '|' => {
                 self.rest.next();
-                // alone they make a pipe or a process in the background
-                self.rest.next_if_eq(&next).ok_or(Unsupported)?;
-                self.end_command(if next == '&' { Joint::AfterSuccess } else { Joint::AfterFailure })?;
+                if self.rest.next_if_eq(&'|').is_some() {
+                    self.end_pipeline(Joint::AfterFailure)?;
+                } else {
+                    self.end_command()?.then_some(()).ok_or(Unsupported)?;
+                    // an empty command after it is no pipeline
+                    self.pipeline_goes_on()?;
+                }
             }
-            '>' => self.redirection()?,
-            '<' | '(' | ')' => return Err(Unsupported),
+            '&' => {
+                self.rest.next();
+                if self.rest.next_if_eq(&'>').is_some() {
+                    self.target(Which::Both)?;
+                } else {
+                    // alone it makes a process in the background
+                    self.rest.next_if_eq(&'&').ok_or(Unsupported)?;
+                    self.end_pipeline(Joint::AfterSuccess)?;
+                }
+            }
+            '>' => self.output(Which::Stdout)?,
+            '<' => {
+                self.rest.next();
+                if matches!(self.rest.peek(), Some('<' | '(' | '&')) {
+                    return Err(Unsupported);
+                }
+                let target = self.next_word()?;
+                self.command.redirections.push(Redirection::Input(target));
+            }
+            ')' if self.depth > 0 => return Ok(false),
+            '(' | ')' => return Err(Unsupported),
             _ => {
                 let word = self.word()?;
-                match word.as_slice() {
-                    // `2>`: the number belongs to the redirection
-                    [Part::Text(text)]
-                        if matches!(text.as_str(), "1" | "2") && self.rest.peek() == Some(&'>') => {}
-                    _ => self.words.push(word),
+                // `2>`: the number belongs to the redirection
+                let number = match word.as_slice() {
+                    [Part::Text(text)] if self.rest.peek() == Some(&'>') => text.as_str(),
+                    _ => "",
+                };
+                match number {
+                    "1" => self.output(Which::Stdout)?,
+                    "2" => self.output(Which::Stderr)?,
+                    _ => self.command.words.push(word),
                 }
             }
         }
         Ok(true)
     }
 
-    fn end_command(&mut self, next: Joint) -> Result<(), Unsupported> {
-        let words = std::mem::take(&mut self.words);
-        let is_redirected = std::mem::take(&mut self.is_redirected);
-        if let Some([Part::Text(first)]) = words.first().map(Vec::as_slice)
+    /// Whether there was one.
+    fn end_command(&mut self) -> Result<bool, Unreadable> {
+        let command = std::mem::take(&mut self.command);
+        if let Some([Part::Text(first)]) = command.words.first().map(Vec::as_slice)
             && KEYWORDS.contains(&first.as_str())
         {
             return Err(Unsupported);
         }
-        if !words.is_empty() {
-            self.commands.push(Command { joint: self.joint, words, is_redirected });
+        let is_one = !command.words.is_empty() || !command.redirections.is_empty();
+        if is_one {
+            self.pipeline.push(command);
+        }
+        Ok(is_one)
+    }
+
+    fn pipeline_goes_on(&mut self) -> Result<(), Unreadable> {
+        while self.rest.next_if(|next| next.is_whitespace()).is_some() {}
+        match self.rest.peek() {
+            None => Err(Unfinished),
+            Some('|' | ';' | '&' | ')') => Err(Unsupported),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn end_pipeline(&mut self, next: Joint) -> Result<(), Unreadable> {
+        self.end_command()?;
+        let commands = std::mem::take(&mut self.pipeline);
+        if !commands.is_empty() {
+            self.script.push(Pipeline { joint: self.joint, commands });
             self.joint = next;
         }
         Ok(())
     }
 
-    fn redirection(&mut self) -> Result<(), Unsupported> {
+    /// At a `>`.
+    fn output(&mut self, what: Which) -> Result<(), Unreadable> {
         self.rest.next();
-        self.rest.next_if_eq(&'>');
-        if self.rest.next_if_eq(&'&').is_some() {
-            // both streams are one log
-            return self.rest.next_if(char::is_ascii_digit).map(drop).ok_or(Unsupported);
+        if self.rest.next_if_eq(&'&').is_none() {
+            return self.target(what);
         }
-        while self.rest.next_if_eq(&' ').is_some() {}
-        let target = self.word()?;
-        let is_log =
-            matches!(target.as_slice(), [Part::Text(path)] if path == "/dev/stdout" || path == "/dev/stderr");
-        self.is_redirected = !is_log;
+        let to = match self.rest.next() {
+            Some('1') => Which::Stdout,
+            Some('2') => Which::Stderr,
+            _ => return Err(Unsupported),
+        };
+        self.command.redirections.push(Redirection::Same { what, to });
         Ok(())
     }
 
-    fn word(&mut self) -> Result<Word, Unsupported> {
+    /// After a `>`.
+    fn target(&mut self, what: Which) -> Result<(), Unreadable> {
+        let appends = self.rest.next_if_eq(&'>').is_some();
+        let target = self.next_word()?;
+        self.command.redirections.push(Redirection::Output { what, target, appends });
+        Ok(())
+    }
+
+    fn next_word(&mut self) -> Result<Word, Unreadable> {
+        while self.rest.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
+        let word = self.word()?;
+        if word.is_empty() { Err(Unsupported) } else { Ok(word) }
+    }
+
+    fn word(&mut self) -> Result<Word, Unreadable> {
         let mut word = Word::new();
-        let mut quoted = false;
+        let mut is_quoted = false;
         while let Some(&next) = self.rest.peek() {
             match next {
-                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' if !quoted => break,
+                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' if !is_quoted => break,
                 '`' => return Err(Unsupported),
                 '"' => {
-                    quoted = !quoted;
+                    is_quoted = !is_quoted;
                     push(&mut word, "");
                     self.rest.next();
                 }
-                '\'' if !quoted => {
+                '\'' if !is_quoted => {
                     self.rest.next();
                     let text: String =
                         std::iter::from_fn(|| self.rest.next_if(|next| *next != '\'')).collect();
-                    self.rest.next().ok_or(Unsupported)?;
+                    self.rest.next().ok_or(Unfinished)?;
                     push(&mut word, &text);
                 }
                 '\\' => {
                     self.rest.next();
-                    let escaped = self.rest.next().ok_or(Unsupported)?;
-                    if quoted && !matches!(escaped, '"' | '\\' | '$' | '`') {
-                        push(&mut word, "\\");
+                    match self.rest.next().ok_or(Unfinished)? {
+                        // the line goes on
+                        '\n' => {}
+                        escaped => {
+                            if is_quoted && !matches!(escaped, '"' | '\\' | '$' | '`') {
+                                push(&mut word, "\\");
+                            }
+                            push(&mut word, escaped.encode_utf8(&mut [0; 4]));
+                        }
                     }
-                    push(&mut word, escaped.encode_utf8(&mut [0; 4]));
                 }
                 '$' => {
                     self.rest.next();
-                    word.push(self.variable()?);
+                    let part = self.variable(is_quoted)?;
+                    word.push(part);
                 }
                 other => {
                     self.rest.next();
@@ -164,26 +281,32 @@ impl Reader<'_> {
                 }
             }
         }
-        if quoted { Err(Unsupported) } else { Ok(word) }
+        if is_quoted { Err(Unfinished) } else { Ok(word) }
     }
 
-    fn variable(&mut self) -> Result<Part, Unsupported> {
+    /// After a `$`.
+    fn variable(&mut self, is_quoted: bool) -> Result<Part, Unreadable> {
+        if self.rest.next_if_eq(&'(').is_some() {
+            if self.depth >= MAX_DEPTH || self.rest.peek() == Some(&'(') {
+                return Err(Unsupported);
+            }
+            let script = Reader::new(self.rest, self.depth + 1).script()?;
+            return Ok(Part::Output { script, is_quoted });
+        }
         let is_name = |next: &char| next.is_ascii_alphanumeric() || *next == '_';
-        let braced = self.rest.next_if_eq(&'{').is_some();
-        let name: String = std::iter::from_fn(|| self.rest.next_if(is_name)).collect();
-        if braced {
+        let is_braced = self.rest.next_if_eq(&'{').is_some();
+        let mut name: String = std::iter::from_fn(|| self.rest.next_if(is_name)).collect();
+        if name.is_empty() && self.rest.next_if_eq(&'?').is_some() {
+            name.push('?');
+        }
+        if is_braced {
             // `${A:-b}` and its like
             self.rest.next_if_eq(&'}').ok_or(Unsupported)?;
         }
-        match (name.is_empty(), self.rest.peek().copied()) {
-            (false, _) => Ok(Part::Variable(name)),
-            (true, Some('?' | '(')) | (true, _) if braced => Err(Unsupported),
-            (true, Some('?')) => {
-                self.rest.next();
-                Ok(Part::Variable("?".into()))
-            }
-            (true, Some('(')) => Err(Unsupported),
-            (true, _) => Ok(Part::Text("$".into())),
+        match (name.is_empty(), is_braced) {
+            (false, _) => Ok(Part::Variable { name, is_quoted }),
+            (true, true) => Err(Unsupported),
+            (true, false) => Ok(Part::Text("$".into())),
         }
     }
 }

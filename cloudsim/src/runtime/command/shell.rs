@@ -1,266 +1,503 @@
-//! The commands that are known, and how a script of them goes.
+//! A shell, as far as it is simulated: scripts, pipelines, redirections, variables and the commands that only a shell has. It does
+//! what a script says (an exec), or plans it: then no time passes, no file is read, and what is printed is a log.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use tokio::sync::Notify;
 
 use super::{
-    Known, Run,
-    script::{self, Command, Joint, Part, Word},
+    Stop,
+    plan::Plan,
+    script::{self, Command, Joint, Part, Pipeline, Redirection, Which, Word},
+    streams::{Input, Output, Streams, Variables, push},
 };
-use crate::runtime::behaviour::duration;
+use crate::runtime::{behaviour::ExecAnswer, files::Files};
 
-/// What a script may print; what is more is left out.
-const MAX_LINES: usize = 1000;
-/// How deep one `sh -c` may be in another.
-const MAX_DEPTH: usize = 4;
+/// How deep one `sh -c` or `$(…)` may be in another.
+pub(super) const MAX_DEPTH: usize = 4;
+/// Commands of one script, with those of scripts in it.
+const MAX_COMMANDS: usize = 10_000;
+/// Commands of a script that is planned, which is done again and again.
+const MAX_PLANNED: usize = 2000;
+/// Bytes of one word.
+const MAX_WORD: usize = 64 * 1024;
+/// Words of one command.
+const MAX_WORDS: usize = 4096;
+/// The longest path.
+const MAX_PATH: usize = 1024;
+/// Bytes of one write.
+const CHUNK: usize = 16 * 1024;
+/// The exit code of a program that writes to nobody: 128 and SIGPIPE.
+const BROKEN_PIPE: i32 = 141;
 
-/// What the words of a container say that it does.
-pub(super) fn run(known: &Known<'_>) -> Run {
-    let mut shell = Shell {
-        variables: known.variables.clone(),
-        hostname: known.hostname,
-        guesses: known.ends,
-        now: Duration::ZERO,
-        line: String::new(),
-        run: Run::default(),
-        stops_at_failure: false,
-        last: 0,
-    };
-    let end = shell.command(known.words, false, 0);
-    shell.end_line();
-    let mut run = shell.run;
-    run.is_known = !matches!(end, Next::Serves) || !run.lines.is_empty();
-    run.end = match end {
-        Next::Goes(code) | Next::Ends(code) => Some((shell.now, code)),
-        Next::Serves => None,
-    };
-    run
+/// An exit code, or why nothing comes after it.
+pub(super) type Outcome = Result<i32, Stop>;
+
+/// Where a shell runs.
+pub(super) enum World {
+    /// Nowhere: it is only found out what it would do.
+    Planned(Plan),
+    /// In a container that runs.
+    Real(Real),
 }
 
-/// What comes after a command.
-enum Next {
-    /// The next one; it ended with this code.
-    Goes(i32),
-    /// Nothing: the whole ends with this code.
-    Ends(i32),
-    /// Nothing: it runs on.
-    Serves,
+/// A container that runs, as its commands see it.
+pub(super) struct Real {
+    pub(super) files: Arc<Files>,
+    /// Answers to whole command lines.
+    pub(super) answers: BTreeMap<String, ExecAnswer>,
+    /// Ctrl-C at the terminal, where there is one.
+    pub(super) interrupts: Option<Arc<Notify>>,
+    /// The number of the user that they run as.
+    pub(super) user: i64,
 }
 
-struct Shell<'a> {
-    variables: BTreeMap<String, String>,
-    hostname: &'a str,
-    /// Whether what is not known is taken to end well.
-    guesses: bool,
-    now: Duration,
-    line: String,
-    run: Run,
-    stops_at_failure: bool,
-    last: i32,
+pub(super) struct Shell {
+    pub(super) variables: Variables,
+    pub(super) hostname: String,
+    pub(super) directory: String,
+    /// The exit code of the last command.
+    pub(super) last: i32,
+    pub(super) stops_at_failure: bool,
+    pub(super) depth: usize,
+    /// How many more commands are run.
+    commands: usize,
+    pub(super) world: World,
 }
 
-impl Shell<'_> {
-    fn script(&mut self, text: &str, depth: usize) -> Next {
-        let Ok(commands) = script::read(text) else { return Next::Serves };
-        self.last = 0;
-        let count = commands.len();
-        for (place, command) in commands.iter().enumerate() {
-            let runs = match command.joint {
-                Joint::Always => true,
-                Joint::AfterSuccess => self.last == 0,
-                Joint::AfterFailure => self.last != 0,
-            };
-            if !runs {
-                continue;
-            }
-            let words: Vec<String> = command.words.iter().flat_map(|word| self.expand(word)).collect();
-            match self.step(command, &words, depth) {
-                Next::Goes(code) => self.last = code,
-                end => return end,
-            }
-            let is_asked = commands.get(place + 1).is_some_and(|next| next.joint != Joint::Always);
-            if self.stops_at_failure && self.last != 0 && !is_asked && place + 1 < count {
-                return Next::Ends(self.last);
-            }
+/// Variables, directory, and whether it stops at a failure.
+struct Saved(Variables, String, bool);
+
+impl Shell {
+    pub(super) fn new(variables: BTreeMap<String, String>, hostname: String, world: World) -> Self {
+        let commands = match world {
+            World::Planned(_) => MAX_PLANNED,
+            World::Real(_) => MAX_COMMANDS,
+        };
+        Self {
+            variables: Variables::new(variables),
+            hostname,
+            directory: "/".to_owned(),
+            last: 0,
+            stops_at_failure: false,
+            depth: 0,
+            commands,
+            world,
         }
-        Next::Goes(self.last)
     }
 
-    /// One command of a script: what only a shell knows, or else what is a program too.
-    fn step(&mut self, command: &Command, words: &[String], depth: usize) -> Next {
-        let Some((first, arguments)) = words.split_first() else { return Next::Goes(0) };
-        if let Some((name, value)) = first.split_once('=').filter(|(name, _)| is_name(name)) {
-            if arguments.is_empty() {
-                self.variables.insert(name.to_owned(), value.to_owned());
-                return Next::Goes(0);
+    /// Lets it run as many commands as at its beginning.
+    pub(super) fn allow_more(&mut self) {
+        self.commands = MAX_COMMANDS;
+    }
+
+    /// Runs a script that was read. Boxed, since it is called by what it calls.
+    pub(super) fn script<'a>(
+        &'a mut self,
+        script: &'a [Pipeline],
+        streams: &'a Streams,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let count = script.len();
+            for (place, pipeline) in script.iter().enumerate() {
+                let runs = match pipeline.joint {
+                    Joint::Always => true,
+                    Joint::AfterSuccess => self.last == 0,
+                    Joint::AfterFailure => self.last != 0,
+                };
+                if !runs {
+                    continue;
+                }
+                self.last = self.pipeline(&pipeline.commands, streams).await?;
+                let is_asked = script.get(place + 1).is_some_and(|next| next.joint != Joint::Always);
+                if self.stops_at_failure && self.last != 0 && !is_asked && place + 1 < count {
+                    return Err(Stop::Exit(self.last));
+                }
             }
-            return self.step(command, arguments, depth);
+            Ok(self.last)
+        })
+    }
+
+    async fn pipeline(&mut self, commands: &[Command], streams: &Streams) -> Outcome {
+        if let [command] = commands {
+            return self.command(command, streams).await;
         }
+        let mut inner = streams.clone();
+        let mut code = 0;
+        for (place, command) in commands.iter().enumerate() {
+            let pipe = (place + 1 < commands.len()).then(Output::pipe);
+            inner.output = pipe.as_ref().map_or_else(|| streams.output.clone(), |(output, _)| output.clone());
+            // what it reads of this is what it needs: a copy of the input is the input
+            let saved = self.save();
+            let outcome = self.command(command, &inner).await;
+            code = self.restore(saved, outcome)?;
+            inner.input =
+                pipe.map_or(Input::Empty, |(_, pipe)| Input::bytes(std::mem::take(&mut *pipe.lock())));
+        }
+        Ok(code)
+    }
+
+    /// What is to be as it was after something that runs as in a shell of its own.
+    fn save(&self) -> Saved {
+        Saved(self.variables.clone(), self.directory.clone(), self.stops_at_failure)
+    }
+
+    /// The end of a shell of its own is not this shell's.
+    fn restore(&mut self, saved: Saved, outcome: Outcome) -> Outcome {
+        Saved(self.variables, self.directory, self.stops_at_failure) = saved;
+        match outcome {
+            Err(Stop::Exit(code)) => Ok(code),
+            other => other,
+        }
+    }
+
+    async fn command(&mut self, command: &Command, streams: &Streams) -> Outcome {
+        self.commands = self.commands.checked_sub(1).ok_or(Stop::Exit(2))?;
+        if matches!(self.world, World::Real(_)) {
+            // a long script must not keep others waiting
+            tokio::task::coop::consume_budget().await;
+        }
+        let mut words = Vec::new();
+        for word in &command.words {
+            self.expand(word, streams, &mut words).await?;
+        }
+        let mut own = streams.clone();
+        for redirection in &command.redirections {
+            if let Err(why) = self.redirect(redirection, &mut own).await? {
+                self.complain(&own, &why).await?;
+                return Ok(1);
+            }
+        }
+        self.step(&words, &own).await
+    }
+
+    /// The inner error is why it cannot be done.
+    async fn redirect(
+        &mut self,
+        redirection: &Redirection,
+        streams: &mut Streams,
+    ) -> Result<Result<(), String>, Stop> {
+        match redirection {
+            Redirection::Same { what, to } => {
+                let output = if *to == Which::Stdout { &streams.output } else { &streams.error }.clone();
+                set(streams, *what, output);
+            }
+            Redirection::Input(target) => {
+                let path = self.word(target, streams).await?;
+                match self.files(&path, Files::read).await? {
+                    Ok(content) => streams.input = Input::bytes(content),
+                    Err(why) => return Ok(Err(format!("can't open {path}: {why}"))),
+                }
+            }
+            Redirection::Output { what, target, appends } => {
+                let path = self.word(target, streams).await?;
+                let output = match path.as_str() {
+                    "/dev/stdout" => streams.output.clone(),
+                    "/dev/stderr" => streams.error.clone(),
+                    "/dev/null" => Output::Nowhere,
+                    _ if matches!(self.world, World::Planned(_)) => Output::Nowhere,
+                    _ => {
+                        let resolved = self.resolve(&path);
+                        let appends = *appends;
+                        let opened =
+                            self.files(&resolved, move |files, path| files.write(path, b"", appends));
+                        if let Err(why) = opened.await? {
+                            return Ok(Err(format!("can't create {path}: {why}")));
+                        }
+                        Output::File(resolved)
+                    }
+                };
+                set(streams, *what, output);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// One command: what only a shell knows, or else a program.
+    async fn step(&mut self, words: &[String], streams: &Streams) -> Outcome {
+        // `A=1 program`: the variable stays, which few would see
+        let assignments = words.iter().take_while(|word| assignment(word).is_some()).count();
+        let (assigned, words) = words.split_at(assignments);
+        self.assign(assigned, streams).await?;
+        let Some((first, arguments)) = words.split_first() else { return Ok(0) };
         match first.as_str() {
             "exit" | "return" => {
                 let code = arguments.first().map_or(Some(self.last), |code| code.parse().ok());
-                Next::Ends(code.unwrap_or(2) & 0xff)
+                Err(Stop::Exit(code.unwrap_or(2) & 0xff))
             }
-            "exec" if !arguments.is_empty() => match self.command(arguments, command.is_redirected, depth) {
-                Next::Goes(code) => Next::Ends(code),
-                end => end,
-            },
+            "exec" if !arguments.is_empty() => Err(Stop::Exit(self.program(arguments, streams).await?)),
             "set" => {
                 let has_e = |flags: &String| flags.starts_with('-') && flags.contains('e');
                 self.stops_at_failure |= arguments.iter().any(has_e);
-                Next::Goes(0)
+                Ok(0)
             }
-            "export" => {
-                let values = arguments.iter().filter_map(|argument| argument.split_once('='));
-                self.variables.extend(values.map(|(name, value)| (name.to_owned(), value.to_owned())));
-                Next::Goes(0)
+            "export" | "local" | "readonly" => self.assign(arguments, streams).await.map(|()| 0),
+            "unset" => {
+                arguments.iter().for_each(|name| self.variables.remove(name));
+                Ok(0)
             }
-            // they change what nobody sees
-            "cd" | "mkdir" | "touch" | "chmod" | "chown" | "cp" | "mv" | "rm" | "ln" | "umask" | "wait"
-            | "sync" => Next::Goes(0),
-            _ => self.command(words, command.is_redirected, depth),
+            "cd" => self.change_directory(arguments.first().map_or("/root", String::as_str), streams).await,
+            "umask" | "wait" | "sync" | "exec" => Ok(0),
+            _ => self.program(words, streams).await,
         }
     }
 
-    /// A program and its arguments.
-    fn command(&mut self, words: &[String], is_silent: bool, depth: usize) -> Next {
-        let Some((program, arguments)) = words.split_first() else { return Next::Serves };
-        match program.rsplit('/').next().unwrap_or_default() {
-            "true" | ":" => Next::Goes(0),
-            "false" => Next::Goes(1),
-            "echo" => self.print(&echo(arguments), is_silent),
-            "printf" => self.print(&printf(arguments), is_silent),
-            "hostname" => self.print(&format!("{}\n", self.hostname), is_silent),
-            "env" | "printenv" if arguments.is_empty() => {
-                let text: String =
-                    self.variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-                self.print(&text, is_silent)
+    async fn assign(&mut self, words: &[String], streams: &Streams) -> Result<(), Stop> {
+        for (name, value) in words.iter().filter_map(|word| assignment(word)) {
+            if !self.variables.set(name, value.to_owned()) {
+                self.complain(streams, "out of memory").await?;
+                return Err(Stop::Exit(2));
             }
-            "sleep" => self.sleep(arguments),
-            "exit" => Next::Goes(
-                arguments.first().and_then(|code| code.parse::<i32>().ok()).unwrap_or_default() & 0xff,
-            ),
-            "sh" | "bash" | "ash" | "dash" if depth < MAX_DEPTH => self.nested(arguments, depth + 1),
-            _ if depth > 0 && self.guesses => {
-                self.now += super::SHORT_WORK;
-                Next::Goes(0)
-            }
-            _ => Next::Serves,
         }
+        Ok(())
     }
 
-    fn nested(&mut self, arguments: &[String], depth: usize) -> Next {
+    async fn change_directory(&mut self, to: &str, streams: &Streams) -> Outcome {
+        let resolved = self.resolve(to);
+        if matches!(self.world, World::Real(_)) {
+            let found = self.files(&resolved, Files::list).await?;
+            if let Err(why) = found {
+                self.complain(streams, &format!("cd: can't cd to {to}: {why}")).await?;
+                return Ok(2);
+            }
+        }
+        self.directory = resolved;
+        Ok(0)
+    }
+
+    /// `sh` with these arguments.
+    pub(super) fn nested<'a>(
+        &'a mut self,
+        arguments: &'a [String],
+        streams: &'a Streams,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            if self.depth >= MAX_DEPTH {
+                self.complain(streams, "too many shells in shells").await?;
+                return Ok(2);
+            }
+            self.depth += 1;
+            let saved = self.save();
+            let outcome = self.sh(arguments, streams).await;
+            self.depth -= 1;
+            self.restore(saved, outcome)
+        })
+    }
+
+    async fn sh(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
         let flags = arguments.iter().take_while(|argument| argument.starts_with('-')).count();
         let (flags, rest) = arguments.split_at(flags);
         let has = |flag: char| flags.iter().any(|flags| !flags.starts_with("--") && flags.contains(flag));
+        self.stops_at_failure = has('e');
         match rest.first() {
-            Some(script) if has('c') => {
-                self.stops_at_failure = has('e');
-                match self.script(script, depth) {
-                    Next::Ends(code) => Next::Goes(code),
-                    next => next,
+            Some(text) if has('c') => self.text(text, streams).await,
+            Some(_) if matches!(self.world, World::Planned(_)) => Err(Stop::Unknown),
+            Some(path) => {
+                let resolved = self.resolve(path);
+                match self.files(&resolved, Files::read).await? {
+                    Ok(content) => self.text(&String::from_utf8_lossy(&content), streams).await,
+                    Err(why) => {
+                        self.complain(streams, &format!("can't open '{path}': {why}")).await?;
+                        Ok(2)
+                    }
                 }
             }
-            // nobody types anything
-            None if !has('c') => Next::Goes(0),
-            _ => Next::Serves,
+            None if has('c') => {
+                self.complain(streams, "-c requires an argument").await?;
+                Ok(2)
+            }
+            None => self.interactive(streams).await,
         }
     }
 
-    fn sleep(&mut self, arguments: &[String]) -> Next {
-        let seconds = |text: &String| match text.parse::<f64>() {
-            Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-            Err(_) => duration(text).ok(),
-        };
-        let Some(times) =
-            arguments.iter().map(seconds).collect::<Option<Vec<_>>>().filter(|times| !times.is_empty())
-        else {
-            let is_endless = arguments.iter().any(|argument| argument.starts_with("inf"));
-            return if is_endless { Next::Serves } else { Next::Goes(1) };
-        };
-        self.end_line();
-        self.now = times.into_iter().fold(self.now, Duration::saturating_add);
-        Next::Goes(0)
-    }
-
-    fn print(&mut self, text: &str, is_silent: bool) -> Next {
-        for piece in text.split_inclusive('\n').filter(|_| !is_silent) {
-            self.line.push_str(piece.trim_end_matches('\n'));
-            if piece.ends_with('\n') {
-                self.push_line();
+    async fn text(&mut self, text: &str, streams: &Streams) -> Outcome {
+        match script::read(text) {
+            Ok(script) => {
+                self.last = 0;
+                self.script(&script, streams).await
+            }
+            Err(_) if matches!(self.world, World::Planned(_)) => Err(Stop::Unknown),
+            Err(why) => {
+                self.complain(streams, unreadable(why)).await?;
+                Ok(2)
             }
         }
-        Next::Goes(0)
     }
 
-    fn end_line(&mut self) {
-        if !self.line.is_empty() {
-            self.push_line();
-        }
+    async fn word(&mut self, word: &Word, streams: &Streams) -> Result<String, Stop> {
+        let mut words = Vec::new();
+        self.expand(word, streams, &mut words).await?;
+        Ok(words.join(" "))
     }
 
-    fn push_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        if self.run.lines.len() < MAX_LINES {
-            self.run.lines.push((self.now, line));
+    /// Adds what a word stands for: values that are not in quotes are split at their spaces, and without any it is no word at all.
+    async fn expand(&mut self, word: &Word, streams: &Streams, words: &mut Vec<String>) -> Result<(), Stop> {
+        let mut current: Option<String> = None;
+        for part in word {
+            let (value, is_quoted) = match part {
+                Part::Text(text) => (text.clone(), true),
+                Part::Variable { name, is_quoted } => (self.value(name), *is_quoted),
+                Part::Output { script, is_quoted } => (self.substitute(script, streams).await?, *is_quoted),
+            };
+            if is_quoted {
+                current.get_or_insert_default().push_str(&value);
+            } else {
+                for (place, piece) in value.split(char::is_whitespace).enumerate() {
+                    if place > 0 {
+                        words.extend(current.take());
+                    }
+                    if !piece.is_empty() {
+                        current.get_or_insert_default().push_str(piece);
+                    }
+                }
+            }
+            let length = current.as_ref().map_or(0, String::len);
+            if length > MAX_WORD || words.len() > MAX_WORDS {
+                self.complain(streams, "argument list too long").await?;
+                return Err(Stop::Exit(2));
+            }
         }
+        words.extend(current);
+        Ok(())
     }
 
-    fn expand(&self, word: &Word) -> Option<String> {
-        let is_empty_variable = |part: &Part| match part {
-            Part::Variable(name) => self.value(name).is_empty(),
-            Part::Text(_) => false,
-        };
-        // `$A` without a value is no word at all
-        if word.iter().all(is_empty_variable) {
-            return None;
-        }
-        Some(
-            word.iter()
-                .map(|part| match part {
-                    Part::Text(text) => text.clone(),
-                    Part::Variable(name) => self.value(name),
-                })
-                .collect(),
-        )
+    /// What a script prints, without the ends of its last lines.
+    async fn substitute(&mut self, script: &[Pipeline], streams: &Streams) -> Result<String, Stop> {
+        let (output, pipe) = Output::pipe();
+        let inner = Streams { output, ..streams.clone() };
+        let last = self.last;
+        let saved = self.save();
+        let outcome = self.script(script, &inner).await;
+        self.restore(saved, outcome)?;
+        self.last = last;
+        let bytes = std::mem::take(&mut *pipe.lock());
+        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
     }
 
     fn value(&self, name: &str) -> String {
         match name {
             "?" => self.last.to_string(),
-            "HOSTNAME" => self.hostname.to_owned(),
+            "PWD" => self.directory.clone(),
+            "HOSTNAME" => self.hostname.clone(),
             _ => self.variables.get(name).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// A path as the container's files know it: absolute, and without `.` and `..`.
+    pub(super) fn resolve(&self, path: &str) -> String {
+        let mut parts: Vec<&str> = Vec::new();
+        let start = if path.starts_with('/') { "" } else { self.directory.as_str() };
+        for part in start.split('/').chain(path.split('/')) {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop()),
+                name => parts.push(name),
+            }
+        }
+        format!("/{}", parts.join("/"))
+    }
+
+    /// Asks something of the files. The inner error is in the words of programs.
+    pub(super) async fn files<T: Send + 'static>(
+        &self,
+        path: &str,
+        ask: impl FnOnce(&Files, &str) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<Result<T, String>, Stop> {
+        let World::Real(real) = &self.world else { return Err(Stop::Unknown) };
+        if path.len() > MAX_PATH {
+            return Ok(Err("File name too long".to_owned()));
+        }
+        let (files, path) = (Arc::clone(&real.files), self.resolve(path));
+        let answer = tokio::task::spawn_blocking(move || ask(&files, &path)).await;
+        Ok(answer.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(|error| words(&error)))
+    }
+
+    /// Prints to the error output, after the shell's name.
+    pub(super) async fn complain(&mut self, streams: &Streams, what: &str) -> Result<(), Stop> {
+        self.print(&streams.error, format!("sh: {what}\n").as_bytes()).await
+    }
+
+    /// Writes bytes to where an output goes.
+    pub(super) async fn print(&mut self, output: &Output, bytes: &[u8]) -> Result<(), Stop> {
+        match output {
+            Output::Nowhere => {}
+            Output::Plan => {
+                if let World::Planned(plan) = &mut self.world {
+                    plan.print(bytes);
+                }
+            }
+            Output::Live(readers) => {
+                for chunk in bytes.chunks(CHUNK) {
+                    let chunk = bytes::Bytes::copy_from_slice(chunk);
+                    readers.send(chunk).await.map_err(|_| Stop::Exit(BROKEN_PIPE))?;
+                }
+            }
+            Output::Pipe(pipe) => {
+                if !push(pipe, bytes) {
+                    return Err(Stop::Broken("write error: the pipe is full".to_owned()));
+                }
+            }
+            Output::File(path) => {
+                let bytes = bytes.to_vec();
+                let written = self.files(path, move |files, path| files.write(path, &bytes, true)).await?;
+                written.map_err(|why| Stop::Broken(format!("write error: {why}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, or has the time pass that is planned.
+    pub(super) async fn pause(&mut self, time: Duration) {
+        match &mut self.world {
+            World::Planned(plan) => plan.pass(time),
+            World::Real(_) if time.is_zero() => {}
+            World::Real(_) => tokio::time::sleep(time).await,
         }
     }
 }
 
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-}
-
-fn echo(arguments: &[String]) -> String {
-    let flags = arguments
-        .iter()
-        .take_while(|argument| matches!(argument.as_str(), "-n" | "-e" | "-ne" | "-en"))
-        .count();
-    let (flags, words) = arguments.split_at(flags);
-    let has = |flag: char| flags.iter().any(|flags| flags.contains(flag));
-    let text = words.join(" ");
-    let text = if has('e') { unescaped(&text) } else { text };
-    if has('n') { text } else { text + "\n" }
-}
-
-/// `%s` and `%d` stand for the arguments, one after the other.
-fn printf(arguments: &[String]) -> String {
-    let Some((format, values)) = arguments.split_first() else { return String::new() };
-    let mut values = values.iter();
-    let mut text = unescaped(format);
-    while let Some(at) = text.find("%s").into_iter().chain(text.find("%d")).min() {
-        let value = values.next().cloned().unwrap_or_default().replace('%', "\u{0}");
-        text.replace_range(at..at + 2, &value);
+/// Why a script is not run.
+pub(super) fn unreadable(why: script::Unreadable) -> &'static str {
+    match why {
+        script::Unreadable::Unfinished => "syntax error: unterminated quoted string",
+        script::Unreadable::Unsupported => {
+            "syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables and $(…)"
+        }
     }
-    text.replace("%%", "%").replace('\u{0}', "%")
 }
 
-fn unescaped(text: &str) -> String {
-    text.replace("\\n", "\n").replace("\\t", "\t")
+fn set(streams: &mut Streams, what: Which, output: Output) {
+    match what {
+        Which::Stdout => streams.output = output,
+        Which::Stderr => streams.error = output,
+        Which::Both => {
+            streams.output = output.clone();
+            streams.error = output;
+        }
+    }
+}
+
+fn assignment(word: &str) -> Option<(&str, &str)> {
+    word.split_once('=').filter(|(name, _)| is_name(name))
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+/// As libc says it.
+fn words(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::NotFound => "No such file or directory".to_owned(),
+        ErrorKind::PermissionDenied => "Permission denied".to_owned(),
+        ErrorKind::AlreadyExists => "File exists".to_owned(),
+        ErrorKind::NotADirectory => "Not a directory".to_owned(),
+        ErrorKind::IsADirectory => "Is a directory".to_owned(),
+        ErrorKind::ReadOnlyFilesystem => "Read-only file system".to_owned(),
+        _ => error.to_string(),
+    }
 }

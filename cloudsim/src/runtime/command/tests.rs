@@ -8,7 +8,15 @@ fn words(words: &[&str]) -> Vec<String> {
 
 fn of(command: &[&str], image: &str, ends: bool) -> Run {
     let variables = BTreeMap::from([("COLOR".to_owned(), "blue".to_owned())]);
-    run(Known { words: &words(command), variables: &variables, hostname: "pod", image, ends })
+    run(Known {
+        words: &words(command),
+        variables: &variables,
+        hostname: "pod",
+        image,
+        ends,
+        has_input: false,
+        has_terminal: false,
+    })
 }
 
 /// When it ends and how, in seconds, and what it prints.
@@ -56,13 +64,22 @@ fn what_the_command_says_decides() {
         (vec!["sh", "-c", "sh -c 'exit 4'"], Some((0.0, 4)), ""),
         (vec!["sh", "-c", "exec sleep 5; echo never"], Some((5.0, 0)), ""),
         (vec!["sh", "-c", "mkdir -p /data && touch /data/x && echo done"], Some((0.0, 0)), "done"),
+        (vec!["sh", "-c", "echo a | grep b"], Some((0.0, 1)), ""),
+        (
+            vec!["sh", "-c", "printf 'b\\na\\n' | sort | head -n 1; echo $(echo x; echo y)"],
+            Some((0.0, 0)),
+            "a|x y",
+        ),
+        (vec!["sh", "-c", "[ \"$COLOR\" = blue ] && exit 4"], Some((0.0, 4)), ""),
+        (vec!["cat"], Some((0.0, 0)), ""),
         // what is not known runs on, after what is
         (vec!["serve", "--fast"], None, ""),
         (vec!["sh", "-c", "echo begin; exec nginx -g 'daemon off;'"], None, "begin"),
         (vec!["sh", "-c", "while true; do echo x; sleep 1; done"], None, ""),
-        (vec!["sh", "-c", "echo a | grep b"], None, ""),
         (vec!["sh", "-c", "echo $(date)"], None, ""),
         (vec!["sh", "-c", "sleep 5 & wait"], None, ""),
+        (vec!["sh", "-c", "cat /etc/config/a; echo b"], None, ""),
+        (vec!["tail", "-f", "/dev/null"], None, ""),
         (vec!["sh", "/run.sh"], None, ""),
         (vec![], None, ""),
     ] {
@@ -94,4 +111,41 @@ fn lines_have_their_time() {
     let at = Duration::from_secs;
     assert_eq!(run.lines, [(at(0), "a".to_owned()), (at(2), "b".to_owned())]);
     assert_eq!(run.end, Some((at(3), 0)));
+}
+
+#[test]
+fn what_waits_for_somebody_to_type_is_not_planned() {
+    let none = BTreeMap::new();
+    let of = |command: &[&str], has_input, has_terminal| {
+        let words = words(command);
+        run(Known {
+            words: &words,
+            variables: &none,
+            hostname: "pod",
+            image: "busybox",
+            ends: false,
+            has_input,
+            has_terminal,
+        })
+    };
+    for command in [&["sh"][..], &["cat"], &["sh", "-c", "echo a; cat"], &["bash", "-i"]] {
+        assert!(of(command, true, false).waits, "{command:?}");
+        let terminal = of(command, false, true);
+        assert!(!terminal.waits && terminal.end.is_none(), "{command:?} at a terminal at which nobody types");
+        assert_eq!(of(command, false, false).end, Some((Duration::ZERO, 0)), "{command:?} without input");
+    }
+    assert!(!of(&["echo", "a"], true, true).waits);
+}
+
+#[test]
+fn a_plan_is_bounded() {
+    let double = "A=xxxxxxxx; ".to_owned() + &"A=$A$A;".repeat(2000) + "echo $A";
+    let many = "echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;".repeat(300);
+    let nested = format!("A='{}'; sh -c \"$A\"; sh -c \"$A\"; sh -c \"$A\"", "echo x;".repeat(900));
+    for script in [double.as_str(), &many, &nested, &"$(".repeat(8000), &"'".repeat(8001), &"a|".repeat(8000)]
+    {
+        let run = of(&["sh", "-c", script], "busybox", true);
+        let bytes: usize = run.lines.iter().map(|(_, line)| line.len()).sum();
+        assert!(run.lines.len() <= 1000 && bytes <= 256 * 1024, "{} lines of {bytes} bytes", run.lines.len());
+    }
 }

@@ -1,13 +1,13 @@
-//! The network of simulated pods, as the agent's probes and hooks reach it: connections within this process to servers that answer
+//! The network of simulated pods, as the agent's probes and hooks and port-forward reach it: connections within this process to servers that answer
 //! as the pod's annotations say.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
 use agent::edged::{Connection, PodNetwork};
 use futures::future::BoxFuture;
-use tokio::net::TcpStream;
+use tokio::{io::DuplexStream, net::TcpStream};
 
-use super::{Core, SimRuntime, state::Found};
+use super::{Core, SimRuntime, behaviour::Behaviour, state::Found};
 
 mod answer;
 mod serve;
@@ -16,8 +16,8 @@ mod tests;
 
 /// Enough for a request's head and its answer without waiting for each other.
 const PIPE_BYTES: usize = 16 * 1024;
-/// A connection that lasts longer is of nobody any more: probes take seconds.
-const LONGEST: Duration = Duration::from_secs(600);
+/// A connection that lasts longer is of nobody any more: probes take seconds, and who forwards a port connects anew.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Reaches the pods of one runtime; other addresses over the machine's network.
 struct SimNetwork(Arc<Core>);
@@ -35,16 +35,18 @@ impl SimRuntime {
     }
 }
 
+/// A connection to a simulated server that has run for `age`. It ends when this end of it is dropped.
+pub(super) fn open(behaviour: Box<Behaviour>, age: Duration) -> DuplexStream {
+    let (client, server) = tokio::io::duplex(PIPE_BYTES);
+    tokio::spawn(tokio::time::timeout(LONGEST, serve::serve(server, behaviour, age)));
+    client
+}
+
 impl PodNetwork for SimNetwork {
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
         Box::pin(async move {
             match self.0.look(|state, now| state.listener(host, port, now)) {
-                Found::Server(behaviour, age) => {
-                    let (client, server) = tokio::io::duplex(PIPE_BYTES);
-                    // ends with the connection
-                    tokio::spawn(tokio::time::timeout(LONGEST, serve::serve(server, behaviour, age)));
-                    Ok(Box::new(client) as Box<dyn Connection>)
-                }
+                Found::Server(behaviour, age) => Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>),
                 Found::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
                 Found::Elsewhere => {
                     let stream = TcpStream::connect((host, port)).await?;

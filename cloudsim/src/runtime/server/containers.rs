@@ -11,7 +11,11 @@ use tonic::Status;
 use wire::cri::{CreateContainerRequest, ExecSyncRequest, ExecSyncResponse};
 
 use super::{Refusal, Service, new_id, pause};
-use crate::runtime::{core::Core, exec, files};
+use crate::runtime::{
+    attached::{self, Source},
+    core::Core,
+    exec, files,
+};
 
 impl Service {
     pub(super) fn create(&self, request: CreateContainerRequest) -> Result<String, Status> {
@@ -45,8 +49,11 @@ impl Service {
             return Err(Status::unknown(format!("failed to start container {id:?}: {message}")));
         }
         self.core.change(|state, now| state.start_container(id, now))?;
-        if let Some(path) = log_path.filter(|_| !later.is_empty()) {
-            tokio::spawn(write_later(Arc::downgrade(&self.core), id.to_owned(), path, later));
+        if behaviour.is_interactive {
+            attached::start_program(&self.core, id);
+        }
+        if !later.is_empty() {
+            tokio::spawn(write_later(Arc::downgrade(&self.core), id.to_owned(), log_path, later));
         }
         Ok(())
     }
@@ -61,46 +68,36 @@ impl Service {
 
     /// The log file is opened at every write, so it only has to be there again.
     pub(super) async fn reopen_log(&self, id: &str) -> Result<(), Status> {
-        let path = self.core.read(|state| {
-            state.inside(id)?;
-            Ok::<_, Refusal>(state.container(id)?.log_path().cloned())
-        })?;
+        let path = self.core.read(|state| Ok::<_, Refusal>(state.running(id)?.log_path))?;
         let Some(path) = path else { return Ok(()) };
         write_log(path, Vec::new()).await.map_err(Status::unknown)
     }
 
     pub(super) async fn run_command(&self, request: ExecSyncRequest) -> Result<ExecSyncResponse, Status> {
-        let inside = self.core.read(|state| state.inside(&request.container_id))?;
-        let (delay, response) = blocking(move || exec::run(&request.cmd, &inside)).await??;
-        let limit =
-            u64::try_from(request.timeout).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
-        match limit.filter(|limit| *limit < delay) {
-            None => {
-                pause(delay).await;
-                Ok(response)
-            }
-            Some(limit) => {
-                pause(limit).await;
-                Err(Status::deadline_exceeded(format!(
-                    "failed to exec in container: timeout {limit:?} exceeded"
-                )))
-            }
-        }
+        let ExecSyncRequest { container_id, cmd, timeout } = request;
+        let limit = u64::try_from(timeout).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        exec::run(&self.core, &container_id, &cmd, limit).await
     }
 }
 
 /// Writes lines at their times, as long as the container runs; ends with it, or with the runtime.
-async fn write_later(core: Weak<Core>, id: String, path: PathBuf, lines: Vec<(Duration, String)>) {
+async fn write_later(core: Weak<Core>, id: String, path: Option<PathBuf>, lines: Vec<(Duration, String)>) {
     let started = Instant::now();
     for (at, line) in lines {
         // a line that is never due
         let Some(due) = started.checked_add(at) else { return };
         sleep_until(due).await;
-        let runs = core.upgrade().is_some_and(|core| core.read(|state| state.ran_for(&id, at)));
+        let Some(core) = core.upgrade().filter(|core| core.read(|state| state.ran_for(&id, at))) else {
+            return;
+        };
+        let seen = format!("{line}\n").into();
         // a log that cannot be written was told of at the start
-        if !runs || write_log(path.clone(), vec![line]).await.is_err() {
+        if let Some(path) = path.clone()
+            && write_log(path, vec![line]).await.is_err()
+        {
             return;
         }
+        core.attached.tell(&id, Source::Stdout, &seen).await;
     }
 }
 

@@ -4,6 +4,7 @@ mod containers;
 mod images;
 mod sandboxes;
 mod service;
+mod streaming;
 
 use std::{sync::Arc, time::Duration};
 

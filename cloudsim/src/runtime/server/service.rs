@@ -7,16 +7,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use wire::cri::{self, runtime_service_server::RuntimeService};
 
-use super::{Reply, Service};
+use super::{super::state::PodCidr, Reply, Service};
 
 type Events = Pin<Box<dyn Stream<Item = Result<cri::ContainerEventResponse, Status>> + Send>>;
 
 fn ready(kind: &str) -> cri::RuntimeCondition {
     cri::RuntimeCondition { r#type: kind.into(), status: true, ..Default::default() }
-}
-
-fn no_streaming<T>() -> Reply<T> {
-    Err(Status::unimplemented("the simulated runtime has no streaming endpoints; ExecSync works"))
 }
 
 #[tonic::async_trait]
@@ -144,16 +140,19 @@ impl RuntimeService for Service {
         Ok(Response::new(self.run_command(request.into_inner()).await?))
     }
 
-    async fn exec(&self, _: Request<cri::ExecRequest>) -> Reply<cri::ExecResponse> {
-        no_streaming()
+    async fn exec(&self, request: Request<cri::ExecRequest>) -> Reply<cri::ExecResponse> {
+        Ok(Response::new(cri::ExecResponse { url: self.exec_url(request.into_inner())? }))
     }
 
-    async fn attach(&self, _: Request<cri::AttachRequest>) -> Reply<cri::AttachResponse> {
-        no_streaming()
+    async fn attach(&self, request: Request<cri::AttachRequest>) -> Reply<cri::AttachResponse> {
+        Ok(Response::new(cri::AttachResponse { url: self.attach_url(request.into_inner())? }))
     }
 
-    async fn port_forward(&self, _: Request<cri::PortForwardRequest>) -> Reply<cri::PortForwardResponse> {
-        no_streaming()
+    async fn port_forward(
+        &self,
+        request: Request<cri::PortForwardRequest>,
+    ) -> Reply<cri::PortForwardResponse> {
+        Ok(Response::new(cri::PortForwardResponse { url: self.ports_url(request.into_inner())? }))
     }
 
     async fn container_stats(
@@ -193,9 +192,17 @@ impl RuntimeService for Service {
 
     async fn update_runtime_config(
         &self,
-        _: Request<cri::UpdateRuntimeConfigRequest>,
+        request: Request<cri::UpdateRuntimeConfigRequest>,
     ) -> Reply<cri::UpdateRuntimeConfigResponse> {
-        // Like containerd with a network of its own: the node's pod range does not matter.
+        let network = request.into_inner().runtime_config.and_then(|config| config.network_config);
+        let ranges = network.map(|network| network.pod_cidr).unwrap_or_default();
+        // One of each family, of which simulated pods use the first of IPv4.
+        let range = ranges.split(',').find(|range| !range.is_empty() && !range.contains(':'));
+        if let Some(range) = range {
+            let range =
+                range.parse::<PodCidr>().map_err(|error| Status::invalid_argument(error.to_string()))?;
+            self.core.change(|state, _| state.set_pod_cidr(range));
+        }
         Ok(Response::new(cri::UpdateRuntimeConfigResponse {}))
     }
 

@@ -11,7 +11,6 @@ use super::{
     super::{
         behaviour::{self, Behaviour, Exit, Invalid, KILLED},
         command::Known,
-        exec::Inside,
         files,
         persist::proto,
     },
@@ -36,6 +35,15 @@ pub(crate) struct Container {
     pub(super) log_path: Option<PathBuf>,
     pub(super) created_at: Nanos,
     pub(super) phase: Phase,
+}
+
+/// A container that runs, as its commands need to know it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) config: ContainerConfig,
+    pub(crate) hostname: String,
+    pub(crate) behaviour: Behaviour,
+    pub(crate) log_path: Option<PathBuf>,
 }
 
 /// Where a container is in its life. Removal is possible everywhere.
@@ -97,6 +105,8 @@ fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Beh
         hostname: &sandbox.hostname,
         image: if image.user_specified_image.is_empty() { &image.image } else { &image.user_specified_image },
         ends: kind == Some("init") || (is_work && kind != Some("sidecar")),
+        has_input: config.stdin,
+        has_terminal: config.tty,
     };
     behaviour::parse(&sandbox.annotations, &metadata.name, metadata.attempt, known)
 }
@@ -129,11 +139,7 @@ impl State {
         request: CreateContainerRequest,
         now: Nanos,
     ) -> Result<(), Refusal> {
-        let sandbox = self.sandbox(&request.pod_sandbox_id)?;
-        if !sandbox.ready {
-            let id = sandbox.id.clone();
-            return Err(Refusal::WrongState { kind: "sandbox", id, state: "SANDBOX_NOTREADY" });
-        }
+        let sandbox = self.ready_sandbox(&request.pod_sandbox_id)?;
         let config = request.config.unwrap_or_default();
         let Some(metadata) = config.metadata.as_ref().filter(|metadata| !metadata.name.is_empty()) else {
             return Err(Refusal::Invalid("config.metadata needs a name".into()));
@@ -174,10 +180,7 @@ impl State {
             return Err(container.wrong_state());
         }
         // A sandbox that stops leaves its created containers behind.
-        if !self.sandbox(&container.sandbox_id)?.ready {
-            let id = container.sandbox_id.clone();
-            return Err(Refusal::WrongState { kind: "sandbox", id, state: "SANDBOX_NOTREADY" });
-        }
+        self.ready_sandbox(&container.sandbox_id)?;
         self.behaviour_of(container)
     }
 
@@ -253,16 +256,17 @@ impl State {
         self.containers.get(id).is_some_and(|container| matches!(container.phase, Phase::Running { .. }))
     }
 
-    /// What a command sees in the container, which must run.
-    pub(crate) fn inside(&self, id: &str) -> Result<Inside, Refusal> {
+    /// A container that runs, and what it does.
+    pub(crate) fn running(&self, id: &str) -> Result<Running, Refusal> {
         let container = self.container(id)?;
         if !self.is_running(id) {
             return Err(container.wrong_state());
         }
-        Ok(Inside {
+        Ok(Running {
             config: container.config.clone(),
             hostname: self.sandbox(&container.sandbox_id)?.config.hostname.clone(),
             behaviour: self.behaviour_of(container)?,
+            log_path: container.log_path.clone(),
         })
     }
 

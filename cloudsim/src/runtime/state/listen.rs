@@ -7,7 +7,7 @@ use wire::cri::NamespaceMode;
 
 use super::{
     super::behaviour::{Behaviour, Ports},
-    Container, Nanos, Sandbox, State, address,
+    Container, Nanos, Refusal, Sandbox, State,
     container::Phase,
 };
 
@@ -29,7 +29,7 @@ impl State {
     /// Who listens at a host's port. Ports of pods on the host's network are found at every address that is no pod's.
     pub(crate) fn listener(&self, host: &str, port: u16, now: Nanos) -> Found {
         let address = host.parse::<Ipv4Addr>().ok();
-        let is_pods = address.is_some_and(address::is_pods);
+        let is_pods = address.is_some_and(|address| self.addresses.is_pods(address));
         let mut sandboxes = self.sandboxes.values().filter(|sandbox| sandbox.ready);
         if is_pods {
             let sandbox = sandboxes.find(|sandbox| sandbox.ip == address);
@@ -37,6 +37,12 @@ impl State {
         }
         let mut on_host = sandboxes.filter(|sandbox| sandbox.namespaces().network() == NamespaceMode::Node);
         on_host.find_map(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Elsewhere)
+    }
+
+    /// Who listens at a port of a sandbox, which must be ready.
+    pub(crate) fn listener_in(&self, id: &str, port: u16, now: Nanos) -> Result<Found, Refusal> {
+        let sandbox = self.ready_sandbox(id)?;
+        Ok(self.server(sandbox, port, now).unwrap_or(Found::Refused))
     }
 
     fn server(&self, sandbox: &Sandbox, port: u16, now: Nanos) -> Option<Found> {

@@ -185,7 +185,7 @@ fn what_is_not_there_is_not_found_or_already_gone() {
         assert!(matches!(state.container(id), Err(Refusal::NotFound { .. })));
         assert!(matches!(state.sandbox(id), Err(Refusal::NotFound { .. })));
         assert!(matches!(state.start_container(id, 5), Err(Refusal::NotFound { .. })));
-        assert!(matches!(state.inside(id), Err(Refusal::NotFound { .. })));
+        assert!(matches!(state.running(id), Err(Refusal::NotFound { .. })));
         assert_eq!(state.stop_container(id, Duration::ZERO, 5), Ok(()));
         state.remove_container(id, 5);
         state.stop_sandbox(id, 5);

@@ -15,6 +15,15 @@ use crate::{
 /// The reasons with which a policy may refuse.
 const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
 
+/// How many variables a policy may have; each of them sees those before it.
+const MAX_VARIABLES: usize = 256;
+
+/// How many validations a policy may have. Each is read when the policy is written, and again when what is in force is.
+const MAX_VALIDATIONS: usize = 1000;
+
+/// How many annotations a policy may make, as in Kubernetes.
+const MAX_ANNOTATIONS: usize = 20;
+
 /// The expressions of a policy.
 #[derive(Debug, Default)]
 pub(in crate::admission) struct Programs {
@@ -45,7 +54,7 @@ impl Programs {
         let mut programs = Self { conditions, ..Self::default() };
         let mut fields: Vec<(String, Decl)> = Vec::new();
         declared.push(("variables", Decl::native(fields.clone())));
-        for (index, variable) in items(spec, "/variables").iter().enumerate() {
+        for (index, variable) in limited(spec, "variables", MAX_VARIABLES, &mut causes).enumerate() {
             let (name, source) = (text_or_empty(variable, "/name"), text_or_empty(variable, "/expression"));
             let field = |part: &str| format!("spec.variables[{index}].{part}");
             if name.is_empty() {
@@ -71,10 +80,11 @@ impl Programs {
                 Err(Some(why)) => causes.push(Cause::invalid(field("expression"), &source.into(), &why)),
             }
         }
-        for (index, validation) in items(spec, "/validations").iter().enumerate() {
+        for (index, validation) in limited(spec, "validations", MAX_VALIDATIONS, &mut causes).enumerate() {
             programs.validations.extend(read_validation(validation, index, &declared, &mut causes));
         }
-        for (index, annotation) in items(spec, "/auditAnnotations").iter().enumerate() {
+        for (index, annotation) in limited(spec, "auditAnnotations", MAX_ANNOTATIONS, &mut causes).enumerate()
+        {
             let source = text_or_empty(annotation, "/valueExpression");
             let field = format!("spec.auditAnnotations[{index}].valueExpression");
             let why = "must evaluate to one of [string null_type]";
@@ -88,6 +98,21 @@ impl Programs {
         }
         (programs, causes)
     }
+}
+
+/// The items of a list of the policy; none where there are too many, which is told.
+fn limited<'a>(
+    spec: &'a Value,
+    list: &str,
+    limit: usize,
+    causes: &mut Vec<Cause>,
+) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let all = items(spec, &format!("/{list}"));
+    let is_too_long = all.len() > limit;
+    if is_too_long {
+        causes.push(Cause::too_many(format!("spec.{list}"), all.len() as u64, limit as u64));
+    }
+    all.iter().filter(move |_| !is_too_long)
 }
 
 fn read_validation(

@@ -24,6 +24,7 @@ use crate::{
 mod endpoint;
 mod review;
 mod transport;
+mod verifier;
 
 use review::Answer;
 pub use transport::{HttpsTransport, WebhookCall, WebhookTransport};

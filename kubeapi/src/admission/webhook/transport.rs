@@ -14,6 +14,8 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
+use super::verifier::Verifier;
+
 /// The largest answer, in bytes.
 const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 
@@ -139,14 +141,16 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
 
 fn client(ca_bundle: Option<&[u8]>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
+    let mut bundle = Vec::new();
     match ca_bundle {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem) {
                 let certificate = certificate
                     .map_err(|_| "unable to load root certificates: caBundle is no PEM".to_owned())?;
                 roots
-                    .add(certificate)
+                    .add(certificate.clone())
                     .map_err(|error| format!("unable to load root certificates: {error}"))?;
+                bundle.push(certificate);
             }
             if roots.is_empty() {
                 return Err("unable to load root certificates: caBundle has no certificate".to_owned());
@@ -157,8 +161,12 @@ fn client(ca_bundle: Option<&[u8]>) -> Result<ClientConfig, String> {
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    if bundle.is_empty() {
+        return Ok(config.with_root_certificates(roots).with_no_client_auth());
+    }
+    let verifier = Verifier::new(bundle, roots, provider).map_err(|error| error.to_string())?;
+    Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }

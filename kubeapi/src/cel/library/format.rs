@@ -42,6 +42,7 @@ pub(super) fn format<'a>(template: &str, args: &List<'a>, context: &mut Context<
             return EvalError::failed(format!("index {next} out of range"));
         };
         next += 1;
+        context.budget.spend_on(&arg)?;
         let written = clause_of(clause, precision, &arg)?;
         context.budget.spend_bytes(written.len())?;
         result.push_str(&written);
@@ -71,10 +72,8 @@ fn clause_of(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<St
         ('X', Val::Int(number)) => signed(*number, |number| format!("{number:X}")),
         ('x', Val::Uint(number)) => format!("{number:x}"),
         ('X', Val::Uint(number)) => format!("{number:X}"),
-        ('x', Val::String(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
-        ('X', Val::String(text)) => text.bytes().map(|byte| format!("{byte:02X}")).collect(),
-        ('x', Val::Bytes(bytes)) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-        ('X', Val::Bytes(bytes)) => bytes.iter().map(|byte| format!("{byte:02X}")).collect(),
+        ('x' | 'X', Val::String(text)) => hex(text.as_bytes(), clause == 'X'),
+        ('x' | 'X', Val::Bytes(bytes)) => hex(bytes, clause == 'X'),
         ('o', Val::Int(number)) => signed(*number, |number| format!("{number:o}")),
         ('o', Val::Uint(number)) => format!("{number:o}"),
         ('d' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o', _) => return wrong(),
@@ -84,6 +83,12 @@ fn clause_of(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<St
             ));
         }
     })
+}
+
+fn hex(bytes: &[u8], upper: bool) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let written = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
+    written.map(|digit| if upper { digit.to_ascii_uppercase() } else { digit }).collect()
 }
 
 fn signed(number: i64, write: impl FnOnce(u64) -> String) -> String {

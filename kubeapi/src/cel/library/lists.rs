@@ -75,22 +75,51 @@ fn extreme<'a>(list: &List<'a>, wanted: Ordering, name: &str, context: &mut Cont
 }
 
 fn index<'a>(list: &List<'a>, wanted: &Val<'a>, last: bool, context: &mut Context<'_>) -> Evaluated<'a> {
-    let items = items(list, context)?;
-    let found = if last {
-        items.iter().rposition(|item| item.equals(wanted))
-    } else {
-        items.iter().position(|item| item.equals(wanted))
-    };
-    Ok(found.map_or(Val::Int(-1), Val::size))
+    let mut forwards = 0..list.len();
+    let mut next = || if last { forwards.next_back() } else { forwards.next() };
+    while let Some((index, item)) = next().and_then(|index| Some((index, list.get(index)?))) {
+        if are_equal(&item, wanted, context)? {
+            return Ok(Val::size(index));
+        }
+    }
+    Ok(Val::Int(-1))
 }
 
 /// Whether all of `some` are in `all`.
 fn contains<'a>(all: &List<'a>, some: &List<'a>, context: &mut Context<'_>) -> Result<bool, EvalError> {
-    context.budget.spend((all.len() as u64 + 1).saturating_mul(some.len() as u64 + 1))?;
-    Ok(some.iter().all(|wanted| all.iter().any(|item| item.equals(&wanted))))
+    for wanted in some.iter() {
+        if !is_in(all, &wanted, context)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn intersects<'a>(one: &List<'a>, two: &List<'a>, context: &mut Context<'_>) -> Result<bool, EvalError> {
-    context.budget.spend((one.len() as u64 + 1).saturating_mul(two.len() as u64 + 1))?;
-    Ok(one.iter().any(|wanted| two.iter().any(|item| item.equals(&wanted))))
+    for wanted in one.iter() {
+        if is_in(two, &wanted, context)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a value is in the list.
+pub(super) fn is_in<'a>(
+    list: &List<'a>,
+    wanted: &Val<'a>,
+    context: &mut Context<'_>,
+) -> Result<bool, EvalError> {
+    for item in list.iter() {
+        if are_equal(&item, wanted, context)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether two values are equal, which is paid for before.
+fn are_equal<'a>(one: &Val<'a>, two: &Val<'a>, context: &mut Context<'_>) -> Result<bool, EvalError> {
+    context.budget.spend_on_comparison(one, two)?;
+    Ok(one.equals(two))
 }

@@ -34,13 +34,11 @@ pub(super) fn no_overload<'a>() -> Evaluated<'a> {
     EvalError::failed("no such overload")
 }
 
-/// Calls a function; the target is the first argument. The texts that it reads are paid for here.
+/// Calls a function; the target is the first argument. The texts that it reads, and whatever else is as long as one, are paid for here.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Evaluated<'a> {
     for arg in args {
-        match arg {
-            Val::String(text) => context.budget.spend_bytes(text.len())?,
-            Val::Bytes(bytes) => context.budget.spend_bytes(bytes.len())?,
-            _ => {}
+        if let Val::String(_) | Val::Bytes(_) | Val::Url(_) | Val::Check(_) = arg {
+            context.budget.spend(arg.own_weight())?;
         }
     }
     let parts = [

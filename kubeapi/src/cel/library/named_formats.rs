@@ -1,7 +1,5 @@
 //! The formats of texts that have names.
 
-use std::sync::Arc;
-
 use super::Context;
 use crate::{
     cel::{eval::Evaluated, value::Val},
@@ -29,11 +27,11 @@ const NAMES: [&str; 13] = [
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
     let named = |name: &str| NAMES.iter().find(|known| **known == name).map(|known| Val::Format(known));
     Some(Ok(match (name.strip_prefix("format."), args) {
-        (Some("named"), [Val::String(name)]) => Val::Optional(named(name).map(Arc::new)),
+        (Some("named"), [Val::String(name)]) => Val::optional(named(name)),
         (Some(name), []) => return named(name).map(Ok),
         (None, [Val::Format(format), Val::String(text)]) if name == "validate" => {
             let faults: Vec<_> = faults(format, text).into_iter().map(Val::text).collect();
-            Val::Optional((!faults.is_empty()).then(|| Arc::new(Val::list(faults))))
+            Val::optional((!faults.is_empty()).then(|| Val::list(faults)))
         }
         _ => return None,
     }))

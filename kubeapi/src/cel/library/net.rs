@@ -8,13 +8,14 @@ use super::Context;
 use crate::cel::{
     budget::EvalError,
     eval::Evaluated,
-    value::{Key, Map, Text, Val},
+    value::{Key, Text, Val},
 };
 
 /// The functions of addresses.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     match args {
         [Val::String(text)] => of_text(name, text),
+        [Val::Url(url)] if name == "getQuery" => Some(query(url, context)),
         [Val::Url(url)] => of_url(name, url),
         [Val::Ip(address)] => of_address(name, *address),
         [Val::Cidr(address, bits), rest @ ..] => of_network(name, (*address, *bits), rest),
@@ -80,17 +81,20 @@ fn of_url<'a>(name: &str, url: &Url) -> Option<Evaluated<'a>> {
         "getHostname" => Val::text(host.trim_start_matches('[').trim_end_matches(']')),
         "getPort" => Val::text(port),
         "getEscapedPath" => Val::text(url.path()),
-        "getQuery" => {
-            let mut query = BTreeMap::<Key<'a>, Vec<Val<'a>>>::new();
-            for (key, value) in url.query_pairs() {
-                let key = Key::String(Text::Made(key.into_owned().into()));
-                query.entry(key).or_default().push(Val::text(value.into_owned()));
-            }
-            let query = query.into_iter().map(|(key, values)| (key, Val::list(values))).collect();
-            Val::Map(Map::Made(Arc::new(query)))
-        }
         _ => return None,
     }))
+}
+
+/// The parameters. Each is paid for as a list of its own.
+fn query<'a>(url: &Url, context: &mut Context<'_>) -> Evaluated<'a> {
+    let pairs = url.query().map_or(0, |query| 1 + query.matches('&').count());
+    context.budget.spend(4 * pairs as u64)?;
+    let mut query = BTreeMap::<Key<'a>, Vec<Val<'a>>>::new();
+    for (key, value) in url.query_pairs() {
+        let key = Key::String(Text::Made(key.into_owned().into()));
+        query.entry(key).or_default().push(Val::text(value.into_owned()));
+    }
+    Ok(Val::map(query.into_iter().map(|(key, values)| (key, Val::list(values))).collect()))
 }
 
 fn of_address<'a>(name: &str, address: IpAddr) -> Option<Evaluated<'a>> {

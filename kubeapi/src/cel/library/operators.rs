@@ -1,10 +1,10 @@
 //! Arithmetic, comparisons, and looking things up.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::cmp::Ordering;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Context, no_overload};
+use super::{Context, lists, no_overload};
 use crate::cel::{
     budget::EvalError,
     eval::Evaluated,
@@ -18,13 +18,14 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         ("-_", [Val::Int(value)]) => whole(value.checked_neg()),
         ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
         ("_==_" | "_!=_", [one, two]) => {
-            if let Err(error) = context.budget.spend(comparison(one, two)) {
+            if let Err(error) = context.budget.spend_on_comparison(one, two) {
                 return Some(Err(error));
             }
             Ok(Val::Bool(one.equals(two) == (name == "_==_")))
         }
         ("_<_" | "_<=_" | "_>_" | "_>=_", [one, two]) => {
-            if let Err(error) = context.budget.spend(comparison(one, two)) {
+            // the texts have been paid for, and nothing else that is long has an order
+            if let Err(error) = context.budget.spend(1) {
                 return Some(Err(error));
             }
             let Some(order) = one.compare(two) else { return Some(no_overload()) };
@@ -45,17 +46,6 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         ("@insert_all", [Val::Map(map), Val::Map(added)]) => inserted(map, added.entries(), context),
         _ => return None,
     })
-}
-
-/// What it costs to compare two values: nothing much where their sizes tell them apart.
-fn comparison(one: &Val<'_>, two: &Val<'_>) -> u64 {
-    match (one, two) {
-        (Val::List(one), Val::List(two)) if one.len() != two.len() => 1,
-        (Val::Map(one), Val::Map(two)) if one.len() != two.len() => 1,
-        (Val::List(_), Val::List(_)) | (Val::Map(_), Val::Map(_)) => one.weight(),
-        // texts have been paid for
-        _ => 1,
-    }
 }
 
 fn whole<'a>(value: Option<i64>) -> Evaluated<'a> {
@@ -120,16 +110,7 @@ fn span<'a>(span: Option<SignedDuration>) -> Evaluated<'a> {
 
 fn contains<'a>(wanted: &Val<'a>, container: &Val<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
     match container {
-        Val::List(list) => {
-            let weight = wanted.weight();
-            for item in list.iter() {
-                context.budget.spend(weight)?;
-                if item.equals(wanted) {
-                    return Ok(Val::Bool(true));
-                }
-            }
-            Ok(Val::Bool(false))
-        }
+        Val::List(list) => lists::is_in(list, wanted, context).map(Val::Bool),
         Val::Map(map) => Ok(Val::Bool(map.get(wanted).is_some())),
         _ => no_overload(),
     }
@@ -169,13 +150,12 @@ fn shown(key: &Val<'_>) -> String {
 }
 
 fn optional_index<'a>(container: &Val<'a>, index: &Val<'a>) -> Val<'a> {
-    let found = match container {
-        Val::List(list) => position(index).and_then(|position| list.get(position)),
-        Val::Map(map) => map.get(index),
-        Val::Optional(Some(inner)) => return optional_index(inner, index),
-        _ => None,
-    };
-    Val::Optional(found.map(Arc::new))
+    match container {
+        Val::List(list) => Val::optional(position(index).and_then(|position| list.get(position))),
+        Val::Map(map) => Val::optional(map.get(index)),
+        Val::Optional(Some(inner)) => optional_index(inner.part(), index),
+        _ => Val::Optional(None),
+    }
 }
 
 fn inserted<'a>(map: &Map<'a>, added: Vec<(Val<'a>, Val<'a>)>, context: &mut Context<'_>) -> Evaluated<'a> {
@@ -187,12 +167,11 @@ fn inserted<'a>(map: &Map<'a>, added: Vec<(Val<'a>, Val<'a>)>, context: &mut Con
             return EvalError::failed("insert failed: key already exists");
         }
     }
-    Ok(Val::Map(Map::Made(Arc::new(result))))
+    Ok(Val::map(result))
 }
 
 /// The items, paid for.
 pub(super) fn items<'a>(list: &List<'a>, context: &mut Context<'_>) -> Result<Vec<Val<'a>>, EvalError> {
-    let items: Vec<_> = list.iter().collect();
-    context.budget.spend(items.iter().map(Val::weight).sum())?;
-    Ok(items)
+    context.budget.spend_on(&Val::List(list.clone()))?;
+    Ok(list.iter().collect())
 }

@@ -1,28 +1,26 @@
 //! Values that may be absent.
 
-use std::sync::Arc;
-
 use super::Context;
 use crate::cel::{budget::EvalError, eval::Evaluated, value::Val};
 
 /// The functions of optional values.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
     Some(match (name, args) {
-        ("optional.of", [value]) => Ok(Val::some(value.clone())),
+        ("optional.of", [value]) => Ok(Val::optional(Some(value.clone()))),
         ("optional.none", []) => Ok(Val::Optional(None)),
         ("optional.ofNonZeroValue", [value]) => {
-            Ok(Val::Optional((!is_zero(value)).then(|| Arc::new(value.clone()))))
+            Ok(Val::optional(Some(value).filter(|value| !is_zero(value)).cloned()))
         }
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
         ("value", [Val::Optional(value)]) => match value {
-            Some(value) => Ok((**value).clone()),
+            Some(value) => Ok(value.part().clone()),
             None => EvalError::failed("optional.none() dereference"),
         },
         ("or", [first @ Val::Optional(value), second]) => {
             Ok(if value.is_some() { first.clone() } else { second.clone() })
         }
         ("orValue", [Val::Optional(value), other]) => {
-            Ok(value.as_ref().map_or_else(|| other.clone(), |value| (**value).clone()))
+            Ok(value.as_ref().map_or_else(|| other.clone(), |value| value.part().clone()))
         }
         _ => return None,
     })

@@ -74,9 +74,13 @@ fn join<'a>(list: &List<'a>, separator: &str, context: &mut Context<'_>) -> Eval
 fn find_all<'a>(text: &str, pattern: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
     let pattern = context.patterns.get(pattern, text.len(), context.budget)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let found: Vec<_> = pattern.find_iter(text).take(limit).map(|found| Val::text(found.as_str())).collect();
-    context.budget.spend(found.len() as u64)?;
-    Ok(Val::list(found))
+    let mut all = Vec::new();
+    for found in pattern.find_iter(text).take(limit) {
+        // the search for the next may go to the end of the text
+        context.budget.spend(1 + (text.len() - found.end()) as u64 / 256)?;
+        all.push(Val::text(found.as_str()));
+    }
+    Ok(Val::list(all))
 }
 
 fn out_of_range<T>(index: i64) -> Result<T, EvalError> {
@@ -131,6 +135,8 @@ fn replace<'a>(text: &str, old: &str, new: &str, limit: i64, context: &mut Conte
 }
 
 fn split<'a>(text: &str, separator: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
+    let most = if separator.is_empty() { text.len() } else { 1 + text.matches(separator).count() };
+    context.budget.spend(most.min(usize::try_from(limit).unwrap_or(usize::MAX)) as u64)?;
     let parts: Vec<_> = match (usize::try_from(limit).unwrap_or(usize::MAX), separator) {
         (0, _) => Vec::new(),
         (limit, "") => {
@@ -143,7 +149,6 @@ fn split<'a>(text: &str, separator: &str, limit: i64, context: &mut Context<'_>)
         }
         (limit, separator) => text.splitn(limit, separator).map(str::to_owned).collect(),
     };
-    context.budget.spend(parts.len() as u64)?;
     Ok(Val::list(parts.into_iter().map(Val::text).collect()))
 }
 

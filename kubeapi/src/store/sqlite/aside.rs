@@ -22,6 +22,15 @@ const PARTS: [&str; 3] = ["", "-wal", "-shm"];
 /// What the mark is called that stands beside a file in which something was once.
 const MARK: &str = ".initialized";
 
+/// What the file that a repair has made is called until it is in its place.
+pub(super) const REPAIRED: &str = ".repaired";
+
+/// Whether a repair was cut off after it had moved the damaged file away: the new one is whole and not in its place yet.
+pub(super) async fn is_being_repaired(path: &Path) -> bool {
+    let exists = async |path: &Path| fs::try_exists(path).await.unwrap_or(false);
+    !exists(path).await && exists(&with(path, REPAIRED)).await
+}
+
 /// Whether the file was cut to nothing although it had something in it: its log still holds that, and SQLite itself would throw the log
 /// away; or the mark beside it says so. A file that somebody has moved away is no such one.
 pub(super) async fn is_cut_to_nothing(path: &Path) -> bool {

@@ -9,7 +9,7 @@ use sqlx::{
 };
 
 use super::{
-    Fault, Seal, identity,
+    Fault, Seal, SealError, identity,
     open::revision,
     read::{Read, Unreadable, object, text},
 };
@@ -37,6 +37,9 @@ pub struct Health {
     pub objects: u64,
     /// Those among them that are encrypted.
     pub sealed: u64,
+    /// Those among the encrypted ones that cannot be opened, since their key is not among those given, or none is given: whether they are
+    /// damaged is not known.
+    pub locked: u64,
     /// The newest revision.
     pub revision: u64,
     /// Bytes of the file without its log.
@@ -104,6 +107,10 @@ impl Inspection {
                 }
                 Ok(Ok(_)) => None,
                 Ok(Err(Unreadable { key, damage, .. })) => Some((key, damage.to_string())),
+                Err(sqlx::Error::Decode(why)) if is_locked(&*why) => {
+                    health.locked += 1;
+                    None
+                }
                 Err(sqlx::Error::Decode(why)) => Some((key(&row)?, why.to_string())),
                 Err(error) => return Err(error),
             };
@@ -148,6 +155,11 @@ impl Inspection {
             readable(read.map_err(|error| fault.at("read an object", error))?)
         })
     }
+}
+
+/// Whether the key is what is missing.
+fn is_locked(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(SealError::WrongKey(_) | SealError::NotGiven(_)))
 }
 
 fn readable(read: Read) -> Result<Object, StoreError> {

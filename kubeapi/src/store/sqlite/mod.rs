@@ -4,6 +4,7 @@
 //! wait for it. What was written last is read from memory ([`recent`]); what another process wrote over it is noticed with the next
 //! commit. The file may hold Secrets, so it is created for its owner's eyes only.
 
+mod amend;
 mod aside;
 mod checksum;
 mod fault;
@@ -33,17 +34,18 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
 pub(super) use self::fault::is_damage;
+pub use self::{
+    amend::{Amend, Lost},
+    inspect::{Health, Inspection},
+    repair::Repaired,
+    seal::{Seal, SealError},
+};
 use self::{
     fault::Fault,
     read::Unreadable,
     readers::Readers,
     recent::Recent,
     writer::{Job, Shared, Writer},
-};
-pub use self::{
-    inspect::{Health, Inspection},
-    repair::Repaired,
-    seal::{Seal, SealError},
 };
 use super::{
     Damaged, Expect, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,

@@ -33,6 +33,11 @@ pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'
         let cut = "the file is empty, although there were objects in it".to_owned();
         return Err(("open the database", sqlx::Error::Protocol(cut)));
     }
+    if aside::is_being_repaired(path).await {
+        let cut =
+            "its repair was cut off before the new file was in its place; the same repair again finishes it";
+        return Err(("open the database", sqlx::Error::Protocol(cut.to_owned())));
+    }
     let created = create_private(path).await;
     let is_new = created.map_err(|error| ("open or create the file", sqlx::Error::Io(error)))?;
     if header::is_damaged(path).await {

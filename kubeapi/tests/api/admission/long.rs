@@ -1,7 +1,7 @@
 //! What takes long to be checked.
 
 use kubeapi::Identity;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -30,17 +30,32 @@ async fn long_checks_hold_up_nobody() {
     let mut spec: serde_json::Map<_, _> = names.iter().map(|name| (name.clone(), json!(text))).collect();
     spec.insert("list".into(), (0..1000).collect());
     let slow = json!({"metadata": {"name": "a"}, "spec": spec});
+    assert_holds_up_nobody(world, "POST /apis/example.org/v1/namespaces/default/slows", slow, 422).await;
+}
+
+/// Reading a policy of many expressions takes as long, and holds up nobody either.
+#[tokio::test]
+async fn long_policies_hold_up_nobody() {
+    let expression = vec!["object.spec.size > 1"; 20].join(" && ");
+    let validations = vec![json!({"expression": expression}); 300];
+    let policy = json!({"metadata": {"name": "long"}, "spec": {
+        "matchConstraints": {"resourceRules": super::about(&["CREATE"], &["widgets"])}, "validations": validations,
+    }});
+    let path = "POST /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    assert_holds_up_nobody(World::new().await, path, policy, 201).await;
+}
+
+/// Others are answered until this request is.
+async fn assert_holds_up_nobody(world: World, request: &'static str, body: Value, code: u16) {
     let attacker = world.called_by(Some(Identity::master()));
     // one thread: whatever is done on it holds up the other
-    let attack = tokio::spawn(async move {
-        attacker.send("POST /apis/example.org/v1/namespaces/default/slows", slow).await.code.as_u16()
-    });
+    let attack = tokio::spawn(async move { attacker.send(request, body).await.code.as_u16() });
     let mut answered = 0;
     while !attack.is_finished() {
         world.get("/api/v1/namespaces/default").await;
         answered += 1;
         tokio::task::yield_now().await;
     }
-    assert_eq!(attack.await.unwrap(), 422);
+    assert_eq!(attack.await.unwrap(), code);
     assert!(answered > 10, "{answered}");
 }

@@ -256,6 +256,9 @@ async fn policies_have_parameters() {
 async fn a_policy_that_cannot_be_evaluated_is_refused() {
     let world = World::new().await;
     let post = format!("POST {POLICIES}");
+    let variables = |count: usize| {
+        (0..count).map(|index| json!({"name": format!("v{index}"), "expression": "1"})).collect::<Vec<_>>()
+    };
     let refused = |field: &str, why: &str| json!({"reason": "Invalid", "details": {"causes": [{"field": field, "message": why}]}});
     world
         .expect_all(vec![
@@ -282,6 +285,24 @@ async fn a_policy_that_cannot_be_evaluated_is_refused() {
                 policy("p", json!({"validations": [{"expression": "1 + 1"}]})),
                 422,
                 refused("spec.validations[0].expression", "Invalid value: \"1 + 1\": must evaluate to bool"),
+            ),
+            (
+                &post,
+                policy("p", json!({"variables": variables(257), "validations": [{"expression": "true"}]})),
+                422,
+                refused("spec.variables", "Too many: 257: must have at most 256 items"),
+            ),
+            (
+                &post,
+                policy("p", json!({"validations": vec![json!({"expression": "true"}); 1001]})),
+                422,
+                refused("spec.validations", "Too many: 1001: must have at most 1000 items"),
+            ),
+            (
+                &post,
+                policy("p", json!({"variables": variables(200), "validations": [{"expression": "[variables] == []"}]})),
+                422,
+                refused("spec.validations[0].expression", "Invalid value: \"[variables] == []\": compilation failed: ERROR: <input>:1:2: 'variables' is no value by itself; name one of them: variables.<name>\n | [variables] == []\n | .^"),
             ),
             (&post, policy("p", json!({"validations": [{"expression": "true"}]})), 201, json!({"spec": {"failurePolicy": "Fail"}})),
             (&format!("GET {POLICIES}/p"), Value::Null, 200, json!({"status": {"observedGeneration": 1}})),

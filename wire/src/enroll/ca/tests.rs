@@ -182,3 +182,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_authority_knows_what_it_has_signed() {
+    let (ca, other) = (Ca::generate(now()).unwrap(), Ca::generate(now()).unwrap());
+    let (csr, another) = (Csr::for_node("a").unwrap(), Csr::for_node("a").unwrap());
+    let [first, again, differs] = [&csr, &csr, &another].map(|csr| signed(&ca, csr.der()).unwrap());
+    assert!(ca.has_signed(&first) && !other.has_signed(&first) && !ca.has_signed(b"none"));
+    let key = |cert: &[u8]| crate::enroll::key_sha256_of(cert).unwrap();
+    assert!(first != again && key(&first) == key(&again) && key(&first) != key(&differs));
+}

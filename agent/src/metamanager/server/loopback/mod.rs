@@ -1,7 +1,8 @@
 //! Who may ask what while the accounts of pods are not checked: only programs of this machine, over the loopback interface.
 //!
 //! By default a request needs the token of `metaserver.kubeconfig`, a file that only root reads, and a group where one is configured;
-//! it comes over TLS with a certificate that is made here, since client-go sends no token without. Secrets and tokens are refused.
+//! it comes over TLS with a certificate that is made here, since client-go sends no token without. Secrets and tokens are refused, and
+//! commands in pods where a group has the token.
 //! With `anonymousAuth`, as with EdgeCore, whoever reaches the address may do what the node may. In both cases the names under which
 //! MetaServer is asked are checked: a web page that a browser on this machine shows must not get here under a name of its own.
 //!
@@ -18,7 +19,7 @@ use self::credentials::KUBECONFIG;
 pub(super) use self::credentials::{Credentials, retract};
 pub use self::credentials::{CredentialsError, files};
 use super::{super::answer::Refusal, route::Ask};
-use crate::rt::Hosts;
+use crate::rt::{Hosts, Scheme};
 
 /// How MetaServer is guarded while the accounts of pods are not checked.
 #[derive(Clone, Debug)]
@@ -42,15 +43,21 @@ pub(super) struct LocalClients {
     /// The digest of the token; `None`: none is needed.
     token: Option<Vec<u8>>,
     kubeconfig: PathBuf,
+    /// Whether others than this user have the token.
+    is_shared: bool,
 }
 
 impl LocalClients {
     /// With the token that requests must bear; `None`: none.
     pub(super) fn new(config: &Loopback, token: Option<&str>) -> Self {
         Self {
-            hosts: Hosts::new(config.hosts.clone()),
+            hosts: Hosts::new(
+                config.hosts.clone(),
+                if config.anonymous { Scheme::Http } else { Scheme::Https },
+            ),
             token: token.map(|token| digest(&SHA256, token.as_bytes()).as_ref().to_vec()),
             kubeconfig: config.directory.join(KUBECONFIG),
+            is_shared: config.group.is_some(),
         }
     }
 
@@ -89,6 +96,18 @@ impl LocalClients {
         if self.token.is_some() && is_secret {
             return Err(Refusal::forbidden(
                 "MetaServer gives Secrets and tokens only to callers whose roles say so; set featureGates.requireAuthorization to true",
+            ));
+        }
+        if self.token.is_none() && ask.is_stream() {
+            return Err(Refusal::forbidden(
+                "MetaServer gives logs and sessions of pods to nobody who has not said who they are; take \
+                 modules.metaManager.metaServer.anonymousAuth away",
+            ));
+        }
+        if self.is_shared && matches!(ask.part.as_str(), "exec" | "attach") {
+            return Err(Refusal::forbidden(
+                "whoever runs commands in pods reads their Secrets, and with modules.metaManager.metaServer.clientGroup this token is \
+                 not root's alone; set featureGates.requireAuthorization to true, and roles say who may",
             ));
         }
         Ok(())

@@ -19,12 +19,14 @@ use super::{
     super::{
         super::{answer::refusal, desired::Desired},
         Authentication, MetaServerConfig, MetaServerError, access, new,
+        route::{Route, route},
         tests::loopback,
     },
     *,
 };
 
-const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
+/// What a node can list without the cloud.
+const PODS: &str = "/api/v1/namespaces/ns/pods";
 
 /// The code that a request with these headers is refused with; 200 where it may go on.
 fn code(clients: &LocalClients, uri: &str, headers: &[(&str, &str)]) -> u16 {
@@ -36,7 +38,7 @@ fn code(clients: &LocalClients, uri: &str, headers: &[(&str, &str)]) -> u16 {
 
 #[test]
 fn names_and_origins_of_other_sites_are_refused() {
-    let config = Loopback { hosts: vec!["node.example".into()], ..loopback(Path::new("/")) };
+    let config = Loopback { hosts: vec!["node.example".into()], anonymous: true, ..loopback(Path::new("/")) };
     let clients = LocalClients::new(&config, None);
     for (host, expected) in [
         ("127.0.0.1:10550", 200),
@@ -54,23 +56,57 @@ fn names_and_origins_of_other_sites_are_refused() {
         ("", 421),
         ("a b", 421),
     ] {
-        assert_eq!(code(&clients, MAPS, &[("host", host)]), expected, "{host:?}");
+        assert_eq!(code(&clients, PODS, &[("host", host)]), expected, "{host:?}");
     }
     for (origin, expected) in [
-        ("http://127.0.0.1:8080", 200),
-        ("https://node.example", 200),
+        ("http://127.0.0.1:10550", 200),
+        // pages of another server of this machine, or of none that is this one for sure
+        ("http://127.0.0.1:8080", 403),
+        ("http://127.0.0.1", 403),
+        ("http://127.0.0.1:0", 403),
+        ("http://127.0.0.1:99999", 403),
+        ("https://127.0.0.1:10550", 403),
+        ("http://localhost:10550", 403),
+        ("http://[::1]:10550", 403),
+        ("http://127.0.0.1:10550@127.0.0.1:10550", 403),
+        ("127.0.0.1:10550", 403),
+        ("https://node.example", 403),
         ("https://attacker.example", 403),
         ("http://attacker.example:10550", 403),
         ("null", 403),
         ("", 403),
     ] {
         let headers = [("host", "127.0.0.1:10550"), ("origin", origin)];
-        assert_eq!(code(&clients, MAPS, &headers), expected, "{origin:?}");
+        assert_eq!(code(&clients, PODS, &headers), expected, "{origin:?}");
     }
-    assert_eq!(code(&clients, MAPS, &[]), 421, "no host");
+    let named = |host, origin| code(&clients, PODS, &[("host", host), ("origin", origin)]);
+    assert_eq!(named("Node.Example", "http://node.example"), 200, "the default port");
+    assert_eq!(named("node.example:80", "http://node.example"), 200);
+    assert_eq!(named("[::1]:10550", "http://[::1]:10550"), 200);
+    let over_tls = LocalClients::new(&Loopback { anonymous: false, ..config.clone() }, None);
+    let headers = |origin| [("host", "127.0.0.1:10550"), ("origin", origin)];
+    assert_eq!(code(&over_tls, PODS, &headers("https://127.0.0.1:10550")), 200);
+    assert_eq!(code(&over_tls, PODS, &headers("http://127.0.0.1:10550")), 403);
+    assert_eq!(code(&clients, PODS, &[]), 421, "no host");
     assert_eq!(code(&clients, "http://attacker.example/api", &[("host", "localhost")]), 421, "two names");
     assert_eq!(code(&clients, "https://localhost/api", &[]), 200, "HTTP/2 names it there");
-    assert_eq!(code(&clients, MAPS, &[("host", "localhost"), ("host", "attacker.example")]), 421);
+    assert_eq!(code(&clients, PODS, &[("host", "localhost"), ("host", "attacker.example")]), 421);
+}
+
+#[test]
+fn logs_and_sessions_are_for_those_who_have_a_token_of_their_own() {
+    let may = |clients: &LocalClients| {
+        ["log", "portforward", "exec", "attach"].map(|part| {
+            let uri = format!("/api/v1/namespaces/ns/pods/p/{part}").parse().unwrap();
+            let Route::Objects(ask) = route(&http::Method::GET, &uri) else { panic!("no route: {part}") };
+            clients.authorize(&ask).is_ok()
+        })
+    };
+    let alone = loopback(Path::new("/"));
+    let shared = Loopback { group: Some("edge".into()), ..alone.clone() };
+    assert_eq!(may(&LocalClients::new(&alone, Some("token"))), [true; 4]);
+    assert_eq!(may(&LocalClients::new(&shared, Some("token"))), [true, true, false, false]);
+    assert_eq!(may(&LocalClients::new(&Loopback { anonymous: true, ..alone }, None)), [false; 4]);
 }
 
 /// A MetaServer of a node that has a pod and what it uses.
@@ -144,7 +180,7 @@ async fn only_who_can_read_the_kubeconfig_gets_in() {
         assert_eq!(mode(&directory.path().join(file)), 0o600, "{file}");
     }
     let root = client(directory.path(), None).await;
-    assert_eq!(read(&root, MAPS).await, 200);
+    assert_eq!(read(&root, PODS).await, 200);
     assert_eq!(read(&root, "/apis").await, 200);
     for path in
         ["/api/v1/secrets", "/api/v1/namespaces/ns/secrets", "/api/v1/namespaces/ns/secrets/s?watch=1"]
@@ -156,14 +192,14 @@ async fn only_who_can_read_the_kubeconfig_gets_in() {
 
     for token in ["", "0000", &"0".repeat(64)] {
         let other = client(directory.path(), Some(token)).await;
-        for path in [MAPS, "/api/v1/secrets", "/apis", "/openapi/v3", "/api/v1/nodes/edge-1"] {
+        for path in [PODS, "/api/v1/secrets", "/apis", "/openapi/v3", "/api/v1/nodes/edge-1"] {
             assert_eq!(read(&other, path).await, 401, "{path} with the token {token:?}");
         }
         let delete = Request::delete("/api/v1/namespaces/ns/pods/web").body(Vec::new()).unwrap();
         assert_eq!(answer(&other, delete).await, 401);
         assert_eq!(read(&other, "/healthz").await, 200, "as Kubernetes lets everybody");
     }
-    assert!(!server.plain(MAPS, "host: localhost").await.contains("200"), "nothing is served in plain");
+    assert!(!server.plain(PODS, "host: localhost").await.contains("200"), "nothing is served in plain");
     server.stop().await;
 }
 
@@ -187,7 +223,7 @@ async fn the_credentials_stay_over_restarts_unless_others_could_read_them() {
     assert_ne!(token(&path), kept, "it was open to all");
     assert_eq!(mode(&path), 0o600);
     let stolen = client(directory.path(), Some(&kept)).await;
-    assert_eq!(read(&stolen, MAPS).await, 401);
+    assert_eq!(read(&stolen, PODS).await, 401);
     server.stop().await;
 
     let group = nix::unistd::Gid::effective().to_string();
@@ -197,7 +233,7 @@ async fn the_credentials_stay_over_restarts_unless_others_could_read_them() {
     server.stop().await;
     let server = Running::start(Loopback { group: Some(group), ..config() }).await;
     assert_eq!(token(&path), kept);
-    assert_eq!(read(&client(directory.path(), None).await, MAPS).await, 200);
+    assert_eq!(read(&client(directory.path(), None).await, PODS).await, 200);
     server.stop().await;
 
     let unknown = Loopback { group: Some("no such group".into()), ..config() };
@@ -214,10 +250,11 @@ fn token(path: &Path) -> String {
 async fn edgecores_open_door_is_still_none_for_web_pages() {
     let directory = tempfile::tempdir().unwrap();
     let server = Running::start(Loopback { anonymous: true, ..loopback(directory.path()) }).await;
-    assert!(server.plain(MAPS, "host: 127.0.0.1:10550").await.contains("200"));
-    assert!(server.plain("/api/v1/namespaces/ns/secrets", "host: localhost").await.contains("200"));
-    assert!(server.plain(MAPS, "host: attacker.example:10550").await.contains("421"));
-    assert!(server.plain(MAPS, "host: localhost\r\norigin: https://attacker.example").await.contains("403"));
+    assert!(server.plain(PODS, "host: 127.0.0.1:10550").await.contains("200"));
+    let secrets = server.plain("/api/v1/namespaces/ns/secrets", "host: localhost").await;
+    assert!(secrets.contains("503"), "let in, and not known without the cloud: {secrets}");
+    assert!(server.plain(PODS, "host: attacker.example:10550").await.contains("421"));
+    assert!(server.plain(PODS, "host: localhost\r\norigin: https://attacker.example").await.contains("403"));
     assert!(server.plain("/apis//v1/secrets", "host: localhost").await.contains("404"));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "there is nothing to know");
     server.stop().await;

@@ -83,6 +83,8 @@ async fn callers_are_told_what_metaserver_lets_them_do() {
         (&local, Caller::Owner, "list configmaps ns", Err(405)),
         (&local, Caller::Owner, "get secrets ns", Ok(false)),
         (&local, Caller::Owner, "create serviceaccounts/token ns", Ok(false)),
+        (&local, Caller::Owner, "get pods/log ns", Ok(true)),
+        (&local, Caller::Owner, "create pods/exec ns", Ok(true)),
         (&local, Caller::Owner, "* * ns", Ok(false)),
     ];
     for (who, caller, line, expected) in rows {

@@ -55,6 +55,10 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
         cluster.events.tell(&*cron, Told::warning(Component::CronJob, "TooManyMissedTimes", why.into()));
     }
+    let next = schedule.next(now);
+    if next.is_none() && spec.suspend != Some(true) {
+        cluster.events.tell(&*cron, never(spec));
+    }
     let started = match due {
         Some(time) => start(&cron, spec, time, &active, &cluster).await?,
         None => false,
@@ -63,8 +67,7 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
     if spec.suspend == Some(true) {
         return Ok(Action::await_change());
     }
-    let next =
-        schedule.next(now).map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
+    let next = next.map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
     // a little later than due, as clocks of timers and times may differ
     Ok(next.map_or_else(Action::await_change, |left| Action::requeue(left + Duration::from_millis(100))))
 }
@@ -89,6 +92,17 @@ fn parse(spec: &CronJobSpec) -> Result<Schedule, (&'static str, String)> {
     Schedule::parse(&spec.schedule, zone).map_err(|error| {
         ("UnparseableSchedule", format!("unparseable schedule: {:?} : {error}", spec.schedule))
     })
+}
+
+/// What is told of a schedule that can be read and never comes, as February 31, in the words of Kubernetes, which finds the next time and
+/// the one after it at no distance.
+fn never(spec: &CronJobSpec) -> Told {
+    let why = "time difference between two schedules is less than 1 second";
+    Told::warning(
+        Component::CronJob,
+        "InvalidSchedule",
+        format!("invalid schedule: {} : {why}", spec.schedule),
+    )
 }
 
 /// The latest time that is due and was not taken, unless it is too late for it, and whether very many were missed.
@@ -305,6 +319,19 @@ mod tests {
             assert_eq!(told, reason);
             assert!(message.starts_with(begin), "{message}");
         }
+    }
+
+    #[test]
+    fn a_schedule_that_never_comes_is_told() {
+        let cron = cron(json!({"schedule": "59 23 31 2 *"}));
+        let spec = cron.spec.clone().unwrap();
+        let now = at("2025-06-01T00:15:00Z");
+        let schedule = parse(&spec).unwrap();
+        assert_eq!(schedule.next(now), None);
+        assert_eq!(due(&cron, &spec, &schedule, None, now), (None, false));
+        let message =
+            "invalid schedule: 59 23 31 2 * : time difference between two schedules is less than 1 second";
+        assert_eq!(never(&spec), Told::warning(Component::CronJob, "InvalidSchedule", message.into()));
     }
 
     #[test]

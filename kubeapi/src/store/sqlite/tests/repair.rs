@@ -39,9 +39,9 @@ async fn a_whole_file_is_left_as_it_is() {
     let path = dir.path().join("objects.db");
     hundred(&path).await;
     let before = std::fs::read(&path).unwrap();
-    assert!(SqliteStore::repair(&path, None).await.unwrap().is_none());
+    assert!(SqliteStore::repair(&path, None, &()).await.unwrap().is_none());
     assert!(std::fs::read(&path).unwrap() == before);
-    assert!(SqliteStore::repair(&dir.path().join("none.db"), None).await.is_err());
+    assert!(SqliteStore::repair(&dir.path().join("none.db"), None, &()).await.is_err());
 }
 
 #[tokio::test]
@@ -52,12 +52,12 @@ async fn damaged_objects_are_taken_out_and_all_others_kept() {
     run(&path, "UPDATE objects SET value = x'7b' WHERE name = 'p-007'").await;
     run(&path, "UPDATE objects SET name = CAST(x'70ff' AS TEXT) WHERE name = 'p-008'").await;
     let damaged = std::fs::read(&path).unwrap();
-    let repaired = SqliteStore::repair(&path, None).await.unwrap().unwrap();
+    let repaired = SqliteStore::repair(&path, None, &()).await.unwrap().unwrap();
     assert_eq!((repaired.kept, repaired.lost.len(), repaired.is_torn), (98, 2, false), "{repaired:?}");
-    assert!(repaired.lost.iter().any(|(key, _)| *key == pod("a", "p-007")));
+    assert!(repaired.lost.iter().any(|lost| lost.key == pod("a", "p-007")));
     assert!(std::fs::read(&repaired.set_aside).unwrap() == damaged, "the damaged file is kept");
     assert_eq!(pods_of(&path).await, (98, revision));
-    assert!(SqliteStore::repair(&path, None).await.unwrap().is_none());
+    assert!(SqliteStore::repair(&path, None, &()).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn what_lies_around_a_torn_page_is_kept() {
     bytes[at..at + 4096].fill(0xa5);
     std::fs::write(&path, bytes).unwrap();
     assert!(SqliteStore::open(&path).await.unwrap_err().is_damaged_file());
-    let repaired = SqliteStore::repair(&path, None).await.unwrap().unwrap();
+    let repaired = SqliteStore::repair(&path, None, &()).await.unwrap().unwrap();
     assert!(repaired.is_torn && (70..100).contains(&repaired.kept), "{repaired:?}");
     let (pods, now) = pods_of(&path).await;
     assert_eq!(pods as u64, repaired.kept);
@@ -86,7 +86,7 @@ async fn a_file_of_which_nothing_can_be_read_becomes_an_empty_one() {
         hundred(&path).await;
         std::fs::write(&path, bytes).unwrap();
         assert!(SqliteStore::open(&path).await.unwrap_err().is_damaged_file());
-        let repaired = SqliteStore::repair(&path, None).await.unwrap().unwrap();
+        let repaired = SqliteStore::repair(&path, None, &()).await.unwrap().unwrap();
         assert!(repaired.is_torn && repaired.kept == 0, "{repaired:?}");
         assert_eq!(pods_of(&path).await.0, 0);
     }
@@ -105,8 +105,8 @@ async fn sealed_objects_stay_sealed_and_need_their_key() {
     store.commit(vec![secret("x"), secret("y"), put(pod("a", "p"), 1)]).await.unwrap();
     drop(store);
     run(&path, "UPDATE objects SET value = x'7b' WHERE resource = 'pods'").await;
-    assert!(SqliteStore::repair(&path, None).await.is_err(), "Secrets would be lost");
-    let repaired = SqliteStore::repair(&path, Some(&seal)).await.unwrap().unwrap();
+    assert!(SqliteStore::repair(&path, None, &()).await.is_err(), "Secrets would be lost");
+    let repaired = SqliteStore::repair(&path, Some(&seal), &()).await.unwrap().unwrap();
     assert_eq!((repaired.kept, repaired.lost.len()), (2, 1));
     let bytes = std::fs::read(&path).unwrap();
     assert!(!bytes.windows(11).any(|part| part == b"open sesame"));
@@ -132,4 +132,72 @@ async fn an_empty_file_that_had_objects_is_no_new_one() {
     }
     let recovered = SqliteStore::open_or_begin_anew(&path, SqliteOptions::default()).await.unwrap();
     assert_eq!(recovered.set_aside, None);
+}
+
+/// Writes a pod for each that is lost, and one where there may be others.
+struct Mourner;
+
+impl Amend for Mourner {
+    fn reads(&self) -> Vec<Resource> {
+        vec![Resource::new("", "pods")]
+    }
+
+    fn writes(&self, lost: &[Lost], is_torn: bool, left: &[Object]) -> Vec<(Key, serde_json::Value)> {
+        let torn = is_torn.then(|| pod("gone", "others"));
+        let keys = lost.iter().map(|lost| pod("gone", &lost.key.name)).chain(torn);
+        let value = serde_json::json!({"metadata": {}, "left": left.len(), "bytes": lost.first().map(|lost| &lost.bytes)});
+        keys.map(|key| (key, value.clone())).collect()
+    }
+}
+
+#[tokio::test]
+async fn what_is_to_be_said_of_the_lost_is_in_the_new_file() {
+    for is_torn in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("objects.db");
+        let revision = hundred(&path).await;
+        run(&path, "UPDATE objects SET value = x'7b' WHERE name = 'p-007'").await;
+        if is_torn {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let at = bytes.windows(5).position(|part| part == b"p-050").unwrap() / 4096 * 4096;
+            bytes[at..at + 4096].fill(0xa5);
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let repaired = SqliteStore::repair(&path, None, &Mourner).await.unwrap().unwrap();
+        assert_eq!(
+            (repaired.is_torn, repaired.lost.len(), &*repaired.lost[0].bytes),
+            (is_torn, 1, b"{".as_slice())
+        );
+        let store = SqliteStore::open(&path).await.unwrap();
+        let written = store.get(&pod("gone", "p-007")).await.unwrap().unwrap();
+        assert!(written.revision > revision && written.revision <= store.revision());
+        assert_eq!(written.value().unwrap()["left"], repaired.kept);
+        assert_eq!(written.value().unwrap()["metadata"]["resourceVersion"], written.revision.to_string());
+        assert_eq!(store.get(&pod("gone", "others")).await.unwrap().is_some(), is_torn);
+    }
+}
+
+#[tokio::test]
+async fn a_repair_that_was_cut_off_is_finished_and_leaves_no_new_file_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("objects.db");
+    hundred(&path).await;
+    run(&path, "UPDATE objects SET value = x'7b' WHERE name = 'p-007'").await;
+    let damaged = std::fs::read(&path).unwrap();
+    let repaired = SqliteStore::repair(&path, None, &Mourner).await.unwrap().unwrap();
+    // the power was cut between the two renames
+    std::fs::rename(&path, dir.path().join("objects.db.repaired")).unwrap();
+    std::fs::write(dir.path().join("objects.db-wal"), b"of the damaged one").unwrap();
+    let refused = SqliteStore::open(&path).await.unwrap_err();
+    assert!(refused.is_damaged_file() && !path.exists(), "{refused:?}");
+    assert!(SqliteStore::is_being_repaired(&path).await);
+    let finished = SqliteStore::repair(&path, None, &()).await.unwrap().unwrap();
+    assert_eq!((finished.is_finished, finished.kept), (true, repaired.kept + 1));
+    assert_eq!(pods_of(&path).await.0 as u64, finished.kept);
+    // and before the first one: what the earlier repair has made does not count
+    std::fs::write(dir.path().join("objects.db.repaired"), b"of an earlier repair").unwrap();
+    std::fs::write(&path, &damaged).unwrap();
+    let again = SqliteStore::repair(&path, None, &()).await.unwrap().unwrap();
+    assert_eq!((again.is_finished, again.kept, pods_of(&path).await.0), (false, 99, 99));
+    assert!(!dir.path().join("objects.db.repaired").exists());
 }

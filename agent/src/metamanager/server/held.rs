@@ -1,0 +1,155 @@
+//! Which collections the copies hold whole, because the cloud has listed them: what can be listed without the cloud. Of all others
+//! there may be copies of single objects, and whoever took those for a list would believe that all others are gone.
+//!
+//! It is written beside the copies, and goes with them.
+
+use std::sync::Arc;
+
+use kubeapi::store::{Key, Resource, StoreError};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use wire::application::Target;
+
+use super::{
+    super::desired::Desired,
+    copies::resource,
+    watches::{Collection, covers},
+};
+
+/// So many collections are known at most; the one that was listed first for the first time goes.
+const LIMIT: usize = 256;
+
+/// What is held; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    copies: Desired,
+    /// `None`: not read yet.
+    known: Arc<Mutex<Option<Vec<Collection>>>>,
+}
+
+/// Where it is written: a collection of one object, which no client can ask for.
+pub(super) fn place() -> Resource {
+    Resource::new("held.outrigger.dev", "collections")
+}
+
+fn key() -> Key {
+    Key::new(place(), "", "all")
+}
+
+impl Held {
+    /// Beside these copies.
+    pub(super) fn new(copies: Desired) -> Self {
+        Self { copies, known: Arc::default() }
+    }
+
+    /// Whether everything in `collection` was listed.
+    pub(super) async fn has(&self, collection: &Collection) -> Result<bool, StoreError> {
+        let mut known = self.known.lock().await;
+        let known = self.read(&mut known).await?;
+        Ok(known.iter().any(|held| covers(held, collection)))
+    }
+
+    /// Everything in `collection` is among the copies now.
+    pub(super) async fn add(&self, collection: &Collection) -> Result<(), StoreError> {
+        let mut known = self.known.lock().await;
+        let known = self.read(&mut known).await?;
+        if known.iter().any(|held| covers(held, collection)) {
+            return Ok(());
+        }
+        let mut new: Vec<_> = known.iter().filter(|held| !covers(collection, held)).cloned().collect();
+        new.push(collection.clone());
+        let surplus = new.len().saturating_sub(LIMIT);
+        new.drain(..surplus);
+        self.write(known, new).await
+    }
+
+    /// Copies of the collection are removed.
+    pub(super) async fn forget(&self, gone: &Resource) -> Result<(), StoreError> {
+        let mut known = self.known.lock().await;
+        let known = self.read(&mut known).await?;
+        let new: Vec<_> = known.iter().filter(|held| resource(&held.target) != *gone).cloned().collect();
+        if new.len() == known.len() { Ok(()) } else { self.write(known, new).await }
+    }
+
+    async fn read<'a>(
+        &self,
+        known: &'a mut Option<Vec<Collection>>,
+    ) -> Result<&'a mut Vec<Collection>, StoreError> {
+        if known.is_none() {
+            let stored = self.copies.get(&key()).await?.unwrap_or_default();
+            let items = stored.get("items").and_then(Value::as_array);
+            *known = Some(items.into_iter().flatten().filter_map(parsed).collect());
+        }
+        Ok(known.get_or_insert_default())
+    }
+
+    async fn write(&self, known: &mut Vec<Collection>, new: Vec<Collection>) -> Result<(), StoreError> {
+        let items: Vec<_> =
+            new.iter().map(|held| json!([held.target.to_string(), held.labels, held.fields])).collect();
+        self.copies.set(&key(), Some(json!({"metadata": {}, "items": items}))).await?;
+        *known = new;
+        Ok(())
+    }
+}
+
+fn parsed(item: &Value) -> Option<Collection> {
+    let text = |at: usize| item.get(at).and_then(Value::as_str);
+    let (target, labels, fields) = (Target::parse(text(0)?)?, text(1)?.to_owned(), text(2)?.to_owned());
+    Some(Collection { target, labels, fields })
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::{MemoryStore, Store};
+
+    use super::*;
+
+    fn collection(plural: &str, namespace: &str, fields: &str) -> Collection {
+        let target = Target {
+            version: "v1".into(),
+            plural: plural.into(),
+            namespace: namespace.into(),
+            ..Target::default()
+        };
+        Collection { target, labels: String::new(), fields: fields.into() }
+    }
+
+    #[tokio::test]
+    async fn what_was_listed_is_held_over_restarts_until_its_copies_go() {
+        let store: Arc<dyn Store> = MemoryStore::new();
+        let begin = || Held::new(Desired::new(store.clone(), String::new()));
+        let held = begin();
+        let rows = [
+            (collection("configmaps", "", ""), true),
+            (collection("configmaps", "a", "metadata.name=x"), true),
+            (collection("secrets", "a", ""), true),
+            (collection("secrets", "a", "metadata.name=x"), true),
+            (collection("secrets", "b", ""), false),
+            (collection("secrets", "", ""), false),
+        ];
+        for (wanted, _) in &rows {
+            assert!(!held.has(wanted).await.unwrap(), "{wanted:?} was never listed");
+        }
+        held.add(&collection("configmaps", "a", "")).await.unwrap();
+        held.add(&collection("configmaps", "", "")).await.unwrap();
+        held.add(&collection("secrets", "a", "")).await.unwrap();
+        for held in [held, begin()] {
+            for (wanted, expected) in &rows {
+                assert_eq!(held.has(wanted).await.unwrap(), *expected, "{wanted:?}");
+            }
+        }
+        begin().forget(&Resource::new("", "configmaps")).await.unwrap();
+        assert!(!begin().has(&collection("configmaps", "a", "")).await.unwrap());
+        assert!(begin().has(&collection("secrets", "a", "")).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn there_is_a_limit() {
+        let held = Held::new(Desired::new(MemoryStore::new(), String::new()));
+        for number in 0..=LIMIT {
+            held.add(&collection("pods", &number.to_string(), "")).await.unwrap();
+        }
+        assert!(!held.has(&collection("pods", "0", "")).await.unwrap(), "the first has made room");
+        assert!(held.has(&collection("pods", "1", "")).await.unwrap());
+    }
+}

@@ -1,0 +1,70 @@
+//! The two servers of nodes' streams: the one that nodes dial, and the one that an API server elsewhere asks.
+
+use std::net::SocketAddr;
+
+use kube::Client;
+use kubeapi::serve::Server;
+use tokio_util::sync::CancellationToken;
+
+use super::{Options, StartError};
+use crate::{
+    faults::Faults,
+    hub::Sessions,
+    pki::{ServerIdentity, Trust},
+    streams::{self, Kubelets, StreamServer},
+    tasks::Tasks,
+};
+
+/// Both, as far as they are to be there.
+pub(super) struct Streams {
+    tunnels: Option<StreamServer>,
+    kubelets: Option<Server<Kubelets>>,
+}
+
+impl Streams {
+    pub(super) async fn bind(
+        options: &Options,
+        trust: &Trust,
+        (faults, sessions): (&Faults, &Sessions),
+        client: &Client,
+        identity: &ServerIdentity,
+    ) -> Result<Self, StartError> {
+        let at = |port| SocketAddr::new(options.address, port);
+        let tunnels = match options.tunnel_port {
+            Some(port) => {
+                let (limits, tunnels) = (&options.limits, sessions.tunnels().clone());
+                Some(StreamServer::bind(at(port), trust.clone(), limits, tunnels, faults).await?)
+            }
+            None => None,
+        };
+        let kubelets = match &options.kubelets {
+            Some(kubelets) => {
+                let tls = streams::tls(kubelets, identity)?;
+                let service =
+                    Kubelets::new(client.clone(), sessions.tunnels().clone(), &kubelets.client_names);
+                let failed = |source| StartError::Bind {
+                    server: "server of nodes' kubelets",
+                    option: "--stream-port",
+                    source,
+                };
+                Some(Server::bind(at(kubelets.port), Some(tls), service).await.map_err(failed)?)
+            }
+            None => None,
+        };
+        Ok(Self { tunnels, kubelets })
+    }
+
+    /// Where they listen.
+    pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        (self.tunnels.as_ref().map(StreamServer::local_addr), self.kubelets.as_ref().map(Server::local_addr))
+    }
+
+    pub(super) fn run(self, tasks: &Tasks, shutdown: &CancellationToken) {
+        if let Some(tunnels) = self.tunnels {
+            tasks.spawn("stream server", tunnels.run(shutdown.child_token()));
+        }
+        if let Some(kubelets) = self.kubelets {
+            tasks.spawn("server of nodes' kubelets", kubelets.run(shutdown.child_token()));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Why a claim is not bound, in the words of kube-controller-manager, for whoever describes it. Pure, but for what was said last.
+//!
+//! Source: Kubernetes, `pkg/controller/volume/persistentvolume`, `syncUnboundClaim` and `provisionClaim`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{
+    core::v1::{PersistentVolume, PersistentVolumeClaim},
+    storage::v1::StorageClass,
+};
+use kube::ResourceExt;
+
+use super::choose::{Known, Step, is_pending, users};
+use crate::controllers::events::{Component, Recorder, Told};
+
+/// The same is said again after this, as events are forgotten after an hour.
+pub(super) const AGAIN: Duration = Duration::from_mins(5);
+
+/// Classes of this prefix are of plugins, of which there is none; all others are somebody else's.
+const PLUGINS: &str = "kubernetes.io/";
+
+/// What was said of each claim, by uid, and when.
+#[derive(Debug, Default)]
+pub(super) struct Said(BTreeMap<String, (Told, Instant)>);
+
+impl Said {
+    /// Says of each claim that waits and is in none of the `steps` why it does. Whether there are such claims.
+    pub(super) fn tell(
+        &mut self,
+        events: &Recorder,
+        (known, classes): (&Known<'_>, &[StorageClass]),
+        steps: &[Step],
+        now: Instant,
+    ) -> bool {
+        let bound: BTreeSet<_> = steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Bind(claim, _) => claim.uid(),
+                Step::Phase(..) | Step::Lost(_) => None,
+            })
+            .collect();
+        let waits = |claim: &PersistentVolumeClaim| {
+            is_pending(claim) && claim.uid().is_some_and(|uid| !bound.contains(&uid))
+        };
+        let mut before = std::mem::take(&mut self.0);
+        for claim in known.claims.iter().filter(|claim| waits(claim)) {
+            let (Some(uid), Some(why)) = (claim.uid(), why(claim, known, classes)) else { continue };
+            let last =
+                before.remove(&uid).filter(|(said, at)| *said == why && now.duration_since(*at) < AGAIN);
+            let at = last.map(|(_, at)| at);
+            if at.is_none() {
+                events.tell(&**claim, why.clone());
+            }
+            self.0.insert(uid, (why, at.unwrap_or(now)));
+        }
+        !self.0.is_empty()
+    }
+}
+
+/// Why the claim is not bound; `None` where Kubernetes says nothing either.
+fn why(claim: &PersistentVolumeClaim, known: &Known<'_>, classes: &[StorageClass]) -> Option<Told> {
+    let by = Component::PersistentVolume;
+    let spec = claim.spec.as_ref()?;
+    if let Some(wanted) = spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
+        let volume = known.volumes.iter().find(|volume| volume.name_any() == wanted)?;
+        if is_of_another(volume, claim) {
+            let message = format!("volume {wanted:?} already bound to a different claim.");
+            return Some(Told::warning(by, "FailedBinding", message));
+        }
+        return None;
+    }
+    let class = spec.storage_class_name.as_deref().filter(|class| !class.is_empty());
+    let Some(name) = class else {
+        let message = "no persistent volumes available for this claim and no storage class is set";
+        return Some(Told::normal(by, "FailedBinding", message.to_owned()));
+    };
+    if known.late_classes.iter().any(|late| late == name) {
+        let mut users: Vec<_> = users(claim, known.pods).collect();
+        users.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        if users.is_empty() {
+            let message = "waiting for first consumer to be created before binding";
+            return Some(Told::normal(by, "WaitForFirstConsumer", message.to_owned()));
+        }
+        if let Some(pod) =
+            users.into_iter().find(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()))
+        {
+            let message = format!("waiting for pod {} to be scheduled", pod.name_any());
+            return Some(Told::normal(by, "WaitForPodScheduled", message));
+        }
+    }
+    let Some(class) = classes.iter().find(|class| class.name_any() == name) else {
+        let message = format!("storageclass.storage.k8s.io {name:?} not found");
+        return Some(Told::warning(by, "ProvisioningFailed", message));
+    };
+    let provisioner = &class.provisioner;
+    if provisioner.starts_with(PLUGINS) {
+        let message = format!("no volume plugin matched name: {provisioner}");
+        return Some(Told::warning(by, "ProvisioningFailed", message));
+    }
+    let message = format!(
+        "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system administrator. If \
+         volume creation is delayed, please verify that the provisioner is running and correctly registered."
+    );
+    Some(Told::normal(by, "ExternalProvisioning", message))
+}
+
+fn is_of_another(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let owner = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    owner.is_some_and(|owner| {
+        owner.name != claim.metadata.name
+            || owner.namespace != claim.metadata.namespace
+            || owner.uid.as_ref().is_some_and(|uid| Some(uid) != claim.metadata.uid.as_ref())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read<K: DeserializeOwned>(value: Value) -> K {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn each_claim_is_told_why_it_waits() {
+        let claim = |spec: Value| -> PersistentVolumeClaim {
+            read(json!({"metadata": {"name": "c", "namespace": "n", "uid": "1"}, "spec": spec}))
+        };
+        let volume = |name: &str, owner: Value| -> Arc<PersistentVolume> {
+            Arc::new(read(json!({"metadata": {"name": name}, "spec": {"claimRef": owner}})))
+        };
+        let volumes =
+            [volume("free", Value::Null), volume("taken", json!({"namespace": "n", "name": "other"}))];
+        let classes: Vec<StorageClass> = [
+            ("local", "kubernetes.io/no-provisioner"),
+            ("late", "kubernetes.io/no-provisioner"),
+            ("disk", "disk.example"),
+        ]
+        .map(|(name, provisioner)| read(json!({"metadata": {"name": name}, "provisioner": provisioner})))
+        .into();
+        let user = |node: Value| -> Arc<k8s_openapi::api::core::v1::Pod> {
+            Arc::new(read(
+                json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [], "nodeName": node,
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}}),
+            ))
+        };
+        let said = |spec: Value, pods: &[Arc<k8s_openapi::api::core::v1::Pod>]| {
+            let late = ["late".to_owned()];
+            let known = Known { claims: &[], volumes: &volumes, pods, nodes: &[], late_classes: &late };
+            why(&claim(spec), &known, &classes)
+        };
+        let by = Component::PersistentVolume;
+        let normal = |reason, message: &str| Some(Told::normal(by, reason, message.into()));
+        let warning = |reason, message: &str| Some(Told::warning(by, reason, message.into()));
+        assert_eq!(
+            said(json!({}), &[]),
+            normal(
+                "FailedBinding",
+                "no persistent volumes available for this claim and no storage class is set"
+            )
+        );
+        assert_eq!(
+            said(json!({"volumeName": "taken"}), &[]),
+            warning("FailedBinding", "volume \"taken\" already bound to a different claim.")
+        );
+        assert_eq!(said(json!({"volumeName": "free"}), &[]), None);
+        assert_eq!(said(json!({"volumeName": "none"}), &[]), None, "it may come");
+        let late = || json!({"storageClassName": "late"});
+        let first = "waiting for first consumer to be created before binding";
+        assert_eq!(said(late(), &[]), normal("WaitForFirstConsumer", first));
+        let scheduled = "waiting for pod p to be scheduled";
+        assert_eq!(said(late(), &[user(Value::Null)]), normal("WaitForPodScheduled", scheduled));
+        let no_plugin = "no volume plugin matched name: kubernetes.io/no-provisioner";
+        assert_eq!(said(late(), &[user("edge-1".into())]), warning("ProvisioningFailed", no_plugin));
+        assert_eq!(said(json!({"storageClassName": "local"}), &[]), warning("ProvisioningFailed", no_plugin));
+        assert_eq!(
+            said(json!({"storageClassName": "none"}), &[]),
+            warning("ProvisioningFailed", "storageclass.storage.k8s.io \"none\" not found")
+        );
+        let told = said(json!({"storageClassName": "disk"}), &[]).map(|told| format!("{told:?}")).unwrap();
+        assert!(
+            told.contains("ExternalProvisioning") && told.contains("provisioner 'disk.example' or"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! Certificates in the directories of nodes that their cloud refuses: of a node that was deleted or reset, or of another cloud. Nobody
+//! runs `edge-agent reset` for a hollow node, so they are taken away before it starts, and it enrols anew with its token.
+
+use std::io::ErrorKind;
+
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use tokio::fs;
+use tracing::info;
+
+use super::{Error, Options};
+use crate::Cloud;
+
+/// What an agent keeps of its identity, in the directory of a node.
+pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];
+
+/// Removes the certificates that `cloud` refuses from the directories of the nodes that are to start.
+///
+/// # Errors
+/// A file cannot be removed, or the cloud cannot say which certificates count.
+pub async fn forget_useless(cloud: &Cloud, options: &Options) -> Result<(), Error> {
+    for name in options.names() {
+        let directory = options.directory.join(&name);
+        let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else { continue };
+        if cloud.knows(&name, &certificate).await? {
+            continue;
+        }
+        info!(node = name, "its certificate counts no more: it enrols anew");
+        for file in FILES {
+            let path = directory.join(file);
+            match fs::remove_file(&path).await {
+                Err(source) if source.kind() != ErrorKind::NotFound => {
+                    return Err(Error::Directory { path, source });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

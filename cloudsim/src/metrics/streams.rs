@@ -1,0 +1,62 @@
+//! Figures of stream tunnels.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use kubeapi::exposition::{Text, number};
+
+/// The directions, as labels.
+const DIRECTIONS: [&str; 2] = ["down", "up"];
+
+/// What is counted of all tunnels. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StreamMetrics(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    tunnels: AtomicU64,
+    streams: AtomicU64,
+    /// Of streams down and up.
+    bytes: [AtomicU64; 2],
+}
+
+impl StreamMetrics {
+    /// A tunnel has begun.
+    pub(crate) fn begun(&self) {
+        self.0.tunnels.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A stream was opened.
+    pub(crate) fn opened(&self) {
+        self.0.streams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes of a stream went to a node.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.0.bytes[0].fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes of a stream came from a node.
+    pub(crate) fn received(&self, bytes: usize) {
+        self.0.bytes[1].fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Writes the families; the tunnels and streams that there are.
+    pub(super) fn write(&self, (tunnels, streams): (usize, usize), text: &mut Text) {
+        let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
+        text.gauge("cloudsim_stream_tunnels", "Nodes that have a stream tunnel.")
+            .sample(&[], number(tunnels as u64));
+        text.counter("cloudsim_stream_tunnels_total", "Stream tunnels that have begun.")
+            .sample(&[], read(&self.0.tunnels));
+        text.gauge("cloudsim_streams", "Streams under way in tunnels.").sample(&[], number(streams as u64));
+        text.counter("cloudsim_streams_total", "Streams that were opened.")
+            .sample(&[], read(&self.0.streams));
+        let mut bytes =
+            text.counter("cloudsim_stream_bytes_total", "Bytes of streams, without framing and TLS.");
+        for (direction, count) in DIRECTIONS.into_iter().zip(&self.0.bytes) {
+            bytes.sample(&[("direction", direction)], read(count));
+        }
+    }
+}

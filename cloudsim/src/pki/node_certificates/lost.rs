@@ -1,0 +1,187 @@
+//! Records that a repair of the database has lost: what stands in their place keeps their names closed until an administrator opens
+//! them. Pure.
+//!
+//! A record says which certificates of a name count; without it a certificate that was taken back would count again, and a token would
+//! give a name that a node has. Where the key of the authority is lost as well, no certificate and no token of before can be verified
+//! any more: names are free then, and no certificate of before counts, also where the key is put back.
+
+use std::collections::BTreeSet;
+
+use kubeapi::store::{Amend, Key, Lost, Object, Resource};
+use serde_json::Value;
+use tracing::warn;
+use wire::enroll::is_node_name;
+
+use super::{
+    NodeCertificates, RecordError, UNKNOWN, key,
+    record::{Record, object, read},
+    resource,
+};
+
+/// What a repaired database says of the nodes' certificates.
+#[derive(Clone, Debug)]
+pub struct LostRecords {
+    /// Where the authority's key is kept.
+    pub(crate) authority: Key,
+}
+
+impl Amend for LostRecords {
+    fn reads(&self) -> Vec<Resource> {
+        vec![resource(), nodes(), self.authority.resource.clone()]
+    }
+
+    fn writes(&self, lost: &[Lost], is_torn: bool, left: &[Object]) -> Vec<(Key, Value)> {
+        let closed = left.iter().any(|object| object.key == self.authority);
+        let kept: BTreeSet<&str> =
+            left.iter().filter(|kept| kept.key.resource == resource()).map(|kept| &*kept.key.name).collect();
+        let mut names = BTreeSet::new();
+        let mut others = is_torn;
+        for lost in lost {
+            match name_of(lost) {
+                Whose::Nobody => {}
+                // one that is there twice was another name's
+                Whose::Node(name) if !kept.contains(&*name) => drop(names.insert(name)),
+                Whose::Node(_) | Whose::Unknown => others = true,
+            }
+        }
+        if others || lost.iter().any(|lost| lost.key == key(UNKNOWN)) {
+            names.insert(UNKNOWN.to_owned());
+        }
+        let withheld = names.into_iter().map(|name| (name, Record::lost(closed)));
+        let without_node = left.iter().filter_map(|kept| without_node(kept, lost, is_torn, left));
+        withheld.chain(without_node).map(|(name, record)| (key(&name), object(&name, &record))).collect()
+    }
+}
+
+/// Whose record an object was.
+enum Whose {
+    /// It was none.
+    Nobody,
+    Node(String),
+    /// It was one, or may have been.
+    Unknown,
+}
+
+/// The place of a damaged object may be what is damaged; its bytes say its name as well, where they are what was written.
+fn name_of(lost: &Lost) -> Whose {
+    let is_name = |name: &str| is_node_name(name) || name == UNKNOWN;
+    let said: Option<Value> = serde_json::from_slice(&lost.bytes).ok();
+    let said = said.filter(|said| said.get("record").is_some());
+    let name = said.as_ref().and_then(|said| said.pointer("/metadata/name")?.as_str());
+    match (lost.key.resource == resource(), name) {
+        (_, Some(name)) if is_name(name) => Whose::Node(name.to_owned()),
+        (true, _) if is_name(&lost.key.name) => Whose::Node(lost.key.name.clone()),
+        (true, _) => Whose::Unknown,
+        (false, _) => Whose::Nobody,
+    }
+}
+
+/// The record of a node whose Node is not in the new file. One that was lost was not deleted, and the node makes it anew; where it
+/// cannot be known whether it was lost or deleted, it may have been deleted.
+fn without_node(kept: &Object, lost: &[Lost], is_torn: bool, left: &[Object]) -> Option<(String, Record)> {
+    if kept.key.resource != resource() {
+        return None;
+    }
+    let name = &kept.key.name;
+    let is_node = |key: &Key| key.resource == nodes() && key.name == *name;
+    let record = kept.value().ok().and_then(|value| read(&value).ok())?;
+    record.registered.as_ref()?;
+    if left.iter().any(|object| is_node(&object.key)) {
+        return None;
+    }
+    let was_lost = lost.iter().any(|lost| is_node(&lost.key));
+    (was_lost || is_torn).then(|| {
+        (name.clone(), Record { registered: None, withheld: !was_lost || record.withheld, ..record })
+    })
+}
+
+impl NodeCertificates {
+    /// Says in the log which names are closed.
+    pub async fn warn_of_lost(&self) -> Result<(), RecordError> {
+        let lost = self.lost().await?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let names =
+            lost.iter().map(|name| if name == UNKNOWN { "every name without a record" } else { name });
+        warn!(
+            names = names.collect::<Vec<_>>().join(", "),
+            "which certificates of these nodes count was lost with a damaged database: none does until `cloudsim node reset NAME`, or \
+             `cloudsim node reset --lost` for all of them; the machines then join anew"
+        );
+        Ok(())
+    }
+}
+
+fn nodes() -> Resource {
+    Resource::new("", "nodes")
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+
+    fn lost(resource: Resource, name: &str, bytes: &Value) -> Lost {
+        let bytes = if bytes.is_null() { b"\x01{".to_vec() } else { bytes.to_string().into_bytes() };
+        Lost { key: Key::new(resource, "", name), why: String::new(), bytes }
+    }
+
+    fn left(key: Key, value: &Value) -> Object {
+        Object { key, revision: 1, json: Bytes::from(value.to_string()) }
+    }
+
+    fn authority() -> Key {
+        Key::new(Resource::new("", "secrets"), "kubeedge", "casecret")
+    }
+
+    /// The names that are written, each with whether it is withheld and whether it has a Node.
+    fn written(lost: &[Lost], is_torn: bool, left: &[Object]) -> Vec<(String, bool, bool)> {
+        let writes = LostRecords { authority: authority() }.writes(lost, is_torn, left);
+        let told = |(key, value): (Key, Value)| {
+            let record = read(&value).unwrap();
+            assert_eq!((key.resource, value["metadata"]["name"] == *key.name), (resource(), true));
+            (key.name, record.withheld, record.registered.is_some())
+        };
+        writes.into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn names_whose_records_are_lost_are_closed() {
+        let ca = left(authority(), &json!({}));
+        let closed = |name: &str| (name.to_owned(), true, false);
+        let said = |name: &str| object(name, &Record::default());
+        assert!(written(&[lost(nodes(), "a", &Value::Null)], false, std::slice::from_ref(&ca)).is_empty());
+        let one = [lost(resource(), "a", &Value::Null), lost(resource(), "b", &said("b"))];
+        assert_eq!(written(&one, false, std::slice::from_ref(&ca)), [closed("a"), closed("b")]);
+        // its place is what is damaged
+        let elsewhere = [lost(Resource::new("cloudsim", "nodecertificatet"), "b", &said("a"))];
+        assert_eq!(written(&elsewhere, false, std::slice::from_ref(&ca)), [closed("a")]);
+        let renamed = [lost(resource(), "b\u{fffd}", &Value::Null)];
+        assert_eq!(written(&renamed, false, std::slice::from_ref(&ca)), [closed("*")]);
+        let twice = [ca.clone(), left(key("b"), &said("b"))];
+        assert_eq!(written(&[lost(resource(), "b", &Value::Null)], false, &twice), [closed("*")]);
+        assert_eq!(written(&[], true, &[ca]), [closed("*")]);
+        // a cloud with another authority knows neither certificates nor tokens of before
+        assert_eq!(
+            written(&one[..1], true, &[]),
+            [("*".to_owned(), false, false), ("a".to_owned(), false, false)]
+        );
+    }
+
+    #[test]
+    fn a_node_whose_node_is_lost_goes_on_unless_it_may_have_been_deleted() {
+        let record = Record { registered: Some("uid".to_owned()), ..Record::default() };
+        let all = [left(authority(), &json!({})), left(key("a"), &object("a", &record))];
+        assert!(written(&[], false, &all).is_empty(), "it was deleted: its controller sees to it");
+        let node = [lost(nodes(), "a", &Value::Null)];
+        for is_torn in [false, true] {
+            assert!(written(&node, is_torn, &all).contains(&("a".to_owned(), false, false)));
+        }
+        assert!(written(&[], true, &all).contains(&("a".to_owned(), true, false)));
+        let there = [all.clone(), [left(Key::new(nodes(), "", "a"), &json!({})), all[0].clone()]].concat();
+        assert_eq!(written(&[], true, &there), [("*".to_owned(), true, false)]);
+    }
+}

@@ -1,0 +1,82 @@
+//! `metrics.k8s.io`, of which `kubectl top` reads what nodes and pods use: in · the nodes' pages `/metrics/resource`, through
+//! [`NodeStreams`]; out · the objects of an API, which are computed when somebody asks for them.
+//!
+//! The rules are metrics-server's (<https://github.com/kubernetes-sigs/metrics-server>), but for when nodes are looked at: only while
+//! somebody asks. What a pod uses is taken from the node on which the pod is, whatever other nodes say.
+
+mod history;
+mod objects;
+mod page;
+mod role;
+mod scrape;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kubeapi::{
+    BoxError, ComputedKind, ComputedObjects, Kind, NodeStreams,
+    store::{Key, Object, Page, Resource, Scope, Store},
+};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::role::ensure as ensure_role;
+use self::{objects::Measured, scrape::Scraper};
+
+/// Computes the objects of `metrics.k8s.io`. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ResourceMetrics {
+    store: Arc<dyn Store>,
+    scraper: Arc<Scraper>,
+}
+
+impl ResourceMetrics {
+    /// Of the nodes and pods in `store`, whose kubelets `streams` reaches.
+    pub(crate) fn new(store: Arc<dyn Store>, streams: Arc<dyn NodeStreams>) -> Self {
+        Self { scraper: Arc::new(Scraper::new(Arc::clone(&store), streams)), store }
+    }
+
+    /// Looks at the nodes while somebody asks, until `stop`. Without it nobody is answered with anything.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        stop.run_until_cancelled(self.scraper.run()).await;
+    }
+
+    /// The stored objects of the core group that are asked about.
+    async fn stored(&self, plural: &str, namespace: &str, name: &str) -> Result<Vec<Object>, BoxError> {
+        let resource = Resource::new("", plural);
+        if !name.is_empty() {
+            return Ok(self.store.get(&Key::new(resource, namespace, name)).await?.into_iter().collect());
+        }
+        let namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
+        Ok(self.store.list(&Scope { resource, namespace }, &Page::default()).await?.items)
+    }
+}
+
+#[async_trait]
+impl ComputedObjects for ResourceMetrics {
+    fn kinds(&self) -> Vec<ComputedKind> {
+        objects::kinds()
+    }
+
+    async fn list(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Vec<Value>, BoxError> {
+        self.scraper.wanted().await;
+        let (stored, now) = (self.stored(&kind.plural, namespace, name).await?, Timestamp::now());
+        let mut found = Vec::new();
+        for object in stored {
+            let measured: Measured = serde_json::from_slice(&object.json)?;
+            found.extend(if kind.kind == objects::NODE {
+                self.scraper.node(&measured.metadata.name).map(|usage| objects::node(&measured, usage, now))
+            } else if measured.status.phase == "Running" {
+                let pod = (measured.metadata.namespace.clone(), measured.metadata.name.clone());
+                self.scraper.pod(&measured.spec.node_name, &pod, |used| objects::pod(&measured, used, now))
+            } else {
+                None
+            });
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests;

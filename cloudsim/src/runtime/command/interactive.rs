@@ -1,0 +1,89 @@
+//! A shell that reads its commands: from somebody who types, or from a pipe.
+
+use tokio::sync::Notify;
+
+use super::{
+    Stop,
+    script::{self, MAX_SCRIPT, Unreadable},
+    shell::{Outcome, Shell, World, unreadable},
+    streams::Streams,
+    terminal::INTERRUPTED,
+};
+
+/// Lines of one command: each is read anew with those before it.
+const MAX_LINES: usize = 256;
+
+impl Shell {
+    /// Runs what comes, line by line, to its end. At a terminal it asks for each.
+    pub(super) async fn interactive(&mut self, streams: &Streams) -> Outcome {
+        let interrupts = match &self.world {
+            World::Real(real) => real.interrupts.clone(),
+            World::Planned(_) => None,
+        };
+        let (depth, stops_at_failure) = (self.depth, self.stops_at_failure);
+        let (mut text, mut lines) = (String::new(), 0);
+        loop {
+            self.allow_more();
+            if text.is_empty() {
+                lines = 0;
+            }
+            if interrupts.is_some() {
+                let prompt = if text.is_empty() { format!("{} # ", self.directory) } else { "> ".to_owned() };
+                self.print(&streams.error, prompt.as_bytes()).await?;
+            }
+            let line = tokio::select! {
+                biased;
+                // a terminal has thrown away what was typed of the line
+                () = interrupted(interrupts.as_deref()) => {
+                    text.clear();
+                    self.last = INTERRUPTED;
+                    continue;
+                }
+                line = streams.input.line() => line?,
+            };
+            let Some(line) = line else { break };
+            lines += 1;
+            text.push_str(&String::from_utf8_lossy(&line));
+            let script = match script::read(&text) {
+                Ok(script) => script,
+                Err(Unreadable::Unfinished) if text.len() < MAX_SCRIPT && lines < MAX_LINES => continue,
+                Err(why) => {
+                    self.complain(streams, unreadable(why)).await?;
+                    self.last = 2;
+                    text.clear();
+                    continue;
+                }
+            };
+            text.clear();
+            if script.is_empty() {
+                continue;
+            }
+            let outcome = tokio::select! {
+                biased;
+                () = interrupted(interrupts.as_deref()) => {
+                    self.stops_at_failure = stops_at_failure;
+                    Ok(INTERRUPTED)
+                }
+                outcome = self.script(&script, streams) => outcome,
+            };
+            // what was interrupted may have been deeper
+            self.depth = depth;
+            self.last = match outcome {
+                Ok(code) => code,
+                Err(Stop::Broken(why)) => {
+                    self.complain(streams, &why).await?;
+                    1
+                }
+                Err(stop) => return Err(stop),
+            };
+        }
+        Ok(self.last)
+    }
+}
+
+async fn interrupted(interrupts: Option<&Notify>) {
+    match interrupts {
+        Some(interrupts) => interrupts.notified().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,215 @@
+//! The programs that every simulated container has.
+
+use std::time::Duration;
+
+use super::{
+    SHORT_WORK, Stop,
+    shell::{Outcome, Real, Shell, World},
+    streams::Streams,
+};
+use crate::runtime::behaviour::duration;
+
+mod condition;
+mod file;
+mod filter;
+mod tar;
+mod text;
+
+/// All of them, by name.
+const NAMES: &[&str] = &[
+    ":", "[", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date", "dirname", "echo",
+    "env", "exit", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir", "mv", "printenv",
+    "printf", "pwd", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee", "test", "touch", "tr",
+    "true", "tty", "uname", "wc", "which", "whoami",
+];
+
+/// The last part of a program's path.
+fn base(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether a program is there.
+pub(super) fn exists(program: &str) -> bool {
+    NAMES.contains(&base(program))
+}
+
+/// Whether a command is a shell that reads its commands.
+pub(super) fn is_interactive(words: &[String]) -> bool {
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let is_flag = |argument: &String| argument.starts_with('-') && !argument.contains('c');
+    matches!(base(program), "sh" | "bash" | "ash" | "dash") && arguments.iter().all(is_flag)
+}
+
+impl Shell {
+    /// A program and its arguments.
+    pub(super) async fn program(&mut self, words: &[String], streams: &Streams) -> Outcome {
+        let Some((program, arguments)) = words.split_first() else { return Ok(0) };
+        if let Some(answer) = self.answer(words) {
+            self.pause(answer.delay).await;
+            self.print(&streams.output, answer.stdout.as_bytes()).await?;
+            self.print(&streams.error, answer.stderr.as_bytes()).await?;
+            return Ok(answer.code);
+        }
+        match self.run_program(base(program), arguments, streams).await {
+            Err(Stop::Broken(why)) => {
+                self.print(&streams.error, format!("{}: {why}\n", base(program)).as_bytes()).await?;
+                Ok(1)
+            }
+            Err(Stop::Unknown) => match &self.world {
+                // it does what it is there for, whatever that is
+                World::Planned(plan) if plan.guesses && self.depth > 0 => {
+                    self.pause(SHORT_WORK).await;
+                    Ok(0)
+                }
+                World::Planned(_) => Err(Stop::Serves),
+                World::Real(_) => {
+                    self.complain(streams, &format!("{program}: not found")).await?;
+                    Ok(127)
+                }
+            },
+            outcome => outcome,
+        }
+    }
+
+    fn answer(&self, words: &[String]) -> Option<crate::runtime::behaviour::ExecAnswer> {
+        match &self.world {
+            World::Real(Real { answers, .. }) if !answers.is_empty() => {
+                answers.get(&words.join(" ")).cloned()
+            }
+            World::Real(_) | World::Planned(_) => None,
+        }
+    }
+
+    async fn run_program(&mut self, name: &str, arguments: &[String], streams: &Streams) -> Outcome {
+        let out = &streams.output;
+        let text = match name {
+            "true" | ":" | "chmod" | "chown" | "ln" | "sync" => return Ok(0),
+            "false" => return Ok(1),
+            "exit" => {
+                let code = arguments.first().and_then(|code| code.parse::<i32>().ok());
+                return Ok(code.unwrap_or_default() & 0xff);
+            }
+            "sleep" => return self.sleep(arguments, streams).await,
+            "sh" | "bash" | "ash" | "dash" => return self.nested(arguments, streams).await,
+            "test" => return self.test(arguments, streams).await,
+            "[" => return self.bracket(arguments, streams).await,
+            "env" if !arguments.is_empty() => return Err(Stop::Unknown),
+            "printenv" if !arguments.is_empty() => return self.printenv(arguments, streams).await,
+            "cat" | "grep" | "head" | "sort" | "tail" | "tee" | "tr" | "wc" => {
+                return self.filter(name, arguments, streams).await;
+            }
+            "cp" | "ls" | "mkdir" | "mv" | "rm" | "touch" => {
+                return self.file_program(name, arguments, streams).await;
+            }
+            "tar" => return self.tar(arguments, streams).await,
+            "tty" => match &self.world {
+                World::Real(real) if real.interrupts.is_some() => "/dev/pts/0\n".to_owned(),
+                World::Real(_) | World::Planned(_) => "not a tty\n".to_owned(),
+            },
+            "echo" => text::echo(arguments),
+            "printf" => text::printf(arguments),
+            "hostname" => format!("{}\n", self.hostname),
+            "env" | "printenv" => self.environment(),
+            "pwd" => format!("{}\n", self.directory),
+            "seq" => text::seq(arguments).map_err(Stop::Broken)?,
+            "basename" | "dirname" => text::part_of_path(name, arguments),
+            "uname" => text::uname(arguments, &self.hostname),
+            "date" => self.real()?.date(arguments).map_err(Stop::Broken)?,
+            "id" | "whoami" => self.real()?.identity(name, arguments),
+            "which" => {
+                let found = arguments.iter().filter(|name| NAMES.contains(&name.as_str()));
+                found.map(|name| format!("/bin/{name}\n")).collect()
+            }
+            _ => return Err(Stop::Unknown),
+        };
+        self.print(out, text.as_bytes()).await?;
+        Ok(i32::from(name == "which" && text.is_empty()))
+    }
+
+    fn real(&self) -> Result<&Real, Stop> {
+        match &self.world {
+            World::Real(real) => Ok(real),
+            World::Planned(_) => Err(Stop::Unknown),
+        }
+    }
+
+    /// Variables as `env` prints them; the container's own name is first where it runs.
+    fn environment(&self) -> String {
+        let own = match self.world {
+            World::Real(_) => format!("HOSTNAME={}\n", self.hostname),
+            World::Planned(_) => String::new(),
+        };
+        self.variables.iter().fold(own, |text, (name, value)| text + name + "=" + value + "\n")
+    }
+
+    async fn printenv(&mut self, names: &[String], streams: &Streams) -> Outcome {
+        let mut code = 0;
+        for name in names {
+            let value = if name == "HOSTNAME" {
+                Some(self.hostname.clone())
+            } else {
+                self.variables.get(name).cloned()
+            };
+            match value {
+                Some(value) => self.print(&streams.output, format!("{value}\n").as_bytes()).await?,
+                None => code = 1,
+            }
+        }
+        Ok(code)
+    }
+
+    async fn sleep(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
+        let seconds = |text: &String| match text.parse::<f64>() {
+            Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            Err(_) => duration(text).ok(),
+        };
+        let times: Option<Vec<_>> = arguments.iter().map(seconds).collect();
+        match times.filter(|times| !times.is_empty()) {
+            Some(times) => {
+                self.pause(times.into_iter().fold(Duration::ZERO, Duration::saturating_add)).await;
+                Ok(0)
+            }
+            None if arguments.iter().any(|argument| argument.starts_with("inf")) => self.forever().await,
+            None => {
+                if matches!(self.world, World::Real(_)) {
+                    let wrong = arguments
+                        .first()
+                        .map_or("missing operand".to_owned(), |a| format!("invalid number '{a}'"));
+                    self.print(&streams.error, format!("sleep: {wrong}\n").as_bytes()).await?;
+                }
+                Ok(1)
+            }
+        }
+    }
+
+    /// Does not end.
+    async fn forever(&mut self) -> Outcome {
+        match self.world {
+            World::Planned(_) => Err(Stop::Serves),
+            World::Real(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Real {
+    fn date(&self, arguments: &[String]) -> Result<String, String> {
+        let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+        let format = arguments.iter().find_map(|argument| argument.strip_prefix('+'));
+        let is_iso = arguments.iter().any(|argument| argument.starts_with("-I"));
+        let format = format.unwrap_or(if is_iso { "%Y-%m-%d" } else { "%a %b %e %H:%M:%S UTC %Y" });
+        let text = jiff::fmt::strtime::format(format, &now)
+            .map_err(|error| format!("invalid date format: {error}"))?;
+        Ok(text + "\n")
+    }
+
+    fn identity(&self, program: &str, arguments: &[String]) -> String {
+        let user = self.user;
+        let name = if user == 0 { "root".to_owned() } else { user.to_string() };
+        match (program, arguments.first().map(String::as_str)) {
+            ("whoami", _) | (_, Some("-un" | "-gn")) => format!("{name}\n"),
+            (_, Some("-u" | "-g" | "-G")) => format!("{user}\n"),
+            _ if user == 0 => "uid=0(root) gid=0(root) groups=0(root)\n".to_owned(),
+            _ => format!("uid={user} gid=0(root) groups=0(root)\n"),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Takes connections and upgrades each to what its URL was promised for.
+
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, service::service_fn, upgrade::Upgraded};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use wire::websocket::accept_key;
+
+use super::{Ask, ports, spdy_streams, websocket};
+use crate::runtime::core::Core;
+
+/// Connections at a time.
+const MAX_CONNECTIONS: usize = 1024;
+/// How long a request's head may take.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a session may last: containerd ends those that were idle for so long.
+const LONGEST: Duration = Duration::from_secs(4 * 3600);
+/// Remote commands over SPDY.
+const COMMAND_OVER_SPDY: &str = "v4.channel.k8s.io";
+/// Ports over SPDY.
+const PORTS_OVER_SPDY: &str = "portforward.k8s.io";
+
+type Body = Full<Bytes>;
+
+/// What is spoken after the upgrade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Spdy(&'static str),
+    WebSocket(&'static str),
+}
+
+/// Serves until the runtime has ended.
+pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: CancellationToken) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await.ok()?;
+            Some((listener.accept().await, place))
+        };
+        // both are cancel-safe
+        let accepted = tokio::select! {
+            () = end.cancelled() => return,
+            accepted = next => accepted,
+        };
+        match accepted {
+            None => return,
+            Some((Ok((stream, _)), place)) => {
+                tokio::spawn(connection(stream, core.clone(), end.clone(), Arc::new(place)));
+            }
+            Some((Err(error), _)) => {
+                debug!(%error, "a connection to a simulated runtime's streaming server failed");
+                // such as too many open files: it must not be tried again at once
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    core: Weak<Core>,
+    end: CancellationToken,
+    place: Arc<OwnedSemaphorePermit>,
+) {
+    // small pieces are what people type
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(|request| {
+        let answer = answer(request, &core, &end, &place);
+        std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    if let Err(error) = served.await {
+        debug!(%error, "a client of a simulated runtime's streaming server left");
+    }
+}
+
+fn answer(
+    mut request: Request<Incoming>,
+    core: &Weak<Core>,
+    end: &CancellationToken,
+    place: &Arc<OwnedSemaphorePermit>,
+) -> Response<Body> {
+    let Some(ask) = core.upgrade().and_then(|core| find(&core, &request)) else {
+        return text(StatusCode::NOT_FOUND, "404 page not found\n");
+    };
+    let (protocol, response) = match negotiate(request.headers(), &ask) {
+        Ok(negotiated) => negotiated,
+        Err(refusal) => return *refusal,
+    };
+    let upgrade = hyper::upgrade::on(&mut request);
+    let (core, end, place) = (core.clone(), end.clone(), Arc::clone(place));
+    tokio::spawn(async move {
+        let Ok(upgraded) = upgrade.await else { return };
+        let session = timeout(LONGEST, serve(upgraded, protocol, core, ask));
+        // a session without its runtime has nothing to say
+        tokio::select! {
+            () = end.cancelled() => {}
+            _ = session => {}
+        }
+        drop(place);
+    });
+    response
+}
+
+fn find(core: &Core, request: &Request<Incoming>) -> Option<Ask> {
+    if !matches!(*request.method(), Method::GET | Method::POST) {
+        return None;
+    }
+    let (name, token) = request.uri().path().strip_prefix('/')?.split_once('/')?;
+    let ask = core.streaming.tokens.take(token, Instant::now())?;
+    (ask.name() == name).then_some(ask)
+}
+
+async fn serve(upgraded: Upgraded, protocol: Protocol, core: Weak<Core>, ask: Ask) {
+    let io = TokioIo::new(upgraded);
+    match (protocol, ask) {
+        (Protocol::Spdy(_), Ask::PortForward(ask)) => ports::over_spdy(io, core, ask).await,
+        (Protocol::Spdy(_), ask) => spdy_streams::serve(io, core, ask).await,
+        (Protocol::WebSocket(_), Ask::PortForward(ask)) => ports::over_websocket(io, core, ask).await,
+        (Protocol::WebSocket(name), ask) => {
+            websocket::serve(io, core, ask, name == websocket::WITH_CLOSE).await
+        }
+    }
+}
+
+/// What is spoken, and the answer that says so; or why it is not.
+fn negotiate(headers: &HeaderMap, ask: &Ask) -> Result<(Protocol, Response<Body>), Box<Response<Body>>> {
+    let is_ports = matches!(ask, Ask::PortForward(_));
+    let upgrade = headers.get(header::UPGRADE).map_or(&b""[..], HeaderValue::as_bytes);
+    if upgrade.eq_ignore_ascii_case(b"websocket") {
+        let known = if is_ports { &websocket::PROTOCOLS[1..] } else { &websocket::PROTOCOLS[..] };
+        return websocket_answer(headers, known);
+    }
+    if !upgrade.eq_ignore_ascii_case(b"SPDY/3.1") {
+        let why = "unable to upgrade: missing upgrade headers in request";
+        return Err(Box::new(text(StatusCode::BAD_REQUEST, why)));
+    }
+    let known = if is_ports { PORTS_OVER_SPDY } else { COMMAND_OVER_SPDY };
+    let offered = offered(headers, "x-stream-protocol-version");
+    if offered.is_empty() {
+        let why = "unable to upgrade: header X-Stream-Protocol-Version does not exist or is empty";
+        return Err(Box::new(text(StatusCode::BAD_REQUEST, why)));
+    }
+    if !offered.contains(&known) {
+        let mut refusal = text(StatusCode::FORBIDDEN, "unable to upgrade: unable to negotiate protocol");
+        refusal.headers_mut().insert("x-accepted-stream-protocol-versions", HeaderValue::from_static(known));
+        return Err(Box::new(refusal));
+    }
+    let mut response = switching("SPDY/3.1");
+    response.headers_mut().insert("x-stream-protocol-version", HeaderValue::from_static(known));
+    Ok((Protocol::Spdy(known), response))
+}
+
+fn websocket_answer(
+    headers: &HeaderMap,
+    known: &[&'static str],
+) -> Result<(Protocol, Response<Body>), Box<Response<Body>>> {
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok());
+    let accept = key.and_then(|key| HeaderValue::try_from(accept_key(key)).ok());
+    let Some(accept) = accept else {
+        return Err(Box::new(text(StatusCode::BAD_REQUEST, "missing or bad Sec-WebSocket-Key")));
+    };
+    let offered = offered(headers, "sec-websocket-protocol");
+    let chosen = offered.iter().find_map(|offered| known.iter().find(|known| *known == offered));
+    let Some(chosen) = chosen.copied() else {
+        let why = format!("none of the subprotocols is known; known are {}", known.join(", "));
+        return Err(Box::new(text(StatusCode::FORBIDDEN, why)));
+    };
+    let mut response = switching("websocket");
+    response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(chosen));
+    Ok((Protocol::WebSocket(chosen), response))
+}
+
+/// The values of a header that may be repeated or be a list.
+fn offered<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|value| !value.is_empty()).collect()
+}
+
+fn switching(to: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static(to));
+    response
+}
+
+fn text(code: StatusCode, why: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::new(why.into()));
+    *response.status_mut() = code;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}

@@ -1,0 +1,146 @@
+//! A command or an attachment over SPDY: a stream for each of its inputs and outputs, and one for how it ended.
+
+use std::{sync::Weak, time::Duration};
+
+use bytes::Bytes;
+use spdy::{
+    Role, Status,
+    session::{self, Incoming, Stream},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+    time::timeout,
+};
+
+use super::{
+    Ask,
+    command::{self, Wanted},
+};
+use crate::runtime::core::Core;
+
+/// How long a client may take to open all streams.
+const CREATION: Duration = Duration::from_secs(30);
+/// How long a client may take to take what is left at the end.
+const FLUSH: Duration = Duration::from_secs(10);
+/// Bytes read at a time.
+const CHUNK: usize = 16 * 1024;
+
+/// What a client has opened.
+#[derive(Default)]
+struct Streams {
+    error: Option<Stream>,
+    stdin: Option<Stream>,
+    stdout: Option<Stream>,
+    stderr: Option<Stream>,
+    resize: Option<Stream>,
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Core>, ask: Ask) {
+    let (session, mut incoming, driver) = session::new(io, Role::Server);
+    let driver = driver.run();
+    tokio::pin!(driver);
+    let work = async {
+        let wanted = Wanted::of(&ask);
+        if let Ok(Some(streams)) = timeout(CREATION, streams(&mut incoming, wanted)).await {
+            run(core, ask, wanted, streams).await;
+        }
+        session.close().await;
+    };
+    tokio::select! {
+        // the client has left
+        _ = &mut driver => return,
+        () = work => {}
+    }
+    drop((session, incoming));
+    let _ = timeout(FLUSH, driver).await;
+}
+
+/// Accepts streams, each at once, until all are there that were asked for.
+async fn streams(incoming: &mut Incoming, wanted: Wanted) -> Option<Streams> {
+    let mut streams = Streams::default();
+    let mut missing =
+        1 + [wanted.stdin, wanted.stdout, wanted.stderr, wanted.tty].iter().filter(|one| **one).count();
+    while missing > 0 {
+        let request = incoming.next().await?;
+        let kind = request.headers.get("streamtype").unwrap_or_default().to_ascii_lowercase();
+        let (place, is_wanted) = match kind.as_str() {
+            "error" => (&mut streams.error, true),
+            "stdin" => (&mut streams.stdin, wanted.stdin),
+            "stdout" => (&mut streams.stdout, wanted.stdout),
+            "stderr" => (&mut streams.stderr, wanted.stderr),
+            "resize" => (&mut streams.resize, wanted.tty),
+            _ => {
+                request.refuse(Status::ProtocolError).await;
+                continue;
+            }
+        };
+        if !is_wanted || place.is_some() {
+            request.refuse(Status::ProtocolError).await;
+            continue;
+        }
+        *place = Some(request.accept().await.ok()?);
+        missing -= 1;
+    }
+    Some(streams)
+}
+
+async fn run(core: Weak<Core>, ask: Ask, wanted: Wanted, streams: Streams) {
+    let Streams { error, stdin, stdout, stderr, resize } = streams;
+    let (client, channels) = command::channels(wanted);
+    let typed = feed(stdin, client.stdin);
+    let sizes = async {
+        // no program looks at them
+        if let Some(mut resize) = resize {
+            let _ = tokio::io::copy(&mut resize, &mut tokio::io::sink()).await;
+        }
+    };
+    let inputs = async { tokio::join!(typed, sizes) };
+    let ended = async {
+        tokio::join!(
+            command::run(core, ask, channels),
+            show(client.stdout, stdout),
+            show(client.stderr, stderr)
+        )
+        .0
+    };
+    tokio::pin!(inputs, ended);
+    let ended = tokio::select! {
+        ended = &mut ended => ended,
+        // the end of the input is not that of the command
+        _ = &mut inputs => ended.await,
+    };
+    if let Some(mut error) = error {
+        // a client that has left does not need it
+        let _ = error.write_all(ended.status().to_string().as_bytes()).await;
+        let _ = error.shutdown().await;
+    }
+}
+
+async fn feed(stream: Option<Stream>, to: mpsc::Sender<Bytes>) {
+    let Some(mut stream) = stream else { return };
+    let mut buffer = vec![0; CHUNK];
+    while let Ok(read) = stream.read(&mut buffer).await {
+        if read == 0 || to.send(Bytes::copy_from_slice(&buffer[..read])).await.is_err() {
+            return;
+        }
+    }
+    // the connection broke: that is no end of the input, and ends the whole
+    std::future::pending::<()>().await;
+}
+
+/// Shows an output; one that nobody asked for is thrown away.
+async fn show(mut output: mpsc::Receiver<Bytes>, mut stream: Option<Stream>) {
+    while let Some(bytes) = output.recv().await {
+        if let Some(to) = &mut stream
+            && to.write_all(&bytes).await.is_err()
+        {
+            // the client has ended this stream alone
+            return;
+        }
+    }
+    if let Some(mut stream) = stream {
+        let _ = stream.shutdown().await;
+    }
+}

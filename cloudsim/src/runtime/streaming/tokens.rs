@@ -1,0 +1,72 @@
+//! What was promised, by the tokens in URLs: each is good for one request and a minute.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use parking_lot::Mutex;
+
+use super::Ask;
+
+/// How long a token is good: kubelet's own number.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// Tokens at a time: kubelet's own number.
+const MAX_TOKENS: usize = 1000;
+/// Bytes of a token before they are written as text.
+const LENGTH: usize = 12;
+
+#[derive(Default)]
+pub(super) struct Tokens(Mutex<HashMap<String, (Instant, Ask)>>);
+
+impl Tokens {
+    /// A token for this; none where too many wait.
+    pub(super) fn add(&self, ask: Ask, now: Instant) -> Option<String> {
+        let mut all = self.0.lock();
+        if all.len() >= MAX_TOKENS {
+            all.retain(|_, (since, _)| now.duration_since(*since) < LIFETIME);
+        }
+        if all.len() >= MAX_TOKENS {
+            return None;
+        }
+        let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; LENGTH]>());
+        all.insert(token.clone(), (now, ask));
+        Some(token)
+    }
+
+    /// What a token is for; it is used then.
+    pub(super) fn take(&self, token: &str, now: Instant) -> Option<Ask> {
+        let (since, ask) = self.0.lock().remove(token)?;
+        (now.duration_since(since) < LIFETIME).then_some(ask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_once_and_for_a_minute() {
+        let tokens = Tokens::default();
+        let start = Instant::now();
+        let ask = || Ask::Exec(wire::cri::ExecRequest::default());
+        let token = tokens.add(ask(), start).unwrap();
+        assert_eq!(tokens.take(&token, start), Some(ask()));
+        assert_eq!(tokens.take(&token, start), None);
+        let token = tokens.add(ask(), start).unwrap();
+        assert_eq!(tokens.take(&token, start + LIFETIME), None);
+    }
+
+    #[test]
+    fn only_so_many_wait_and_old_ones_make_room() {
+        let tokens = Tokens::default();
+        let start = Instant::now();
+        let ask = || Ask::Attach(wire::cri::AttachRequest::default());
+        for _ in 0..MAX_TOKENS {
+            assert!(tokens.add(ask(), start).is_some());
+        }
+        assert_eq!(tokens.add(ask(), start), None);
+        assert!(tokens.add(ask(), start + LIFETIME).is_some());
+    }
+}

@@ -1,0 +1,233 @@
+//! What a real API server asks kubelets for, CloudCore's stream server (port 10003): it looks like the kubelets of all nodes, and asks each
+//! through its tunnel.
+//!
+//! Only the API server may ask: it shows a certificate of the CA that was given (kubelets have `--client-ca-file` for it), with one of the
+//! names that were given. Nodes' certificates are never among them.
+
+use std::{convert::Infallible, fs, io, path::PathBuf, pin::Pin, sync::Arc, task, task::Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client};
+use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use tower::Service;
+use tracing::debug;
+
+use super::Tunnels;
+use crate::pki::ServerIdentity;
+
+/// Where an API server says which of its paths it was asked for.
+const FORWARDED: &str = "x-forwarded-uri";
+/// The group that may do everything.
+const MASTERS: &str = "system:masters";
+
+/// Who may ask, and where.
+#[derive(Clone, Debug)]
+pub struct KubeletOptions {
+    /// The port; 0 for any.
+    pub port: u16,
+    /// The CA of the API server's client certificate, PEM.
+    pub client_ca: PathBuf,
+    /// The common names that it may have; others get in as `system:masters` alone.
+    pub client_names: Vec<String>,
+}
+
+/// Why there are no keys for it.
+#[derive(Debug, thiserror::Error)]
+pub enum NoKeys {
+    /// The file cannot be read.
+    #[error("the certificate of --stream-client-ca {path} cannot be read")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It holds no certificate.
+    #[error("--stream-client-ca {path} holds no certificate of an authority: {why}")]
+    Certificate {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// TLS with this cloud's certificate, for clients of that CA alone.
+pub(crate) fn tls(options: &KubeletOptions, identity: &ServerIdentity) -> Result<ServerConfig, NoKeys> {
+    let path = || options.client_ca.clone();
+    let text = fs::read(&options.client_ca).map_err(|source| NoKeys::File { path: path(), source })?;
+    let bad = |why: String| NoKeys::Certificate { path: path(), why };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let certificate = certificate.map_err(|error| bad(error.to_string()))?;
+        roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+    }
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
+    let verifier = verifier.map_err(|error| bad(error.to_string()))?;
+    ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![identity.cert.clone()], identity.key.clone_key())
+        .map_err(|error| bad(error.to_string()))
+}
+
+/// The kubelets of all nodes as a service; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Kubelets {
+    client: Client,
+    tunnels: Tunnels,
+    names: Arc<[String]>,
+}
+
+/// A refusal.
+type Refusal = (StatusCode, String);
+
+impl Kubelets {
+    /// Pods are looked up through `client`.
+    pub(crate) fn new(client: Client, tunnels: Tunnels, names: &[String]) -> Self {
+        Self { client, tunnels, names: names.into() }
+    }
+
+    async fn answer(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        self.permit(request.extensions().get::<Identity>())?;
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let host = request.uri().host().map(str::to_owned);
+        let node = self.node(request.uri().path(), host.as_deref(), request.headers()).await?;
+        let asked = NodeRequest {
+            method: request.method().clone(),
+            path_and_query: path,
+            headers: request.headers().clone(),
+        };
+        let answered = self.tunnels.ask(&node, asked).await;
+        match answered.map_err(|error| (error.code(), error.to_string()))? {
+            NodeAnswer::Response(response) => Ok(response),
+            NodeAnswer::Upgraded(head, io) => {
+                let upgrade = hyper::upgrade::on(&mut request);
+                tokio::spawn(async move {
+                    match upgrade.await {
+                        Ok(upgraded) => relay(TokioIo::new(upgraded), io).await,
+                        Err(error) => debug!(%error, "an upgrade was not taken"),
+                    }
+                });
+                Ok(Response::from_parts(head, empty()))
+            }
+        }
+    }
+
+    fn permit(&self, identity: Option<&Identity>) -> Result<(), Refusal> {
+        let identity = identity.ok_or((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()))?;
+        let is_master = identity.groups.iter().any(|group| group == MASTERS);
+        if is_master || self.names.contains(&identity.user) {
+            return Ok(());
+        }
+        let why =
+            format!("{} is not among the names of --stream-client-name, and not in {MASTERS}", identity.user);
+        Err((StatusCode::FORBIDDEN, why))
+    }
+
+    /// Whose kubelet is meant: that of the pod's node, or of the node by which the server was reached.
+    async fn node(&self, path: &str, host: Option<&str>, headers: &HeaderMap) -> Result<String, Refusal> {
+        let parts: Vec<&str> = path.split('/').collect();
+        if let ["", "containerLogs" | "exec" | "attach" | "portForward", namespace, pod, ..] = parts[..] {
+            return self.node_of(namespace, pod).await;
+        }
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        if let Some(node) = header(FORWARDED).and_then(named) {
+            return Ok(node.to_owned());
+        }
+        let host = host.or_else(|| header(header::HOST.as_str()).map(without_port)).unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if self.tunnels.has(host) {
+            return Ok(host.to_owned());
+        }
+        self.tunnels.at(host).ok_or_else(|| {
+            let why = format!("no node, or more than one, has the address {host:?}; ask by a path of a pod, or with {FORWARDED}");
+            (StatusCode::NOT_FOUND, why)
+        })
+    }
+
+    async fn node_of(&self, namespace: &str, name: &str) -> Result<String, Refusal> {
+        let found = Api::<Pod>::namespaced(self.client.clone(), namespace).get_opt(name).await;
+        let found = found.map_err(|error| (StatusCode::BAD_GATEWAY, error.to_string()))?;
+        let node = found.and_then(|pod| pod.spec?.node_name).filter(|node| !node.is_empty());
+        node.ok_or_else(|| {
+            (StatusCode::NOT_FOUND, format!("pod {namespace}/{name} does not exist, or is on no node"))
+        })
+    }
+}
+
+/// The node in `/api/v1/nodes/NODE/proxy/…`.
+fn named(uri: &str) -> Option<&str> {
+    let (_, rest) = uri.split_once("/api/v1/nodes/")?;
+    rest.split('/').next().map(|node| node.split(':').next().unwrap_or(node)).filter(|node| !node.is_empty())
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Copies bytes until either end has ended.
+async fn relay(client: impl NodeIo, node: Box<dyn NodeIo>) {
+    let (mut client_reader, mut client_writer) = tokio::io::split(client);
+    let (mut node_reader, mut node_writer) = tokio::io::split(node);
+    let ended = tokio::select! {
+        ended = tokio::io::copy(&mut node_reader, &mut client_writer) => ended,
+        // who asked has gone, and with it everybody who reads
+        ended = tokio::io::copy(&mut client_reader, &mut node_writer) => ended,
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection to a node broke off");
+    }
+    use tokio::io::AsyncWriteExt;
+    let _ = client_writer.shutdown().await;
+}
+
+fn empty() -> Body {
+    Full::default().map_err(|never| match never {}).boxed_unsync()
+}
+
+impl Service<Request<Incoming>> for Kubelets {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            Ok(this.answer(request).await.unwrap_or_else(|(status, why)| {
+                let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {});
+                let mut response = Response::new(body.boxed_unsync());
+                *response.status_mut() = status;
+                response
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_found_in_what_was_forwarded_and_in_a_host() {
+        assert_eq!(named("/api/v1/nodes/edge-1/proxy/metrics"), Some("edge-1"));
+        assert_eq!(named("https://cloud/api/v1/nodes/edge-1:10350/proxy/stats"), Some("edge-1"));
+        assert_eq!(named("/metrics"), None);
+        assert_eq!(named("/api/v1/nodes//proxy"), None);
+        assert_eq!((without_port("192.0.2.1:10350"), without_port("edge-1")), ("192.0.2.1", "edge-1"));
+        assert_eq!(without_port("[2001:db8::7]:10350"), "[2001:db8::7]");
+    }
+}

@@ -1,0 +1,215 @@
+//! The tunnels that there are, by their nodes: a newer one of a node ends the older. One table for all replicas of the hub.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+use wire::tunnel::{Frame, Kind, MAX_DATA};
+
+use super::{
+    answer, go,
+    stream::{NodeStream, Streams},
+};
+use crate::metrics::StreamMetrics;
+
+/// Streams of a node at a time, as many as `edge-agent` answers.
+pub(super) const MAX_STREAMS: usize = 256;
+/// Frames that wait on their way to a node. Each stream waits for its turn beside them.
+const OUTBOUND: usize = 4;
+/// How long the head of an answer may take. EdgeCore does not tell when it cannot reach its own server.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A tunnel, as those see it who open streams.
+#[derive(Clone, Debug)]
+struct Tunnel {
+    number: u64,
+    /// The node's address, as it says.
+    address: String,
+    frames: mpsc::Sender<Frame>,
+    streams: Streams,
+    places: Arc<Semaphore>,
+    /// Why it is ended on purpose; told to the node.
+    farewell: Arc<OnceLock<String>>,
+    stop: CancellationToken,
+}
+
+impl Tunnel {
+    /// Opens the stream of this number.
+    fn open(&self, id: u64) -> Option<NodeStream> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(self.streams.open(id, self.frames.clone(), place))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tunnels: AtomicU64,
+    streams: AtomicU64,
+    nodes: Mutex<HashMap<String, Tunnel>>,
+    metrics: StreamMetrics,
+}
+
+/// The table; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Tunnels(Arc<Inner>);
+
+/// A tunnel's own end of its entry, which goes with it.
+pub(super) struct Entry {
+    node: String,
+    number: u64,
+    tunnels: Tunnels,
+    /// Frames for the node.
+    pub(super) outbound: mpsc::Receiver<Frame>,
+    pub(super) streams: Streams,
+    /// Cancelled when the tunnel is to end.
+    pub(super) stop: CancellationToken,
+    farewell: Arc<OnceLock<String>>,
+}
+
+impl Entry {
+    /// Why the tunnel is ended on purpose, where the node is to know.
+    pub(super) fn farewell(&self) -> Option<&str> {
+        self.farewell.get().map(String::as_str)
+    }
+
+    pub(super) fn metrics(&self) -> &StreamMetrics {
+        &self.tunnels.0.metrics
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        {
+            let mut nodes = self.tunnels.0.nodes.lock();
+            if nodes.get(&self.node).is_some_and(|tunnel| tunnel.number == self.number) {
+                nodes.remove(&self.node);
+            }
+        }
+        self.stop.cancel();
+        self.streams.end_all("the stream tunnel of the node has ended");
+    }
+}
+
+impl Tunnels {
+    /// Registers a tunnel of the node, which says that it has this address, and ends the one before. It ends with `parent`.
+    /// `None`: so many nodes have one already.
+    pub(super) fn begin(
+        &self,
+        node: &str,
+        address: &str,
+        limit: usize,
+        parent: &CancellationToken,
+    ) -> Option<Entry> {
+        let (frames, outbound) = mpsc::channel(OUTBOUND);
+        let tunnel = Tunnel {
+            number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
+            address: address.to_owned(),
+            frames,
+            streams: Streams::default(),
+            places: Arc::new(Semaphore::new(MAX_STREAMS)),
+            farewell: Arc::default(),
+            stop: parent.child_token(),
+        };
+        let entry = Entry {
+            node: node.to_owned(),
+            number: tunnel.number,
+            tunnels: self.clone(),
+            outbound,
+            streams: tunnel.streams.clone(),
+            stop: tunnel.stop.clone(),
+            farewell: tunnel.farewell.clone(),
+        };
+        {
+            let mut nodes = self.0.nodes.lock();
+            if nodes.len() < limit || nodes.contains_key(node) {
+                self.0.metrics.begun();
+                if let Some(older) = nodes.insert(node.to_owned(), tunnel) {
+                    older.stop.cancel();
+                }
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    /// Ends the node's tunnel, and tells it why; whether it may come back is looked at when it does.
+    pub fn end(&self, node: &str, why: &str) {
+        let tunnel = self.0.nodes.lock().get(node).cloned();
+        if let Some(tunnel) = tunnel {
+            // the first reason is told
+            let _ = tunnel.farewell.set(why.to_owned());
+            tunnel.stop.cancel();
+        }
+    }
+
+    /// Ends every tunnel; nodes may come back.
+    pub(super) fn end_all(&self) {
+        self.0.nodes.lock().values().for_each(|tunnel| tunnel.stop.cancel());
+    }
+
+    /// Whether the node has a tunnel.
+    pub fn has(&self, node: &str) -> bool {
+        self.0.nodes.lock().contains_key(node)
+    }
+
+    /// The node that says it has this address, where there is one alone.
+    pub(super) fn at(&self, address: &str) -> Option<String> {
+        let nodes = self.0.nodes.lock();
+        let mut found = nodes.iter().filter(|(_, tunnel)| tunnel.address == address && !address.is_empty());
+        let node = found.next()?.0.clone();
+        found.next().is_none().then_some(node)
+    }
+
+    /// Tunnels and streams under way.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let nodes = self.0.nodes.lock();
+        (nodes.len(), nodes.values().map(|tunnel| tunnel.streams.len()).sum())
+    }
+
+    /// What is counted of them.
+    pub(crate) fn metrics(&self) -> &StreamMetrics {
+        &self.0.metrics
+    }
+
+    async fn ask_now(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
+        let broken = |why: &dyn ToString| NodeError::Broken(node.to_owned(), why.to_string());
+        let not_connected = || NodeError::NotConnected(node.to_owned());
+        let tunnel = self.0.nodes.lock().get(node).cloned().ok_or_else(not_connected)?;
+        let id = self.0.streams.fetch_add(1, Ordering::Relaxed) + 1;
+        let connect = go::connect(id, &request).frame(Kind::Exec).map_err(|error| broken(&error))?;
+        if connect.data.len() > MAX_DATA {
+            return Err(broken(&format!("the request is larger than {MAX_DATA} bytes")));
+        }
+        let stream = tunnel.open(id).ok_or_else(|| NodeError::Full(node.to_owned()))?;
+        self.0.metrics.opened();
+        tunnel.frames.send(connect).await.map_err(|_| not_connected())?;
+        answer::read(stream, request.method).await.map_err(|error| broken(&error))
+    }
+}
+
+#[async_trait]
+impl NodeStreams for Tunnels {
+    async fn ask(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
+        let asked = timeout(HEAD_TIMEOUT, self.ask_now(node, request)).await;
+        asked.unwrap_or_else(|_| Err(NodeError::Timeout(node.to_owned())))
+    }
+}
+
+/// A frame that closes the tunnel, as CloudCore sends it.
+pub(super) fn close(why: &str) -> Frame {
+    Frame::new(0, Kind::CloseConnect, Bytes::copy_from_slice(why.as_bytes()))
+}

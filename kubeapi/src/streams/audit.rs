@@ -1,0 +1,60 @@
+//! Who reaches into which pod: a line of the log under the target `audit`.
+
+use crate::{Identity, path::Target};
+
+/// Characters of a command that are told.
+const LENGTH: usize = 200;
+
+/// Tells what a caller begins. Of a command, values that are given by name are left out, since they may be secrets.
+pub(super) fn begins(caller: &Identity, target: &Target, container: &str, command: &[&str]) {
+    let (what, command) = (target.part_name(), shown(command));
+    let (user, kind, namespace, name) = (&caller.user, &target.kind.plural, &target.namespace, &target.name);
+    tracing::info!(target: "audit", user, what, kind, namespace, name, container, command, "a stream begins");
+}
+
+/// Whether the value that follows an option of this name is not told.
+fn is_secret(option: &str) -> bool {
+    let option = option.to_lowercase();
+    option.starts_with('-')
+        && ["pass", "secret", "token", "key", "auth"].iter().any(|word| option.contains(word))
+}
+
+fn shown(command: &[&str]) -> String {
+    let mut words = Vec::new();
+    let mut hides = false;
+    for word in command.iter().flat_map(|argument| argument.split_whitespace()) {
+        match word.split_once('=') {
+            _ if hides => words.push("***".to_owned()),
+            Some((name, _)) => words.push(format!("{name}=***")),
+            None => words.push(word.to_owned()),
+        }
+        hides = !hides && !word.contains('=') && is_secret(word);
+    }
+    let text: String = words.join(" ").chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+    match text.char_indices().nth(LENGTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_without_what_may_be_secret() {
+        let table: [(&[&str], &str); 4] = [
+            (&["ls", "-l", "/tmp"], "ls -l /tmp"),
+            (
+                &["sh", "-c", "PASSWORD=hunter2 run --token abc --now"],
+                "sh -c PASSWORD=*** run --token *** --now",
+            ),
+            (&["env", "A=b", "--key=c", "x"], "env A=*** --key=*** x"),
+            (&["a\u{1b}[2Jb"], "a [2Jb"),
+        ];
+        for (command, expected) in table {
+            assert_eq!(shown(command), expected);
+        }
+        assert_eq!(shown(&["x".repeat(500).as_str()]).chars().count(), LENGTH + 1);
+    }
+}

@@ -1,0 +1,148 @@
+//! Parts that are not in the store: what only an object's node knows or does, and proxies into the cluster.
+//!
+//! | part | what |
+//! |---|---|
+//! | `pods/log` | [`log`]: an answer that is relayed as it comes |
+//! | `pods/exec`, `pods/attach` | [`remote`]: SPDY is copied to the node, WebSockets are translated to SPDY |
+//! | `pods/portforward` | [`forward`]: the bytes of SPDY or of a WebSocket are copied |
+//! | `nodes/proxy`, `pods/proxy`, `services/proxy` | [`proxy`]: HTTP to what runs in the cluster |
+//!
+//! The node is reached through [`NodeStreams`](crate::NodeStreams). A failure before the switch of protocols is a `Status`, or what the
+//! node has said.
+
+mod audit;
+mod channels;
+mod copy;
+mod forward;
+mod log;
+mod node;
+mod pod;
+mod proxy;
+mod remote;
+mod slots;
+mod tasks;
+mod translate;
+mod upgrade;
+mod websocket;
+
+use bytes::Bytes;
+use http::{Method, Response, request::Parts};
+use serde_json::{Map, Value};
+
+pub(crate) use self::{slots::Slots, tasks::Tasks};
+use crate::{
+    Api, Body, Identity, NodeStreams,
+    accept::Shape,
+    admission,
+    part::Remote,
+    path::Target,
+    query::Query,
+    service::{Call, Received, Warnings, refusal},
+    status::StatusError,
+    verbs::find,
+};
+
+/// One request for what is not in the store.
+struct Wanted<'a> {
+    api: &'a Api,
+    streams: &'a dyn NodeStreams,
+    call: &'a Call,
+    caller: &'a Identity,
+    parts: Parts,
+}
+
+impl Wanted<'_> {
+    /// Asks policies and webhooks; `options` say what is opened, without their kind.
+    async fn admit(&self, mut options: Map<String, Value>) -> Result<(), StatusError> {
+        let target = &self.call.target;
+        if let Some((_, version, kind)) = target.part.and_then(|part| part.kind(&target.kind)) {
+            options.insert("kind".into(), kind.into());
+            options.insert("apiVersion".into(), version.into());
+        }
+        admission::connect(self.api, self.call, &Value::Object(options)).await
+    }
+}
+
+/// What may be asked for by which method.
+fn methods(part: Remote) -> &'static [Method] {
+    match part {
+        Remote::Log => &[Method::GET],
+        Remote::Exec | Remote::Attach | Remote::PortForward => &[Method::GET, Method::POST],
+        Remote::Proxy => &[
+            Method::GET,
+            Method::HEAD,
+            Method::OPTIONS,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+        ],
+    }
+}
+
+/// Answers a request for what only a node knows or does.
+pub(crate) async fn answer(
+    api: &Api,
+    (target, part): (Target, Remote),
+    parts: Parts,
+    body: Received,
+) -> Result<Response<Body>, StatusError> {
+    let Some(streams) = api.node_streams() else { return Err(absent(api, &target, part).await) };
+    if !methods(part).contains(&parts.method) {
+        return Err(StatusError::method_not_allowed());
+    }
+    let caller = parts.extensions.get::<Identity>().cloned().ok_or_else(StatusError::unauthorized)?;
+    let call = Call {
+        target,
+        query: Query::parse(parts.uri.query().unwrap_or_default()),
+        // what a node streams has none
+        shape: Shape::Objects,
+        headers: parts.headers.clone(),
+        body: Bytes::new(),
+        caller: Some(caller.clone()),
+        is_reviewed: true,
+        warnings: Warnings::default(),
+    };
+    let wanted = Wanted { api, streams: &**streams, call: &call, caller: &caller, parts };
+    let answer = match part {
+        Remote::Log => log::answer(wanted).await,
+        Remote::Exec | Remote::Attach => remote::answer(wanted, part).await,
+        Remote::PortForward => forward::answer(wanted).await,
+        Remote::Proxy => proxy::answer(wanted, body).await,
+    };
+    let mut answer = answer.unwrap_or_else(|error| refusal(&error));
+    call.warnings.told(&mut answer);
+    Ok(answer)
+}
+
+/// The object that is proxied: its path may name a scheme and a port too, `https:<name>:<port>`.
+fn named(target: &Target, part: Remote) -> Target {
+    let mut target = target.clone();
+    if part == Remote::Proxy {
+        let name = match target.name.split(':').collect::<Vec<_>>().as_slice() {
+            [name] | [name, _] => (*name).to_owned(),
+            ["" | "http" | "https", name, _] => (*name).to_owned(),
+            _ => target.name.clone(),
+        };
+        target.name = name;
+    }
+    target
+}
+
+/// 501 with what is missing; 404 where not even the object is there.
+async fn absent(api: &Api, target: &Target, part: Remote) -> StatusError {
+    if let Err(error) = find(api, &named(target, part)).await {
+        return error;
+    }
+    let what = match part {
+        Remote::Log => "the log of its containers is",
+        Remote::Exec | Remote::Attach => "its containers run",
+        Remote::PortForward => "its ports are",
+        Remote::Proxy => "what it serves is",
+    };
+    let (kind, name, part) = (target.kind.resource(), &target.name, target.part_name());
+    let why = format!(
+        "{kind}/{part} of {name:?} is not available: {what} on a node, and this API has no stream to nodes (EdgeStream)"
+    );
+    StatusError::not_implemented(why)
+}

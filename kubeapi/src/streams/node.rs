@@ -1,0 +1,83 @@
+//! Asking a node, and telling what it has answered.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use tokio::time::timeout;
+
+use super::slots::Slot;
+use crate::{Body, NodeAnswer, NodeError, NodeRequest, NodeStreams, status::StatusError};
+
+/// How long a node may take to the head of its answer.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Bytes of a node's refusal that are told, and how long they may take.
+const REFUSAL: usize = 50_000;
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Asks a node's kubelet.
+pub(super) async fn ask(
+    streams: &dyn NodeStreams,
+    node: &str,
+    request: NodeRequest,
+) -> Result<NodeAnswer, StatusError> {
+    let answered = timeout(ANSWER, streams.ask(node, request)).await;
+    let answered = answered.unwrap_or_else(|_| Err(NodeError::Timeout(node.to_owned())));
+    answered.map_err(|error| StatusError::of_node(error.code(), error.to_string()))
+}
+
+/// A request for something that is read.
+pub(super) fn get(path_and_query: String) -> NodeRequest {
+    NodeRequest { method: Method::GET, path_and_query, headers: HeaderMap::new() }
+}
+
+/// The text of a refusal, as far as it comes.
+pub(super) async fn text(body: Body) -> String {
+    let mut text = Vec::new();
+    let mut body = body;
+    let reading = async {
+        while text.len() < REFUSAL
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            if let Ok(data) = frame.into_data() {
+                text.extend_from_slice(&data);
+            }
+        }
+    };
+    // what has not come by then is left out
+    let _ = timeout(REFUSAL_TIMEOUT, reading).await;
+    text.truncate(REFUSAL);
+    String::from_utf8_lossy(&text).trim_end().to_owned()
+}
+
+/// What a node answered in place of an upgrade, as it is: the real server relays it, and clients show its text.
+pub(super) async fn relayed(answer: Response<Body>) -> Result<Response<Body>, StatusError> {
+    let (head, body) = answer.into_parts();
+    if head.status.is_informational() || head.status.is_success() || head.status.is_redirection() {
+        let why = format!("invalid upgrade response: status code {}", head.status.as_u16());
+        return Err(StatusError::of_node(StatusCode::INTERNAL_SERVER_ERROR, why));
+    }
+    let text = text(body).await;
+    let mut answer = Response::new(whole(text.into()));
+    *answer.status_mut() = head.status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    let media_type = head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(plain);
+    answer.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    Ok(answer)
+}
+
+/// A body that is there.
+pub(super) fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The body, which has its place until it ends.
+pub(super) fn held(body: Body, slot: Slot) -> Body {
+    body.map_frame(move |frame| {
+        // moved in here, it is dropped with the body
+        let _ = &slot;
+        frame
+    })
+    .boxed_unsync()
+}

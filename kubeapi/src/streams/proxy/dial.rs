@@ -1,0 +1,162 @@
+//! HTTP to a port of a pod, over a port-forward to it.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Request, Response, request, response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use spdy::{
+    Headers, Role,
+    session::{self, Session, Stream},
+};
+use tokio::{io::AsyncReadExt, time::timeout};
+
+use super::{HeaderName, Place, returned};
+use crate::{
+    Body, NodeAnswer, NodeStreams,
+    service::Received,
+    status::StatusError,
+    streams::{
+        Tasks, copy, node,
+        pod::Pod,
+        remote::spdy,
+        slots::Slot,
+        upgrade::{Asked, Client},
+    },
+};
+
+/// The protocol of port-forwards.
+const FORWARD: HeaderValue = HeaderValue::from_static("portforward.k8s.io");
+/// How long a pod may take to the head of its answer.
+const ANSWER: Duration = Duration::from_secs(300);
+/// Bytes of a reason why a port cannot be reached, and how long it may take after the connection has ended.
+const REASON: u64 = 4 * 1024;
+const REASON_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A port of a pod.
+pub(super) struct Backend {
+    pub(super) pod: Pod,
+    pub(super) port: u16,
+}
+
+/// A connection to a port.
+struct Connection {
+    session: Session,
+    error: Stream,
+    data: Stream,
+}
+
+fn unreachable(why: impl std::fmt::Display) -> StatusError {
+    StatusError::unavailable(format!("error trying to reach service: {why}"))
+}
+
+async fn connect(
+    streams: &dyn NodeStreams,
+    backend: &Backend,
+    namespace: &str,
+    tasks: &Tasks,
+) -> Result<Connection, StatusError> {
+    let path = format!("/portForward/{namespace}/{}", backend.pod.name());
+    let io = match node::ask(streams, backend.pod.host()?, spdy(path, [&FORWARD])).await? {
+        NodeAnswer::Upgraded(_, io) => io,
+        NodeAnswer::Response(answer) => return Err(unreachable(node::text(answer.into_body()).await)),
+    };
+    let (session, incoming, driver) = session::new(io, Role::Client);
+    // a node opens no streams
+    drop(incoming);
+    tasks.spawn(async move {
+        if let Err(error) = driver.run().await {
+            tracing::debug!(%error, "a port-forward to a node broke off");
+        }
+    });
+    let headers = |kind: &str| {
+        let port = backend.port.to_string();
+        Headers::new().with("streamtype", kind).with("port", port).with("requestid", "0")
+    };
+    let error = session.open(headers("error"), true).await.map_err(unreachable)?;
+    let data = session.open(headers("data"), false).await.map_err(unreachable)?;
+    Ok(Connection { session, error, data })
+}
+
+/// Why the port could not be reached, as the node says it.
+async fn reason(error: Stream) -> Option<String> {
+    let mut text = Vec::new();
+    // what has come by then is told
+    let _ = timeout(REASON_TIMEOUT, error.take(REASON).read_to_end(&mut text)).await;
+    Some(String::from_utf8_lossy(&text).trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Asks the pod, and relays its answer or the connection that it upgrades to.
+pub(super) async fn answer(
+    streams: &dyn NodeStreams,
+    backend: &Backend,
+    (parts, headers, body): (&mut request::Parts, HeaderMap, Received),
+    place: &Place,
+    slot: Slot,
+) -> Result<Response<Body>, StatusError> {
+    let namespace = backend.pod.namespace().to_owned();
+    let tasks = parts.extensions.get::<Tasks>().cloned().unwrap_or_default();
+    let client = if Asked::of(&parts.headers).is_ok() { Some(Client::of(parts)?) } else { None };
+    let Connection { session, error, data } = connect(streams, backend, &namespace, &tasks).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(data)).await.map_err(unreachable)?;
+    tasks.spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "a connection to a pod broke off");
+        }
+    });
+    let mut request = Request::new(body);
+    *request.method_mut() = parts.method.clone();
+    *request.uri_mut() =
+        place.path_and_query().parse().map_err(|_| StatusError::bad_request("the path cannot be proxied"))?;
+    *request.headers_mut() = headers;
+    if client.is_some() {
+        for name in [HeaderName::from_static("connection"), HeaderName::from_static("upgrade")] {
+            if let Some(value) = parts.headers.get(&name) {
+                request.headers_mut().insert(name, value.clone());
+            }
+        }
+    }
+    let answered = timeout(ANSWER, sender.send_request(request)).await;
+    let answer: Response<Incoming> = match answered {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(failed)) => {
+            let why = reason(error).await.unwrap_or_else(|| failed.to_string());
+            return Err(unreachable(why));
+        }
+        Err(_) => return Err(unreachable(format!("no answer came within {} s", ANSWER.as_secs()))),
+    };
+    let held = (session, error, sender, slot);
+    match client {
+        Some(client) if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS => {
+            let headers = upgraded(answer.headers());
+            let pod = hyper::upgrade::on(answer);
+            Ok(client.switch(headers, move |client| async move {
+                match pod.await {
+                    Ok(pod) => copy::both(client, TokioIo::new(pod)).await,
+                    Err(error) => tracing::debug!(%error, "a pod did not upgrade its connection"),
+                }
+                drop(held);
+            }))
+        }
+        _ => {
+            let (mut head, body): (response::Parts, Incoming) = answer.into_parts();
+            head.headers = returned(&head, place);
+            head.extensions.clear();
+            let body = body.map_err(Into::into).map_frame(move |frame| {
+                // moved in here, all of it is dropped with the body
+                let _ = &held;
+                frame
+            });
+            Ok(Response::from_parts(head, body.boxed_unsync()))
+        }
+    }
+}
+
+/// The headers of a 101, but for that of this connection.
+fn upgraded(pod: &HeaderMap) -> HeaderMap {
+    let mut headers = pod.clone();
+    headers.remove("connection");
+    headers
+}

@@ -1,0 +1,76 @@
+//! `nodes/proxy`: what a node's kubelet serves.
+
+use http::{HeaderMap, Method, Response, header};
+use serde_json::Value;
+
+use super::{Name, Place, forwarded, returned};
+use crate::{
+    Body, NodeAnswer, NodeRequest,
+    path::Target,
+    status::StatusError,
+    streams::{
+        Wanted, audit, copy, node,
+        upgrade::{Asked, Client, STREAM_PROTOCOL},
+    },
+    verbs::find,
+};
+
+/// The port of kubelets, where a node's status has none.
+const KUBELET: u64 = 10250;
+/// Headers by which a node accepts to upgrade a connection.
+const ACCEPTING: [header::HeaderName; 4] =
+    [header::UPGRADE, STREAM_PROTOCOL, header::SEC_WEBSOCKET_ACCEPT, header::SEC_WEBSOCKET_PROTOCOL];
+
+/// A page, or a stream.
+pub(super) async fn answer(
+    wanted: Wanted<'_>,
+    target: &Target,
+    name: &Name,
+    place: &Place,
+) -> Result<Response<Body>, StatusError> {
+    let object = find(wanted.api, target).await?.value()?;
+    let port = object.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
+    let port = port.filter(|port| *port > 0).unwrap_or(KUBELET);
+    if name.number()?.is_some_and(|asked| u64::from(asked) != port && u64::from(asked) != KUBELET) {
+        let why = format!("only the kubelet of a node can be reached, on port {port}");
+        return Err(StatusError::bad_request(why));
+    }
+    let is_upgrade = Asked::of(&wanted.parts.headers).is_ok();
+    if wanted.parts.method != Method::GET && !(is_upgrade && wanted.parts.method == Method::POST) {
+        // a node takes no bodies
+        return Err(StatusError::method_not_allowed());
+    }
+    let slot = wanted.api.slots().take(wanted.caller)?;
+    audit::begins(wanted.caller, &wanted.call.target, "", &[&place.path]);
+    let Wanted { streams, mut parts, .. } = wanted;
+    let mut headers = forwarded(&parts.headers, place);
+    if is_upgrade {
+        for wanted in [header::CONNECTION, header::UPGRADE] {
+            if let Some(value) = parts.headers.get(&wanted) {
+                headers.insert(wanted, value.clone());
+            }
+        }
+    }
+    let request =
+        NodeRequest { method: parts.method.clone(), path_and_query: place.path_and_query(), headers };
+    match node::ask(streams, &target.name, request).await? {
+        NodeAnswer::Response(answer) => {
+            let (mut head, body) = answer.into_parts();
+            head.headers = returned(&head, place);
+            Ok(Response::from_parts(head, node::held(body, slot)))
+        }
+        NodeAnswer::Upgraded(head, io) => {
+            let mut headers = HeaderMap::new();
+            for name in ACCEPTING {
+                if let Some(value) = head.headers.get(&name) {
+                    headers.insert(name, value.clone());
+                }
+            }
+            let client = Client::of(&mut parts)?;
+            Ok(client.switch(headers, move |client| async move {
+                copy::both(client, io).await;
+                drop(slot);
+            }))
+        }
+    }
+}
