@@ -4,6 +4,7 @@
 
 mod idle;
 mod limit;
+mod streams;
 
 use std::{
     path::PathBuf,
@@ -21,8 +22,11 @@ use kube::{
 };
 use serde_json::json;
 
-pub(crate) use self::idle::{idle, ordinary};
 use self::limit::{Asked, bare};
+pub(crate) use self::{
+    idle::{idle, ordinary},
+    streams::streams,
+};
 use crate::{
     Figure,
     processes::{Memory, client, median, memory, processor_seconds_of},

@@ -34,7 +34,7 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 12] = [
+const BENCHES: [Bench; 13] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -48,6 +48,7 @@ const BENCHES: [Bench; 12] = [
     ("containerd", || Box::pin(containerd::pods())),
     ("containerd.idle", || Box::pin(containerd::idle())),
     ("containerd.ordinary", || Box::pin(containerd::ordinary())),
+    ("streams", || Box::pin(containerd::streams())),
 ];
 
 fn main() -> ExitCode {

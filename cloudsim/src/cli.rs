@@ -52,8 +52,8 @@ Examples:
   A scenario from a file, with its outcome for a CI:
     cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
 
-Not in this cloud, which says so where it is asked for them: kubectl logs, exec, attach and port-forward (CloudStream), rules and the
-router, node jobs (operations.kubeedge.io), groups of nodes (apps.kubeedge.io), a cluster's own API server behind it.";
+Not in this cloud, which says so where it is asked for them: rules and the router, node jobs
+(operations.kubeedge.io), groups of nodes (apps.kubeedge.io), a cluster's own API server behind it.";
 
 /// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
 #[derive(Clone, Debug, Parser)]

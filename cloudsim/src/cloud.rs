@@ -175,11 +175,7 @@ impl Cloud {
         let client = api.client("default");
         // what the cloud needs to run at all: a stored policy or webhook that refuses everything can be deleted once it runs
         let own = api.unreviewed_client("default");
-        namespaces::ensure_initial(&own).await?;
-        accounts.set_key(pki::ensure_accounts_key(&own).await?);
-        let pki = Pki::ensure(&own, &options.names).await?;
-        pki::publish_client_ca(&own, &pki.ca_pem()).await?;
-        let token = JoinToken::renew(&own, pki.ca()).await?;
+        let (pki, token) = own_objects(&own, &options, &accounts).await?;
 
         let faults = Faults::new(options.seed);
         let grace = options.renewal_grace;
@@ -195,19 +191,14 @@ impl Cloud {
         let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client);
         certificates.warn_of_lost().await?;
 
-        let at = |port| SocketAddr::new(options.address, port);
-        let bound = |server, option| move |source| StartError::Bind { server, option, source };
         let doors = Doors { api: api.service(), admin };
-        let api_server = Server::bind(at(options.api_port), Some(pki::api_tls(pki.server())?), doors)
+        let at = SocketAddr::new(options.address, options.api_port);
+        let api_server = Server::bind(at, Some(pki::api_tls(pki.server())?), doors)
             .await
-            .map_err(bound("API", "--api-port"))?;
+            .map_err(|source| StartError::Bind { server: "API", option: "--api-port", source })?;
         let enrolment =
-            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone())
-                .reserving(&options.reserved);
-        let keys = trust.clone();
-        let https = Server::bind_changing(at(options.https_port), move || keys.enrolment(), enrolment)
-            .await
-            .map_err(bound("enrolment server", "--https-port"))?;
+            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
+        let https = bind_enrolment(&options, &trust, enrolment).await?;
         let (api, https_at) = (api_server.local_addr(), https.local_addr());
         let addresses =
             Addresses { api, https: https_at, websocket: hub.local_addr(), quic, tunnel, kubelets };
@@ -220,7 +211,7 @@ impl Cloud {
         run_hub(hub, replicas, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         if let Some(usage) = usage {
-            resource_metrics::ensure_role(&client).await?;
+            resource_metrics::ensure_role(&own).await?;
             tasks.spawn("metrics.k8s.io", usage.run(stop()));
         }
         spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
@@ -351,6 +342,33 @@ fn api(
     let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
     let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
     api.metrics(metrics.source()).rbac(options.rbac)
+}
+
+/// Namespaces, keys and tokens without which it does not run.
+async fn own_objects(
+    own: &Client,
+    options: &Options,
+    accounts: &ServiceAccountTokens,
+) -> Result<(Pki, String), StartError> {
+    namespaces::ensure_initial(own).await?;
+    accounts.set_key(pki::ensure_accounts_key(own).await?);
+    let pki = Pki::ensure(own, &options.names).await?;
+    pki::publish_client_ca(own, &pki.ca_pem()).await?;
+    let token = JoinToken::renew(own, pki.ca()).await?;
+    Ok((pki, token))
+}
+
+/// The enrolment endpoints, with the keys of the moment.
+async fn bind_enrolment(
+    options: &Options,
+    trust: &Trust,
+    enrolment: Enrolment,
+) -> Result<Server<Enrolment>, StartError> {
+    let keys = trust.clone();
+    let at = SocketAddr::new(options.address, options.https_port);
+    let bound =
+        Server::bind_changing(at, move || keys.enrolment(), enrolment.reserving(&options.reserved)).await;
+    bound.map_err(|source| StartError::Bind { server: "enrolment server", option: "--https-port", source })
 }
 
 /// The same with what comes from nodes through their tunnels, where there are any.

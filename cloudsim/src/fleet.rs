@@ -9,7 +9,7 @@ pub use self::{
     identity::forget_useless,
     node::{HollowNode, edgecore_yaml},
 };
-use crate::{Addresses, pki::RecordError, runtime, tasks::TaskPanicked};
+use crate::{Addresses, runtime, tasks::TaskPanicked};
 
 mod identity;
 mod node;
@@ -82,9 +82,6 @@ pub enum Error {
     /// Its runtime does not start.
     #[error("a hollow node's runtime does not start")]
     Runtime(#[from] runtime::Error),
-    /// The cloud cannot say whether its certificate counts.
-    #[error("a hollow node's certificate cannot be looked up")]
-    Record(#[from] RecordError),
     /// Its store cannot be opened.
     #[error("a hollow node's store cannot be opened")]
     Store(#[from] StoreError),

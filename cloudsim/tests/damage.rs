@@ -13,7 +13,7 @@ use cloudsim::{
     pki::{Name, NodeCertificates},
 };
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, Secret},
+    api::core::v1::{ConfigMap, Pod, Secret},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -156,6 +156,14 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     for (node, taken_back) in [("revoked", true), ("held", false), ("whole", false)] {
         shown.push((node, certificate(&cloud, node, taken_back).await));
     }
+    // in the file they stand between the records and the authority's key, which is not to be on the same page
+    let pods = Api::<Pod>::default_namespaced(cloud.client());
+    for number in 0..12 {
+        let pod = json!({"metadata": {"name": format!("pod-{number}"), "annotations": {"padding": "x".repeat(900)}},
+            "spec": {"containers": [{"name": "main", "image": "busybox"}]}});
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    drop(pods);
     cloud.stop().await.unwrap();
     run(
         &path,
@@ -194,8 +202,10 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     // a page with records is torn, and nobody knows which
     run(&path, "DELETE FROM objects WHERE name = 'revoked'").await;
     let mut bytes = std::fs::read(&path).unwrap();
-    let at =
-        bytes.windows(30).rposition(|part| part == b"nodecertificates.cloudsimwhole").unwrap() / 4096 * 4096;
+    let has_record = |page: &[u8]| page.windows(30).any(|part| part == b"nodecertificates.cloudsimwhole");
+    // a leaf of a table: https://sqlite.org/fileformat2.html#b_tree_pages
+    let page = bytes.chunks(4096).position(|page| page[0] == 0x0d && has_record(page)).unwrap();
+    let at = page * 4096;
     bytes[at + 8..at + 4096].fill(0xa5);
     std::fs::write(&path, bytes).unwrap();
     let (repaired, told) = db(directory.path(), "repair");

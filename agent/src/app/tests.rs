@@ -1,6 +1,6 @@
 //! No setting is ignored in silence.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use kubeapi::store::MemoryStore;
 use serde_json::{Value, json};

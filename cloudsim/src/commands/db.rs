@@ -1,9 +1,11 @@
 //! `cloudsim db`: what a cloud keeps on the disk, for the people who run it.
 
-use std::{path::Path, process::ExitCode};
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Context, bail};
-use kubeapi::store::{Health, Inspection, Repaired, Seal, SqliteOptions, SqliteStore, StoreError, StoreLock};
+use kubeapi::store::{
+    Health, Inspection, Repaired, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
+};
 
 use super::say;
 use crate::{
@@ -88,7 +90,14 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         if is_torn { format!("{} or more", lost.len()) } else { lost.len().to_string() },
         set_aside.display()
     ));
-    closed_names(&path, seal).await?;
+    let store = SqliteStore::open_with(&path, SqliteOptions { seal, ..SqliteOptions::default() }).await?;
+    if kept > 0 && store.get(&lost_records().authority).await?.is_none() {
+        say(
+            "the key of the cloud's authority is lost: the next start makes another one, which all machines have to join anew \
+             (`edge-agent reset`, then join). If there is a copy of the file, put it in its place instead",
+        );
+    }
+    closed_names(store).await?;
     if kept == 0 && !is_empty {
         say(
             "nothing could be read: the new file is empty, and the next start makes another cloud with another authority, which all \
@@ -100,8 +109,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
 }
 
 /// Says which names are closed since their records were lost.
-async fn closed_names(path: &Path, seal: Option<Seal>) -> anyhow::Result<()> {
-    let store = SqliteStore::open_with(path, SqliteOptions { seal, ..SqliteOptions::default() }).await?;
+async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
     for name in NodeCertificates::new(store).lost().await? {
         say(&match name.as_str() {
             UNKNOWN => "closed: every name of which nothing is on record: it is not known which records were lost. No certificate of \

@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
 
-use super::{Signals, paste, say, stop, written};
+use super::{Signals, connect, paste, say, stop, written};
 use crate::{
     Cloud, Options,
     demo::{Seen, Steps},
@@ -25,7 +25,8 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
     let fleet =
         Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
     let node = fleet.nodes().first().context("the demo has no node")?;
-    let steps = Steps { client: cloud.client(), node, manifests, progress: &progress };
+    let (connected, _) = connect::connect(Some(kubeconfig)).await?;
+    let steps = Steps { client: cloud.client(), connected, node, manifests, progress: &progress };
     let outcome = steps.walk().await;
     let code = match &outcome {
         Ok(seen) => {
@@ -42,6 +43,10 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
         say("Go on by hand in another terminal, end here with Ctrl-C:");
         say(&format!("  export KUBECONFIG={}", paste::path(kubeconfig)));
         say("  kubectl get pods -o wide");
+        if let Ok(seen) = &outcome {
+            say(&format!("  kubectl logs {}", seen.pod));
+            say(&format!("  kubectl exec -it {} -- sh", seen.pod));
+        }
         say(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
         tokio::select! {
             // cancel-safe, both: the program ends then

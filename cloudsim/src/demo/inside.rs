@@ -1,41 +1,58 @@
-//! What the pod's first container sees: its environment and files, asked through the runtime as `kubectl exec` would.
+//! What the pod's first container sees and says: its environment, its files and its log, asked for through the API as `kubectl exec` and
+//! `kubectl logs` do.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, bail, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret};
-use kube::{Api, Client, ResourceExt};
-use wire::cri::{ExecSyncRequest, runtime_service_client::RuntimeServiceClient};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{AttachParams, LogParams},
+};
+use tokio::{io::AsyncReadExt, time::timeout};
 
-use crate::runtime::SimRuntime;
+/// How long one command may take, and the node's tunnel to stand before the first one.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Seconds that one command may take.
-const PATIENCE: i64 = 10;
+/// The pause between tries before the node's tunnel stands.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Compares what the container sees with what the API holds: each variable and file that comes from a ConfigMap or Secret.
+/// Bytes of a command's output that are read.
+const MAX_OUTPUT: u64 = 1024 * 1024;
+
+/// Compares what the container sees with what the API holds: each variable and file that comes from a ConfigMap or Secret. `connected`
+/// is a client over a socket: the in-process one cannot switch protocols.
 pub(super) async fn look(
     client: &Client,
-    runtime: &SimRuntime,
+    connected: &Client,
     pod: &Pod,
 ) -> anyhow::Result<Vec<(String, String)>> {
-    let uid = pod.uid().context("the pod has no UID")?;
-    let container =
-        runtime.container_ids_of(&uid).pop().context("the runtime has no container of the pod")?;
+    let pods = Api::<Pod>::namespaced(connected.clone(), &pod.namespace().unwrap_or_default());
+    let name = pod.name_any();
     let expected = Expected::read(client, pod).await?;
-    let environment = exec(runtime, &container, &["env"]).await?;
+    let environment = exec(&pods, &name, &["env"]).await?;
     let mut seen = Vec::new();
-    for (name, value) in &expected.environment {
+    for (variable, value) in &expected.environment {
         ensure!(
-            environment.lines().any(|line| line == format!("{name}={value}")),
-            "variable {name} is not as it should be"
+            environment.lines().any(|line| line == format!("{variable}={value}")),
+            "variable {variable} is not as it should be"
         );
     }
     for (path, content) in &expected.files {
-        let found = exec(runtime, &container, &["cat", path]).await?;
+        let found = exec(&pods, &name, &["cat", path]).await?;
         ensure!(found == *content, "file {path} is not as it should be");
     }
+    let log = timeout(TIMEOUT, pods.logs(&name, &LogParams { tail_lines: Some(1), ..LogParams::default() }))
+        .await
+        .context("the log did not come in time")??;
+    let line = log.lines().next().context("the pod has logged nothing")?;
     seen.push(("config as environment".to_owned(), listed(expected.environment.keys())));
     seen.push(("config as files".to_owned(), listed(expected.files.keys())));
+    seen.push(("kubectl exec".to_owned(), format!("{name} -- env, cat")));
+    seen.push(("kubectl logs".to_owned(), excerpt(line)));
     Ok(seen)
 }
 
@@ -43,17 +60,44 @@ fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-async fn exec(runtime: &SimRuntime, container: &str, command: &[&str]) -> anyhow::Result<String> {
-    let request = ExecSyncRequest {
-        container_id: container.to_owned(),
-        cmd: command.iter().map(|&word| word.to_owned()).collect(),
-        timeout: PATIENCE,
-    };
-    let answer = RuntimeServiceClient::new(runtime.channel()).exec_sync(request).await?.into_inner();
-    if answer.exit_code != 0 {
-        bail!("{} failed in the container: {}", command.join(" "), String::from_utf8_lossy(&answer.stderr));
+/// As much of a line as a terminal shows.
+fn excerpt(line: &str) -> String {
+    let mut text: String = line.chars().take(60).collect();
+    if text.len() < line.len() {
+        text.push('…');
     }
-    Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+    text
+}
+
+/// The output of a command, once the node's tunnel stands.
+async fn exec(pods: &Api<Pod>, pod: &str, command: &[&str]) -> anyhow::Result<String> {
+    let words = command.join(" ");
+    let deadline = Instant::now() + TIMEOUT;
+    let mut process = loop {
+        match pods.exec(pod, command.iter().copied(), &AttachParams::default().stderr(false)).await {
+            Ok(process) => break process,
+            Err(error) if Instant::now() > deadline => {
+                return Err(error).with_context(|| format!("{words} could not be started in the container"));
+            }
+            Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
+        }
+    };
+    let status = process.take_status().context("the command has no status")?;
+    let ended = async {
+        let mut output = String::new();
+        if let Some(stdout) = process.stdout() {
+            stdout.take(MAX_OUTPUT).read_to_string(&mut output).await?;
+        }
+        anyhow::Ok((output, status.await))
+    };
+    let (output, status) = timeout(TIMEOUT, ended)
+        .await
+        .with_context(|| format!("{words} did not end within {TIMEOUT:?}"))??;
+    match status {
+        Some(status) if status.status.as_deref() == Some("Success") => Ok(output),
+        Some(status) => bail!("{words} failed in the container: {}", status.message.unwrap_or_default()),
+        None => bail!("{words} ended without a status"),
+    }
 }
 
 #[derive(Default)]

@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Steps<'a> {
     /// The cloud's API.
     pub(crate) client: Client,
+    /// The same over a socket.
+    pub(crate) connected: Client,
     /// The node.
     pub(crate) node: &'a HollowNode,
     /// The directory of the manifests.
@@ -72,9 +74,9 @@ impl Steps<'_> {
         let pod_running = Instant::now();
         (self.progress)(&format!("pod {name} is Running"));
 
-        let inside = inside::look(&self.client, &self.node.runtime, &running).await?;
+        let inside = inside::look(&self.client, &self.connected, &running).await?;
         (self.progress)(&format!(
-            "pod {name} sees its ConfigMap and its Secret, as environment and as files"
+            "pod {name} sees its ConfigMap and its Secret, as environment and as files, by kubectl exec; its log is there"
         ));
         let looked_inside = Instant::now();
         let twin = match &device {

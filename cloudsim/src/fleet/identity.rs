@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tokio::fs;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{Error, Options};
 use crate::Cloud;
@@ -16,13 +16,23 @@ pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];
 /// Removes the certificates that `cloud` refuses from the directories of the nodes that are to start.
 ///
 /// # Errors
-/// A file cannot be removed, or the cloud cannot say which certificates count.
+/// A file cannot be removed.
 pub async fn forget_useless(cloud: &Cloud, options: &Options) -> Result<(), Error> {
     for name in options.names() {
         let directory = options.directory.join(&name);
         let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else { continue };
-        if cloud.knows(&name, &certificate).await? {
-            continue;
+        match cloud.knows(&name, &certificate).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                // the node is refused until an administrator says what counts; the other nodes run
+                warn!(
+                    node = name,
+                    error = &error as &dyn std::error::Error,
+                    "its certificate cannot be looked up"
+                );
+                continue;
+            }
         }
         info!(node = name, "its certificate counts no more: it enrols anew");
         for file in FILES {

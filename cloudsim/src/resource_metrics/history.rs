@@ -54,7 +54,7 @@ impl History {
         self.node_before = page.node.and_then(|new| older(self.last.node, self.node_before, new));
         let of_pod = |(name, containers): (&PodName, &BTreeMap<String, Point>)| {
             let of_container = |(container, new): (&String, &Point)| {
-                let age = new.at - new.start;
+                let age = new.at.saturating_sub(new.start);
                 if (YOUNGEST..OLDEST).contains(&age) {
                     return Some((container.clone(), Point { at: new.start, cpu: 0, ..*new }));
                 }

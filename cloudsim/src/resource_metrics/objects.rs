@@ -163,8 +163,7 @@ mod tests {
 
     #[test]
     fn quantities_and_durations_are_written_as_in_go() {
-        let cpus =
-            [0, 11_546, 10_000_000, 2_000_000_000, 5000, 7_000_000_000_000].map(|number| used_cpu(number));
+        let cpus = [0, 11_546, 10_000_000, 2_000_000_000, 5000, 7_000_000_000_000].map(used_cpu);
         assert_eq!(cpus, ["0", "11546n", "10m", "2", "5u", "7000"]);
         let memories = [11_612 << 10, 4 << 20, 4097, 1 << 30].map(|bytes| {
             used(Usage { cpu: 1, memory: bytes, at: 0, window: 1 })["memory"].as_str().unwrap().to_owned()

@@ -20,6 +20,9 @@ pub(super) struct Point {
     pub(super) start: i64,
 }
 
+/// A time that is so far from the cloud's, in milliseconds, is not taken: a week.
+const FAR: u64 = 7 * 24 * 3600 * 1000;
+
 /// What a page says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
@@ -42,7 +45,7 @@ pub(super) fn read(text: &str, now: i64) -> Result<Page, Unreadable> {
             continue;
         }
         let sample = sample(line).ok_or(Unreadable(index + 1))?;
-        let at = sample.at.unwrap_or(now);
+        let at = sample.at.filter(|at| now.abs_diff(*at) < FAR).unwrap_or(now);
         let (of, what) = sample.name.split_once('_').unwrap_or_default();
         let point = match of {
             "node" => &mut node,
@@ -56,7 +59,7 @@ pub(super) fn read(text: &str, now: i64) -> Result<Page, Unreadable> {
             "cpu_usage_seconds_total" => (point.cpu, point.at) = (whole(sample.value * 1e9), at),
             "memory_working_set_bytes" => (point.memory, point.at) = (whole(sample.value), at),
             "start_time_seconds" => {
-                point.start = i64::try_from(whole(sample.value * 1e3)).unwrap_or(i64::MAX)
+                point.start = i64::try_from(whole(sample.value * 1e3)).unwrap_or(now).min(now)
             }
             _ => {}
         }

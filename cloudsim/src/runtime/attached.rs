@@ -144,7 +144,7 @@ pub(super) fn start_program(core: &Arc<Core>, id: &str) {
         }
         entry.program = Some(Program { input: Some(input), line: Vec::new() });
     }
-    let words: Vec<String> = running.config.command.iter().chain(&running.config.args).cloned().collect();
+    let words = command::words(&running.config);
     let (tty, log) = (running.config.tty, running.log_path.clone());
     let inside = exec::inside(core, id, running);
     let (stdout, out) = mpsc::channel(1);

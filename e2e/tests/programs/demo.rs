@@ -20,6 +20,8 @@ fn the_examples_run_and_the_table_says_what_was_seen() -> anyhow::Result<()> {
         "pod Running",
         "config as environment",
         "config as files",
+        "kubectl exec",
+        "kubectl logs                 ",
         "device reports",
         "twin follows",
     ] {

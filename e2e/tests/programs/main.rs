@@ -15,4 +15,5 @@ mod output;
 mod proxy;
 mod python;
 mod rollout;
+mod simulated_streams;
 mod two;

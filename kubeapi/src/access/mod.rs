@@ -163,6 +163,8 @@ pub(crate) fn verb(parts: &Parts, target: &Target) -> &'static str {
         "PATCH" => "patch",
         "DELETE" if is_named => "delete",
         "DELETE" => "deletecollection",
+        // the real server has no verb for it, so that no rule but `*` lets it through
+        "OPTIONS" => "options",
         _ if is_named => "get",
         _ if watches() => "watch",
         _ => "list",

@@ -60,7 +60,7 @@ pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusE
         }
     };
     let client = Client::of(&mut parts)?;
-    let slot = api.slots().take(caller)?;
+    let slot = api.slots().take(caller, &host)?;
     audit::begins(caller, target, "", &[]);
     let (head, io) = match node::ask(streams, &host, request).await? {
         NodeAnswer::Response(answer) => return node::relayed(answer).await,

@@ -82,7 +82,7 @@ pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusE
         *answer.status_mut() = StatusCode::NO_CONTENT;
         return Ok(answer);
     };
-    let slot = api.slots().take(caller)?;
+    let slot = api.slots().take(caller, node)?;
     let socket = socket(&parts.headers)?;
     let mut path = format!("/containerLogs/{}/{}/{container}", target.namespace, target.name);
     if !options.is_empty() {

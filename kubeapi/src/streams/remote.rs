@@ -89,7 +89,7 @@ pub(super) async fn answer(wanted: Wanted<'_>, part: Remote) -> Result<Response<
     wanted.admit(described(query, wants, &command)).await?;
     let Wanted { api, streams, caller, mut parts, .. } = wanted;
     let client = Client::of(&mut parts)?;
-    let slot = api.slots().take(caller)?;
+    let slot = api.slots().take(caller, &host)?;
     audit::begins(caller, target, &container, &command);
     let what = if part == Remote::Exec { "exec" } else { "attach" };
     let path =

@@ -1,4 +1,5 @@
-//! How many streams to nodes there are: of one caller, and of all.
+//! How many streams to nodes there are: of one caller, to one node, and of all. Those who may do everything have the rest, so that nobody
+//! keeps an administrator out.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,46 +7,78 @@ use parking_lot::Mutex;
 
 use crate::{Identity, status::StatusError};
 
-/// Streams of one caller at a time.
-const PER_CALLER: usize = 256;
 /// Streams of all callers at a time.
 const TOTAL: usize = 1024;
+/// The same of all who are not of `system:masters`.
+const OTHERS: usize = 896;
+/// The same of them to one node, which serves 256.
+const OTHERS_TO_NODE: usize = 192;
+/// Streams of one of them at a time.
+const PER_CALLER: usize = 256;
+/// The same to one node.
+const PER_CALLER_TO_NODE: usize = 64;
 
 /// The streams of an API; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slots(Arc<Mutex<HashMap<String, usize>>>);
+pub(crate) struct Slots(Arc<Mutex<HashMap<Key, usize>>>);
+
+/// Whose streams to which node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    user: String,
+    is_master: bool,
+    node: String,
+}
 
 /// The place of one stream, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     slots: Slots,
-    user: String,
+    key: Key,
 }
 
 impl Slots {
-    /// A place for a stream of `caller`; 429 where there is none.
-    pub(super) fn take(&self, caller: &Identity) -> Result<Slot, StatusError> {
+    /// A place for a stream of `caller` to `node`; 429 where there is none.
+    pub(super) fn take(&self, caller: &Identity, node: &str) -> Result<Slot, StatusError> {
+        let (user, is_master) = (caller.user.clone(), caller.is_master());
+        let key = Key { user, is_master, node: node.to_owned() };
         let mut all = self.0.lock();
-        if all.values().sum::<usize>() >= TOTAL {
-            return Err(StatusError::too_many_streams(&format!("this API serves {TOTAL} streams to nodes")));
+        let sum = |counts: &dyn Fn(&Key) -> bool| -> usize {
+            all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum()
+        };
+        let full = |why: String| Err(StatusError::too_many_streams(&why));
+        if sum(&|_| true) >= TOTAL {
+            return full(format!("this API serves {TOTAL} streams to nodes"));
         }
-        let own = all.entry(caller.user.clone()).or_default();
-        if *own >= PER_CALLER {
-            let why = format!("user {:?} has {PER_CALLER} streams to nodes", caller.user);
-            return Err(StatusError::too_many_streams(&why));
+        if !is_master {
+            if sum(&|other| other.user == key.user) >= PER_CALLER {
+                return full(format!("user {:?} has {PER_CALLER} streams to nodes", key.user));
+            }
+            if all.get(&key).is_some_and(|own| *own >= PER_CALLER_TO_NODE) {
+                return full(format!(
+                    "user {:?} has {PER_CALLER_TO_NODE} streams to node {node:?}",
+                    key.user
+                ));
+            }
+            if sum(&|other| !other.is_master) >= OTHERS {
+                return full(format!("this API serves {OTHERS} streams to nodes for users"));
+            }
+            if sum(&|other| !other.is_master && other.node == node) >= OTHERS_TO_NODE {
+                return full(format!("this API serves {OTHERS_TO_NODE} streams to node {node:?} for users"));
+            }
         }
-        *own += 1;
-        Ok(Slot { slots: self.clone(), user: caller.user.clone() })
+        *all.entry(key.clone()).or_default() += 1;
+        Ok(Slot { slots: self.clone(), key })
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut all = self.slots.0.lock();
-        if let Some(own) = all.get_mut(&self.user) {
+        if let Some(own) = all.get_mut(&self.key) {
             *own -= 1;
             if *own == 0 {
-                all.remove(&self.user);
+                all.remove(&self.key);
             }
         }
     }
@@ -60,18 +93,30 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_and_all_callers_have_a_bound_and_places_come_back() {
+    fn callers_and_nodes_have_bounds_and_administrators_have_the_rest() {
         let slots = Slots::default();
-        let of =
-            |name: &str, count| -> Vec<_> { (0..count).map(|_| slots.take(&user(name)).unwrap()).collect() };
-        let own = of("a", PER_CALLER);
-        let refused = slots.take(&user("a")).unwrap_err();
-        assert_eq!(refused.code.as_u16(), 429);
-        assert!(refused.body().to_string().contains("user \\\"a\\\" has 256"), "{}", refused.body());
-        let others: Vec<_> = ["b", "c", "d"].into_iter().map(|name| of(name, PER_CALLER)).collect();
-        assert_eq!(slots.take(&user("e")).unwrap_err().code.as_u16(), 429);
-        drop(own);
-        drop((slots.take(&user("a")).unwrap(), slots.take(&user("e")).unwrap(), others));
+        let of = |name: &str, node: &str, count| -> Vec<_> {
+            (0..count).map(|_| slots.take(&user(name), node).unwrap()).collect()
+        };
+        let refused = |name: &str, node: &str| {
+            let refused = slots.take(&user(name), node).unwrap_err();
+            assert_eq!(refused.code.as_u16(), 429);
+            refused.body().to_string()
+        };
+        let own = of("a", "n0", PER_CALLER_TO_NODE);
+        assert!(refused("a", "n0").contains("user \\\"a\\\" has 64 streams to node"));
+        let more = ["n1", "n2", "n3"].map(|node| of("a", node, PER_CALLER_TO_NODE));
+        assert!(refused("a", "n4").contains("user \\\"a\\\" has 256 streams to nodes"));
+        let others = ["b", "c"].map(|name| of(name, "n0", PER_CALLER_TO_NODE));
+        assert!(refused("d", "n0").contains("192 streams to node"));
+        let master = slots.take(&Identity::master(), "n0").unwrap();
+        let names: Vec<String> = (0..8).map(|number| format!("u{number}")).collect();
+        let all: Vec<_> = names.iter().map(|name| of(name, name, PER_CALLER_TO_NODE)).collect();
+        assert!(refused("e", "n9").contains("896 streams to nodes for users"));
+        let masters: Vec<_> = (0..127).map(|_| slots.take(&Identity::master(), "n0").unwrap()).collect();
+        assert_eq!(slots.take(&Identity::master(), "n0").unwrap_err().code.as_u16(), 429);
+        drop((own, more, others, master, all, masters));
+        drop(slots.take(&user("a"), "n0").unwrap());
         assert!(slots.0.lock().is_empty());
     }
 }

@@ -25,14 +25,12 @@ async fn answer(world: &World, request: &[u8]) -> String {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn bad_requests_are_refused_and_the_next_one_is_answered() {
-    let world = world().await;
-    world.apply(&secret("theirs", json!({"password": "x"}))).await;
-    let mut theirs = pod("theirs", Some("edge-2"));
-    theirs["spec"]["containers"][0]["envFrom"] = json!([{"secretRef": {"name": "theirs"}}]);
-    world.apply(&theirs).await;
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")
+}
+
+/// What is asked for, how, and the status that answers it.
+fn rows() -> Vec<(&'static str, String, &'static str)> {
     let post = |path: &str, body: &str| {
         format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -42,7 +40,7 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
     let default = "/api/v1/namespaces/default";
     let deep = "[".repeat(100_000);
     let huge = format!("{{\"metadata\":{{\"name\":\"{}\"}}}}", "x".repeat(4 << 20));
-    let rows = [
+    vec![
         ("another node's secret", get(&format!("{default}/secrets/theirs")), "403"),
         ("all secrets", get("/api/v1/secrets"), "403"),
         ("a watch of all secrets", get("/api/v1/secrets?watch=1"), "403"),
@@ -97,8 +95,17 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
         ("a bad selector", get("/api/v1/pods?labelSelector=%3D%3D"), "400"),
         ("no HTTP", "\x16\x03\x01 hello\r\n\r\n".to_owned(), "400"),
         ("a huge head", format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(1 << 20)), "431"),
-    ];
-    for (what, request, expected) in rows {
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_requests_are_refused_and_the_next_one_is_answered() {
+    let world = world().await;
+    world.apply(&secret("theirs", json!({"password": "x"}))).await;
+    let mut theirs = pod("theirs", Some("edge-2"));
+    theirs["spec"]["containers"][0]["envFrom"] = json!([{"secretRef": {"name": "theirs"}}]);
+    world.apply(&theirs).await;
+    for (what, request, expected) in rows() {
         let code = answer(&world, request.as_bytes()).await;
         assert_eq!(code, expected, "{what}");
         assert_eq!(answer(&world, get("/api/v1/nodes/edge-1").as_bytes()).await, "200", "after {what}");

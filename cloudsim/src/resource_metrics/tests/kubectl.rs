@@ -84,7 +84,7 @@ async fn kubectl_top_shows_nodes_and_pods() {
     let table = words(&config, "get nodes.metrics.k8s.io").await;
     assert_eq!(table[0], "NAME CPU MEMORY WINDOW");
     assert!(table[1].starts_with("edge-1 500m 512Mi "), "{table:?}");
-    let explained = words(&config, "explain nodes.metrics.k8s.io --api-version=metrics.k8s.io/v1beta1").await;
+    let explained = words(&config, "explain nodes --api-version=metrics.k8s.io/v1beta1").await;
     assert!(explained.contains(&"KIND: NodeMetrics".to_owned()), "{explained:?}");
     let missing = run(&config, "top pod lost").await;
     assert_eq!(

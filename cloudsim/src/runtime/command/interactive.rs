@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use super::{
     Stop,
     script::{self, MAX_SCRIPT, Unreadable},
-    shell::{Outcome, Shell, World, unreadable},
+    shell::{Outcome, Shell, World},
     streams::Streams,
     terminal::INTERRUPTED,
 };
@@ -48,7 +48,7 @@ impl Shell {
                 Ok(script) => script,
                 Err(Unreadable::Unfinished) if text.len() < MAX_SCRIPT && lines < MAX_LINES => continue,
                 Err(why) => {
-                    self.complain(streams, unreadable(why)).await?;
+                    self.complain(streams, why.text()).await?;
                     self.last = 2;
                     text.clear();
                     continue;

@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::FutureExt;
 use tokio::{sync::mpsc, task::unconstrained};
+use wire::cri::{ContainerConfig, ImageSpec};
 
 use self::{
     plan::Plan,
@@ -24,6 +25,7 @@ use super::{
 };
 
 mod interactive;
+mod output;
 mod plan;
 mod programs;
 mod script;
@@ -59,6 +61,32 @@ const SERVERS: [&str; 20] = [
     "valkey",
     "eclipse-mosquitto",
 ];
+
+/// Images whose own command is a shell, which somebody types at where the container has an input.
+const SHELLS: [&str; 10] = [
+    "alpine",
+    "archlinux",
+    "bash",
+    "busybox",
+    "centos",
+    "debian",
+    "fedora",
+    "rockylinux",
+    "toybox",
+    "ubuntu",
+];
+
+/// The words that a container executes: its own, or those of its image as far as they matter here.
+pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
+    let words: Vec<String> = config.command.iter().chain(&config.args).cloned().collect();
+    let is_shell = || config.image.as_ref().is_some_and(|image| SHELLS.contains(&image_name(named(image))));
+    if words.is_empty() && config.stdin && is_shell() { vec!["sh".to_owned()] } else { words }
+}
+
+/// The image as the pod names it.
+pub(super) fn named(image: &ImageSpec) -> &str {
+    if image.user_specified_image.is_empty() { &image.image } else { &image.user_specified_image }
+}
 
 /// What is known of a container before it runs.
 #[derive(Clone, Copy, Debug)]

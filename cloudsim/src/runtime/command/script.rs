@@ -79,6 +79,18 @@ pub(super) enum Unreadable {
     Unsupported,
 }
 
+impl Unreadable {
+    /// What a shell says.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Unfinished => "syntax error: unterminated quoted string",
+            Unsupported => {
+                "syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables and $(…)"
+            }
+        }
+    }
+}
+
 use Unreadable::{Unfinished, Unsupported};
 
 /// Words with which the shell's own language begins.

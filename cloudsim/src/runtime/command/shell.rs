@@ -1,7 +1,7 @@
 //! A shell, as far as it is simulated: scripts, pipelines, redirections, variables and the commands that only a shell has. It does
 //! what a script says (an exec), or plans it: then no time passes, no file is read, and what is printed is a log.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
@@ -10,7 +10,7 @@ use super::{
     Stop,
     plan::Plan,
     script::{self, Command, Joint, Part, Pipeline, Redirection, Which, Word},
-    streams::{Input, Output, Streams, Variables, push},
+    streams::{Input, Output, Streams, Variables},
 };
 use crate::runtime::{behaviour::ExecAnswer, files::Files};
 
@@ -24,12 +24,10 @@ const MAX_PLANNED: usize = 2000;
 const MAX_WORD: usize = 64 * 1024;
 /// Words of one command.
 const MAX_WORDS: usize = 4096;
+/// Bytes of all words of one command.
+const MAX_COMMAND_LINE: usize = 256 * 1024;
 /// The longest path.
 const MAX_PATH: usize = 1024;
-/// Bytes of one write.
-const CHUNK: usize = 16 * 1024;
-/// The exit code of a program that writes to nobody: 128 and SIGPIPE.
-const BROKEN_PIPE: i32 = 141;
 
 /// An exit code, or why nothing comes after it.
 pub(super) type Outcome = Result<i32, Stop>;
@@ -63,6 +61,8 @@ pub(super) struct Shell {
     pub(super) depth: usize,
     /// How many more commands are run.
     commands: usize,
+    /// Bytes that its programs have moved.
+    pub(super) bytes: usize,
     pub(super) world: World,
 }
 
@@ -83,6 +83,7 @@ impl Shell {
             stops_at_failure: false,
             depth: 0,
             commands,
+            bytes: 0,
             world,
         }
     }
@@ -319,7 +320,7 @@ impl Shell {
             }
             Err(_) if matches!(self.world, World::Planned(_)) => Err(Stop::Unknown),
             Err(why) => {
-                self.complain(streams, unreadable(why)).await?;
+                self.complain(streams, why.text()).await?;
                 Ok(2)
             }
         }
@@ -353,7 +354,8 @@ impl Shell {
                 }
             }
             let length = current.as_ref().map_or(0, String::len);
-            if length > MAX_WORD || words.len() > MAX_WORDS {
+            let total = words.iter().map(String::len).sum::<usize>();
+            if length > MAX_WORD || words.len() > MAX_WORDS || total > MAX_COMMAND_LINE {
                 self.complain(streams, "argument list too long").await?;
                 return Err(Stop::Exit(2));
             }
@@ -416,54 +418,6 @@ impl Shell {
     /// Prints to the error output, after the shell's name.
     pub(super) async fn complain(&mut self, streams: &Streams, what: &str) -> Result<(), Stop> {
         self.print(&streams.error, format!("sh: {what}\n").as_bytes()).await
-    }
-
-    /// Writes bytes to where an output goes.
-    pub(super) async fn print(&mut self, output: &Output, bytes: &[u8]) -> Result<(), Stop> {
-        match output {
-            Output::Nowhere => {}
-            Output::Plan => {
-                if let World::Planned(plan) = &mut self.world {
-                    plan.print(bytes);
-                }
-            }
-            Output::Live(readers) => {
-                for chunk in bytes.chunks(CHUNK) {
-                    let chunk = bytes::Bytes::copy_from_slice(chunk);
-                    readers.send(chunk).await.map_err(|_| Stop::Exit(BROKEN_PIPE))?;
-                }
-            }
-            Output::Pipe(pipe) => {
-                if !push(pipe, bytes) {
-                    return Err(Stop::Broken("write error: the pipe is full".to_owned()));
-                }
-            }
-            Output::File(path) => {
-                let bytes = bytes.to_vec();
-                let written = self.files(path, move |files, path| files.write(path, &bytes, true)).await?;
-                written.map_err(|why| Stop::Broken(format!("write error: {why}")))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits, or has the time pass that is planned.
-    pub(super) async fn pause(&mut self, time: Duration) {
-        match &mut self.world {
-            World::Planned(plan) => plan.pass(time),
-            World::Real(_) if time.is_zero() => {}
-            World::Real(_) => tokio::time::sleep(time).await,
-        }
-    }
-}
-
-/// Why a script is not run.
-pub(super) fn unreadable(why: script::Unreadable) -> &'static str {
-    match why {
-        script::Unreadable::Unfinished => "syntax error: unterminated quoted string",
-        script::Unreadable::Unsupported => {
-            "syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables and $(…)"
-        }
     }
 }
 

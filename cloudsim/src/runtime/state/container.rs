@@ -10,7 +10,7 @@ use wire::cri::{
 use super::{
     super::{
         behaviour::{self, Behaviour, Exit, Invalid, KILLED},
-        command::Known,
+        command::{self, Known},
         files,
         persist::proto,
     },
@@ -94,7 +94,7 @@ fn end_when_asked(behaviour: &Behaviour, grace: Duration, now: Nanos) -> End {
 /// What a container of the sandbox does.
 fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Behaviour, Invalid> {
     let metadata = config.metadata.clone().unwrap_or_default();
-    let words: Vec<String> = config.command.iter().chain(&config.args).cloned().collect();
+    let words = command::words(config);
     let variables = config.envs.iter().map(|env| (env.key.clone(), env.value.clone())).collect();
     let image = config.image.clone().unwrap_or_default();
     let kind = config.annotations.get(CONTAINER_KIND).map(String::as_str);
@@ -103,7 +103,7 @@ fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Beh
         words: &words,
         variables: &variables,
         hostname: &sandbox.hostname,
-        image: if image.user_specified_image.is_empty() { &image.image } else { &image.user_specified_image },
+        image: command::named(&image),
         ends: kind == Some("init") || (is_work && kind != Some("sidecar")),
         has_input: config.stdin,
         has_terminal: config.tty,

@@ -100,7 +100,8 @@ async fn pair(request: Request, halves: &mut HashMap<String, Half>) -> Option<(u
     let is_data = kind == "data";
     let stream = request.accept().await.ok()?;
     // an older client numbers only its streams: the one of data is the next
-    let id = if id.is_empty() { (stream.id() - if is_data { 2 } else { 0 }).to_string() } else { id };
+    let id =
+        if id.is_empty() { stream.id().saturating_sub(if is_data { 2 } else { 0 }).to_string() } else { id };
     match halves.remove(&id) {
         Some(other) if other.is_data != is_data => {
             let (data, error) = if is_data { (stream, other.stream) } else { (other.stream, stream) };

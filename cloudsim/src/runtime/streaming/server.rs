@@ -135,7 +135,7 @@ async fn serve(upgraded: Upgraded, protocol: Protocol, core: Weak<Core>, ask: As
         (Protocol::Spdy(_), ask) => spdy_streams::serve(io, core, ask).await,
         (Protocol::WebSocket(_), Ask::PortForward(ask)) => ports::over_websocket(io, core, ask).await,
         (Protocol::WebSocket(name), ask) => {
-            websocket::serve(io, core, ask, name == websocket::WITH_CLOSE).await
+            Box::pin(websocket::serve(io, core, ask, name == websocket::WITH_CLOSE)).await
         }
     }
 }

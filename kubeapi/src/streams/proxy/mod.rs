@@ -86,7 +86,7 @@ pub(super) async fn answer(wanted: Wanted<'_>, body: Received) -> Result<Respons
         );
         return Err(StatusError::unavailable(why));
     }
-    let slot = wanted.api.slots().take(wanted.caller)?;
+    let slot = wanted.api.slots().take(wanted.caller, backend.pod.host()?)?;
     audit::begins(wanted.caller, &wanted.call.target, "", &[]);
     let Wanted { streams, mut parts, .. } = wanted;
     let headers = forwarded(&parts.headers, &place);

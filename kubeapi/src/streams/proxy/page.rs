@@ -40,7 +40,7 @@ pub(super) async fn answer(
         // a node takes no bodies
         return Err(StatusError::method_not_allowed());
     }
-    let slot = wanted.api.slots().take(wanted.caller)?;
+    let slot = wanted.api.slots().take(wanted.caller, &target.name)?;
     audit::begins(wanted.caller, &wanted.call.target, "", &[&place.path]);
     let Wanted { streams, mut parts, .. } = wanted;
     let mut headers = forwarded(&parts.headers, place);

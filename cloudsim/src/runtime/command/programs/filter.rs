@@ -1,5 +1,7 @@
 //! Programs that read files or their input, and print some of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
 
 use super::super::{
@@ -11,6 +13,12 @@ use crate::runtime::files::Files;
 
 /// Lines that `head` and `tail` print where they are not told how many.
 const LINES: usize = 10;
+/// Bytes of all files that one program reads, but for `cat` and `wc`, which need not have them together.
+const MAX_CONTENTS: usize = 4 << 20;
+/// Lines that `sort` holds.
+const MAX_SORTED: usize = 100_000;
+/// Letters of a set of `tr`.
+const MAX_LETTERS: usize = 4096;
 
 impl Shell {
     /// One of them.
@@ -31,7 +39,10 @@ impl Shell {
                 let (paths, flags) = split(arguments, "");
                 let (contents, code) = self.contents(name, &paths, streams).await?;
                 let all = contents.concat();
-                let mut lines: Vec<&[u8]> = lines(&all).collect();
+                let mut lines: Vec<&[u8]> = lines(&all).take(MAX_SORTED + 1).collect();
+                if lines.len() > MAX_SORTED {
+                    return Err(Stop::Broken(format!("more than {MAX_SORTED} lines")));
+                }
                 lines.sort_unstable();
                 if flags.contains('r') {
                     lines.reverse();
@@ -153,14 +164,14 @@ impl Shell {
         }
         let (contents, code) = self.contents("tail", &paths, streams).await?;
         for content in contents {
-            let sizes: Vec<usize> = if flags.contains('c') {
-                vec![1; content.len()]
+            let of_bytes = flags.contains('c');
+            let all = if of_bytes { content.len() } else { lines(&content).count() };
+            let skipped = if from_start { count.saturating_sub(1) } else { all.saturating_sub(count) };
+            let start = if of_bytes {
+                skipped.min(content.len())
             } else {
-                lines(&content).map(<[u8]>::len).collect()
+                lines(&content).take(skipped).map(<[u8]>::len).sum()
             };
-            let skipped =
-                if from_start { count.saturating_sub(1) } else { sizes.len().saturating_sub(count) };
-            let start: usize = sizes.iter().take(skipped).sum();
             self.print(&streams.output, &content[start..]).await?;
         }
         if follows { std::future::pending().await } else { Ok(code) }
@@ -175,12 +186,13 @@ impl Shell {
             (None, []) => return Err(Stop::Broken("a pattern is wanted".to_owned())),
         };
         let has = |flag: char| flags.split('=').next().is_some_and(|flags| flags.contains(flag));
+        let pattern = Pattern::new(&pattern, has('i'));
         let (contents, failed) = self.contents("grep", &paths, streams).await?;
         let mut found = 0_usize;
         for (place, content) in contents.iter().enumerate() {
             for line in lines(content) {
                 let text = String::from_utf8_lossy(line);
-                if matches(&pattern, text.trim_end_matches('\n'), has('i')) == has('v') {
+                if pattern.matches(text.trim_end_matches('\n')) == has('v') {
                     continue;
                 }
                 found += 1;
@@ -210,11 +222,17 @@ impl Shell {
         if paths.is_empty() {
             return Ok((vec![streams.input.all().await?], 0));
         }
-        let (mut contents, mut code) = (Vec::new(), 0);
+        let (mut contents, mut size, mut code) = (Vec::new(), 0, 0);
         for path in paths {
             match self.content(name, path, streams).await? {
-                Some(content) => contents.push(content),
+                Some(content) => {
+                    size += content.len();
+                    contents.push(content);
+                }
                 None => code = 1,
+            }
+            if size > MAX_CONTENTS {
+                return Err(Stop::Broken(format!("more than {} MiB of files", MAX_CONTENTS >> 20)));
             }
         }
         Ok((contents, code))
@@ -223,7 +241,10 @@ impl Shell {
     /// A file's content; where it cannot be read, that is said.
     async fn content(&mut self, name: &str, path: &str, streams: &Streams) -> Result<Option<Bytes>, Stop> {
         match self.files(path, Files::read).await? {
-            Ok(content) => Ok(Some(content.into())),
+            Ok(content) => {
+                self.spend(content.len()).await?;
+                Ok(Some(content.into()))
+            }
             Err(why) => {
                 self.print(&streams.error, format!("{name}: {path}: {why}\n").as_bytes()).await?;
                 Ok(None)
@@ -282,50 +303,71 @@ fn ended(line: &[u8]) -> Vec<u8> {
 }
 
 /// Texts stand for themselves; `^` and `$` for a line's beginning and end, and `.*` for anything.
-fn matches(pattern: &str, line: &str, ignores_case: bool) -> bool {
-    let fold = |text: &str| if ignores_case { text.to_lowercase() } else { text.to_owned() };
-    let (pattern, line) = (fold(pattern), fold(line));
-    let (starts, pattern) = pattern.strip_prefix('^').map_or((false, pattern.as_str()), |rest| (true, rest));
-    let (ends, pattern) = pattern.strip_suffix('$').map_or((false, pattern), |rest| (true, rest));
-    let parts: Vec<&str> = pattern.split(".*").collect();
-    let mut rest = line.as_str();
-    for (place, part) in parts.iter().enumerate() {
-        let is_first = place == 0;
-        let is_last = place + 1 == parts.len();
-        let found = match (is_first && starts, is_last && ends) {
-            (true, true) => (rest == *part).then_some(0),
-            (true, false) => rest.starts_with(part).then_some(0),
-            (false, true) => rest.ends_with(part).then(|| rest.len() - part.len()),
-            (false, false) => rest.find(part),
-        };
-        let Some(at) = found else { return false };
-        rest = &rest[at + part.len()..];
+struct Pattern {
+    starts: bool,
+    ends: bool,
+    /// What stands between `.*`.
+    parts: Vec<String>,
+    ignores_case: bool,
+}
+
+impl Pattern {
+    fn new(text: &str, ignores_case: bool) -> Self {
+        let text = if ignores_case { text.to_lowercase() } else { text.to_owned() };
+        let (starts, rest) = text.strip_prefix('^').map_or((false, text.as_str()), |rest| (true, rest));
+        let (ends, rest) = rest.strip_suffix('$').map_or((false, rest), |rest| (true, rest));
+        let mut parts: Vec<String> = rest.split(".*").map(str::to_owned).collect();
+        let last = parts.len() - 1;
+        let mut place = 0;
+        // what is empty between two of them says nothing
+        parts.retain(|part| {
+            place += 1;
+            !part.is_empty() || place == 1 || place == last + 1
+        });
+        Self { starts, ends, parts, ignores_case }
     }
-    true
+
+    fn matches(&self, line: &str) -> bool {
+        let folded = if self.ignores_case { line.to_lowercase() } else { line.to_owned() };
+        let mut rest = folded.as_str();
+        for (place, part) in self.parts.iter().enumerate() {
+            let is_last = place + 1 == self.parts.len();
+            let found = match (place == 0 && self.starts, is_last && self.ends) {
+                (true, true) => (rest == part).then_some(0),
+                (true, false) => rest.starts_with(part).then_some(0),
+                (false, true) => rest.ends_with(part).then(|| rest.len() - part.len()),
+                (false, false) => rest.find(part),
+            };
+            let Some(at) = found else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        true
+    }
 }
 
 /// `tr a-z A-Z`, `tr -d x`.
 fn translated(text: &str, arguments: &[String]) -> Result<String, String> {
     match arguments {
         [flag, gone] if flag == "-d" => {
-            let gone = letters(gone);
+            let gone: BTreeSet<char> = letters(gone)?.into_iter().collect();
             Ok(text.chars().filter(|letter| !gone.contains(letter)).collect())
         }
         [from, to] => {
-            let (from, to) = (letters(from), letters(to));
+            let (from, to) = (letters(from)?, letters(to)?);
             let last = *to.last().ok_or("the second set is empty")?;
-            let map = |letter: char| match from.iter().position(|one| *one == letter) {
-                Some(place) => to.get(place).copied().unwrap_or(last),
-                None => letter,
-            };
-            Ok(text.chars().map(map).collect())
+            let to = to.into_iter().chain(std::iter::repeat(last));
+            let mut map = BTreeMap::new();
+            for (from, to) in from.into_iter().zip(to) {
+                map.entry(from).or_insert(to);
+            }
+            Ok(text.chars().map(|letter| map.get(&letter).copied().unwrap_or(letter)).collect())
         }
         _ => Err("two sets are wanted, or -d and one".to_owned()),
     }
 }
 
 /// The letters of a set: each by itself, or from one to another.
-fn letters(set: &str) -> Vec<char> {
+fn letters(set: &str) -> Result<Vec<char>, String> {
     let set: Vec<char> = set.replace("\\n", "\n").replace("\\t", "\t").chars().collect();
     let mut all = Vec::new();
     let mut rest = set.as_slice();
@@ -340,6 +382,9 @@ fn letters(set: &str) -> Vec<char> {
             all.push(*first);
             rest = tail;
         }
+        if all.len() > MAX_LETTERS {
+            return Err(format!("a set has more than {MAX_LETTERS} letters"));
+        }
     }
-    all
+    Ok(all)
 }

@@ -48,7 +48,7 @@ impl Shell {
         if flags.contains('z') || flags.contains('j') {
             return broken("compression is not simulated");
         }
-        if !archive.is_none_or(|archive| archive == "-") {
+        if archive.is_some_and(|archive| archive != "-") {
             return broken("only archives at the standard input and output are simulated");
         }
         if flags.contains('c') {

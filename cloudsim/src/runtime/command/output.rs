@@ -1,0 +1,72 @@
+//! Where what a shell's programs print goes, and how much of it there may be.
+
+use std::time::Duration;
+
+use super::{
+    Stop,
+    shell::{Shell, World},
+    streams::{Output, push},
+};
+
+/// Bytes that the programs of a script move that is planned, which is done again and again.
+const MAX_PLANNED: usize = 512 * 1024;
+/// After so many bytes others run.
+const PIECE: usize = 64 * 1024;
+/// Bytes of one write.
+const CHUNK: usize = 16 * 1024;
+/// The exit code of a program that writes to nobody: 128 and SIGPIPE.
+const BROKEN_PIPE: i32 = 141;
+
+impl Shell {
+    /// Writes bytes to where an output goes.
+    pub(super) async fn print(&mut self, output: &Output, bytes: &[u8]) -> Result<(), Stop> {
+        self.spend(bytes.len()).await?;
+        match output {
+            Output::Nowhere => {}
+            Output::Plan => {
+                if let World::Planned(plan) = &mut self.world {
+                    plan.print(bytes);
+                }
+            }
+            Output::Live(readers) => {
+                for chunk in bytes.chunks(CHUNK) {
+                    let chunk = bytes::Bytes::copy_from_slice(chunk);
+                    readers.send(chunk).await.map_err(|_| Stop::Exit(BROKEN_PIPE))?;
+                }
+            }
+            Output::Pipe(pipe) => {
+                if !push(pipe, bytes) {
+                    return Err(Stop::Broken("write error: the pipe is full".to_owned()));
+                }
+            }
+            Output::File(path) => {
+                let bytes = bytes.to_vec();
+                let written = self.files(path, move |files, path| files.write(path, &bytes, true)).await?;
+                written.map_err(|why| Stop::Broken(format!("write error: {why}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts bytes that are read from a file or printed. A plan, which is made again and again, has a bound of them; what runs lets
+    /// others run now and then.
+    pub(super) async fn spend(&mut self, bytes: usize) -> Result<(), Stop> {
+        let before = self.bytes;
+        self.bytes = before.saturating_add(bytes);
+        match self.world {
+            World::Planned(_) if self.bytes > MAX_PLANNED => return Err(Stop::Unknown),
+            World::Real(_) if before / PIECE != self.bytes / PIECE => tokio::task::yield_now().await,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Waits, or has the time pass that is planned.
+    pub(super) async fn pause(&mut self, time: Duration) {
+        match &mut self.world {
+            World::Planned(plan) => plan.pass(time),
+            World::Real(_) if time.is_zero() => {}
+            World::Real(_) => tokio::time::sleep(time).await,
+        }
+    }
+}
