@@ -161,7 +161,13 @@ resource_scrape_error 0
         let container =
             Point { at: 1_700_000_000_456, cpu: 250_000_000, memory: 4096, start: 1_699_999_999_500 };
         let pods = [(("n".to_owned(), "p".to_owned()), [("a\"}".to_owned(), container)].into())].into();
-        assert_eq!(read(text, 7), Ok(Page { node: Some(node), pods }));
+        assert_eq!(read(text, 1_700_000_001_000), Ok(Page { node: Some(node), pods }));
+        // a clock that is far from the cloud's says nothing, and nothing has started later than now
+        let text = "node_cpu_usage_seconds_total 1 -9223372036854775808\nnode_memory_working_set_bytes 1 9223372036854775807\n\
+                    container_start_time_seconds 1e300\ncontainer_cpu_usage_seconds_total 1\ncontainer_memory_working_set_bytes 1\n";
+        let page = read(text, 7).unwrap();
+        assert_eq!(page.node.unwrap().at, 7);
+        assert!(page.pods.values().flat_map(BTreeMap::values).all(|point| point.start == 7));
         let untimed = read("node_cpu_usage_seconds_total 1\nnode_memory_working_set_bytes 1\n", 7).unwrap();
         assert_eq!(untimed.node.unwrap().at, 7);
     }

@@ -149,3 +149,19 @@ fn a_plan_is_bounded() {
         assert!(run.lines.len() <= 1000 && bytes <= 256 * 1024, "{} lines of {bytes} bytes", run.lines.len());
     }
 }
+
+#[test]
+fn plans_that_would_take_long_are_not_made_to_their_end() {
+    let begun = std::time::Instant::now();
+    let letters: String = (0..4000).map(|_| ".-~").collect();
+    for script in [
+        format!("seq 1 140000 | tr '!-){letters}' xy"),
+        format!("seq 1 140000 | grep -i '{}'", "a.*".repeat(4000)),
+        format!("echo a | {}cat", "sort | ".repeat(1000)),
+        format!("A=$(seq 1 9000); {}true", "echo \"$A\" | tr a-z A-Z; ".repeat(400)),
+    ] {
+        let run = of(&["sh", "-c", &script], "busybox", false);
+        assert!(run.lines.len() <= 1000, "{} lines", run.lines.len());
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}

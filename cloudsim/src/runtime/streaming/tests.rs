@@ -357,6 +357,16 @@ async fn a_container_that_copies_its_input_ends_with_the_first_input() {
 }
 
 #[tokio::test]
+async fn a_first_stream_without_a_number_ends_nothing() {
+    let mut world = world(&[("web.ports", "8080")], |_| {}).await;
+    let url = world.ports_url(Vec::new()).await;
+    let session = spdy_session(&url, "portforward.k8s.io").await;
+    let data = Headers::new().with("streamtype", "data").with("port", "8080");
+    let _data = session.open(data, false).await.unwrap();
+    session.ping().await.unwrap();
+}
+
+#[tokio::test]
 async fn ports_are_forwarded_and_refused() {
     let mut world =
         world(&[("web.ports", "8080"), ("web.http", r#"{"/": {"body": "hello"}}"#)], |_| {}).await;

@@ -178,30 +178,6 @@ async fn what_is_no_stream_is_refused_before_it_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_has_so_many_streams_and_no_more() {
-    let (world, node) = world().await;
-    let path = format!("{PODS}/p/exec?command=wait&stdout=1");
-    let mut sockets = Vec::new();
-    // an administrator's: those of all others are fewer
-    for _ in 0..1024 {
-        let (mut socket, _) = open(&world, &path, "v5.channel.k8s.io").await.unwrap();
-        assert_eq!(socket.next().await.unwrap().unwrap(), binary(b"\x01"));
-        sockets.push(socket);
-    }
-    let refused = open(&world, &path, "v5.channel.k8s.io").await;
-    assert!(matches!(&refused, Err(Error::Http(answer)) if answer.status() == 429), "{:?}", refused.err());
-    drop(sockets.pop());
-    timeout(PATIENCE, node.left()).await.unwrap();
-    // the place is given back with the stream
-    let again = async {
-        while open(&world, &path, "v5.channel.k8s.io").await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, again).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_log_comes_as_messages_too() {
     let (world, node) = world().await;
     let log = format!("{PODS}/p/log");
