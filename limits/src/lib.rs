@@ -1,7 +1,7 @@
 //! Bounds that servers share, so that nobody from outside can take all of a process: how many connections there are and which of them
 //! ends when a new one comes ([`ConnectionLimiter`]), how often a line of the log is written
 //! ([`Repeated`], [`LogThrottle`]), how many files may be
-//! open ([`raise_open_files`]), how much of an input the error about it repeats ([`excerpt`]).
+//! open ([`raise_open_files`]), how much of an input the error about it repeats ([`excerpt()`]).
 
 mod connections;
 mod excerpt;

@@ -7,7 +7,7 @@
 //! | `pods/portforward` | [`forward`]: the bytes of SPDY or of a WebSocket are copied |
 //! | `nodes/proxy`, `pods/proxy`, `services/proxy` | [`proxy`]: HTTP to what runs in the cluster |
 //!
-//! The node is reached through [`NodeStreams`](crate::NodeStreams). A failure before the switch of protocols is a `Status`, or what the
+//! The node is reached through [`NodeStreams`]. A failure before the switch of protocols is a `Status`, or what the
 //! node has said.
 
 mod audit;
