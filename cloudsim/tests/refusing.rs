@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::{fmt::Debug, path::Path};
+use std::{
+    fmt::Debug,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use cloudsim::{Cloud, Options};
 use k8s_openapi::{
@@ -99,6 +103,12 @@ async fn a_cloud_starts_where_a_policy_and_webhooks_refuse_everything() {
     assert_refused(write(&cloud.client()).await, "failed calling webhook");
     let token = cloud.token().to_owned();
     cloud.stop().await.unwrap();
+    // a token says its end in seconds, so that one which is made within the same second is the same
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let stopped = second();
+    while second() == stopped {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 
     // with another name and other ports, so that the servers' certificate and the service are written anew
     let mut renamed = options(directory.path());
