@@ -50,7 +50,7 @@ pub(super) fn inside(core: &Core, id: &str, running: Running) -> Inside {
     let security = config.linux.and_then(|linux| linux.security_context);
     let user = security.and_then(|security| security.run_as_user).map_or(0, |user| user.value);
     let variables = config.envs.into_iter().map(|env| (env.key, env.value)).collect();
-    Inside { variables, hostname, files, answers: behaviour.exec, user }
+    Inside { variables, hostname, files, answers: behaviour.exec.clone(), user }
 }
 
 /// Runs a command, without input, for no longer than `limit`.

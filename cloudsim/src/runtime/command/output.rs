@@ -8,7 +8,7 @@ use super::{
     streams::{Output, push},
 };
 
-/// Bytes that the programs of a script move that is planned, which is done again and again.
+/// Bytes that the programs of a script move that is planned, for which others wait.
 const MAX_PLANNED: usize = 512 * 1024;
 /// After so many bytes others run.
 const PIECE: usize = 64 * 1024;

@@ -66,6 +66,25 @@ pub(super) struct Shell {
     pub(super) world: World,
 }
 
+/// The words of a command.
+#[derive(Default)]
+struct Words {
+    all: Vec<String>,
+    /// Of all of them.
+    bytes: usize,
+}
+
+impl Words {
+    fn extend(&mut self, word: Option<String>) {
+        self.bytes += word.as_ref().map_or(0, String::len);
+        self.all.extend(word);
+    }
+
+    fn are_too_many(&self) -> bool {
+        self.all.len() > MAX_WORDS || self.bytes > MAX_COMMAND_LINE
+    }
+}
+
 /// Variables, directory, and whether it stops at a failure.
 struct Saved(Variables, String, bool);
 
@@ -159,10 +178,11 @@ impl Shell {
             // a long script must not keep others waiting
             tokio::task::coop::consume_budget().await;
         }
-        let mut words = Vec::new();
+        let mut words = Words::default();
         for word in &command.words {
             self.expand(word, streams, &mut words).await?;
         }
+        let words = words.all;
         let mut own = streams.clone();
         for redirection in &command.redirections {
             if let Err(why) = self.redirect(redirection, &mut own).await? {
@@ -327,13 +347,13 @@ impl Shell {
     }
 
     async fn word(&mut self, word: &Word, streams: &Streams) -> Result<String, Stop> {
-        let mut words = Vec::new();
+        let mut words = Words::default();
         self.expand(word, streams, &mut words).await?;
-        Ok(words.join(" "))
+        Ok(words.all.join(" "))
     }
 
     /// Adds what a word stands for: values that are not in quotes are split at their spaces, and without any it is no word at all.
-    async fn expand(&mut self, word: &Word, streams: &Streams, words: &mut Vec<String>) -> Result<(), Stop> {
+    async fn expand(&mut self, word: &Word, streams: &Streams, words: &mut Words) -> Result<(), Stop> {
         let mut current: Option<String> = None;
         for part in word {
             let (value, is_quoted) = match part {
@@ -354,8 +374,7 @@ impl Shell {
                 }
             }
             let length = current.as_ref().map_or(0, String::len);
-            let total = words.iter().map(String::len).sum::<usize>();
-            if length > MAX_WORD || words.len() > MAX_WORDS || total > MAX_COMMAND_LINE {
+            if length > MAX_WORD || words.are_too_many() {
                 self.complain(streams, "argument list too long").await?;
                 return Err(Stop::Exit(2));
             }

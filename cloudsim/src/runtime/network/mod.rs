@@ -36,7 +36,7 @@ impl SimRuntime {
 }
 
 /// A connection to a simulated server that has run for `age`. It ends when this end of it is dropped.
-pub(super) fn open(behaviour: Box<Behaviour>, age: Duration) -> DuplexStream {
+pub(super) fn open(behaviour: Arc<Behaviour>, age: Duration) -> DuplexStream {
     let (client, server) = tokio::io::duplex(PIPE_BYTES);
     tokio::spawn(tokio::time::timeout(LONGEST, serve::serve(server, behaviour, age)));
     client

@@ -35,8 +35,7 @@ const HANDSHAKE: u8 = 22;
 const MAX_BODY: usize = 4096;
 
 /// Answers what comes over the connection until its end.
-pub(super) async fn serve(stream: DuplexStream, behaviour: Box<Behaviour>, age: Duration) {
-    let behaviour = Arc::new(*behaviour);
+pub(super) async fn serve(stream: DuplexStream, behaviour: Arc<Behaviour>, age: Duration) {
     let mut stream = BufReader::new(stream);
     let is_tls = match stream.fill_buf().await {
         Ok([first, ..]) => *first == HANDSHAKE,

@@ -33,8 +33,8 @@ impl Service {
         })?;
         pause(self.core.options.start_latency.max(behaviour.start_delay)).await;
         let (now, later): (Vec<_>, Vec<_>) =
-            behaviour.log_lines.into_iter().partition(|(at, _)| at.is_zero());
-        let failure = match (behaviour.start_error, log_path.clone()) {
+            behaviour.log_lines.iter().cloned().partition(|(at, _)| at.is_zero());
+        let failure = match (behaviour.start_error.clone(), log_path.clone()) {
             (Some(message), _) => Some(message),
             (None, Some(path)) => {
                 let announced =

@@ -1,6 +1,10 @@
 //! A container's life, without a process.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use wire::cri::{
@@ -24,7 +28,7 @@ const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// The annotation of a pod that Helm waits for.
 const HELM_HOOK: &str = "helm.sh/hook";
 
-/// A container; its behaviour is read from its sandbox's annotations whenever it matters.
+/// A container.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Container {
     pub(super) id: String,
@@ -35,6 +39,9 @@ pub(crate) struct Container {
     pub(super) log_path: Option<PathBuf>,
     pub(super) created_at: Nanos,
     pub(super) phase: Phase,
+    /// What it does, once that has mattered: neither its configuration nor its sandbox's annotations change.
+    #[serde(skip)]
+    behaviour: OnceLock<Arc<Behaviour>>,
 }
 
 /// A container that runs, as its commands need to know it.
@@ -42,7 +49,7 @@ pub(crate) struct Container {
 pub(crate) struct Running {
     pub(crate) config: ContainerConfig,
     pub(crate) hostname: String,
-    pub(crate) behaviour: Behaviour,
+    pub(crate) behaviour: Arc<Behaviour>,
     pub(crate) log_path: Option<PathBuf>,
 }
 
@@ -149,7 +156,7 @@ impl State {
             let name = format!("{}_{}", metadata.name, metadata.attempt);
             return Err(Refusal::NameTaken { kind: "container", name, owner: owner.id.clone() });
         }
-        behaviour(&sandbox.config, &config)?;
+        let behaviour = Arc::new(behaviour(&sandbox.config, &config)?);
         let wanted = config.image.as_ref().map_or("", |image| &image.image);
         let image = self.find_image(wanted).cloned().ok_or_else(|| Refusal::NoImage(wanted.into()))?;
         let log_path = files::log_path(&sandbox.config.log_directory, &config.log_path)
@@ -166,6 +173,7 @@ impl State {
             log_path,
             created_at: now,
             phase: Phase::Created,
+            behaviour: behaviour.into(),
         };
         self.containers.insert(id.clone(), container);
         self.changes.containers.insert(id.clone());
@@ -174,7 +182,7 @@ impl State {
     }
 
     /// What the container is to do, when it may be started.
-    pub(crate) fn startable(&self, id: &str) -> Result<Behaviour, Refusal> {
+    pub(crate) fn startable(&self, id: &str) -> Result<Arc<Behaviour>, Refusal> {
         let container = self.container(id)?;
         if container.phase != Phase::Created {
             return Err(container.wrong_state());
@@ -186,7 +194,7 @@ impl State {
 
     pub(crate) fn start_container(&mut self, id: &str, now: Nanos) -> Result<(), Refusal> {
         let behaviour = self.startable(id)?;
-        let end = behaviour.exit.map(|(after, exit)| End { at: later(now, after), exit });
+        let end = behaviour.exit.clone().map(|(after, exit)| End { at: later(now, after), exit });
         self.enter(
             id,
             Phase::Running { started_at: now, end },
@@ -209,7 +217,8 @@ impl State {
     pub(crate) fn stop_container(&mut self, id: &str, grace: Duration, now: Nanos) -> Result<(), Refusal> {
         let Some(container) = self.containers.get(id) else { return Ok(()) };
         if matches!(container.phase, Phase::Running { .. }) {
-            self.end_at(id, end_when_asked(&self.behaviour_of(container)?, grace, now));
+            let behaviour = self.behaviour_of(container)?;
+            self.end_at(id, end_when_asked(&behaviour, grace, now));
             self.advance(now);
         }
         Ok(())
@@ -284,8 +293,12 @@ impl State {
         }
     }
 
-    pub(super) fn behaviour_of(&self, container: &Container) -> Result<Behaviour, Refusal> {
-        Ok(behaviour(&self.sandbox(&container.sandbox_id)?.config, &container.config)?)
+    pub(super) fn behaviour_of(&self, container: &Container) -> Result<Arc<Behaviour>, Refusal> {
+        if let Some(known) = container.behaviour.get() {
+            return Ok(Arc::clone(known));
+        }
+        let read = Arc::new(behaviour(&self.sandbox(&container.sandbox_id)?.config, &container.config)?);
+        Ok(Arc::clone(container.behaviour.get_or_init(|| read)))
     }
 
     /// Whether the container runs, or did so long after its start.

@@ -1,6 +1,6 @@
 //! Who listens at which address: what a probe or a hook finds there.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ContainerPort;
 use wire::cri::NamespaceMode;
@@ -18,7 +18,7 @@ const PORTS: &str = "io.kubernetes.container.ports";
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A container listens: what it is like, and how long it has run.
-    Server(Box<Behaviour>, Duration),
+    Server(Arc<Behaviour>, Duration),
     /// Nobody listens there.
     Refused,
     /// It is no pod's address.
@@ -60,7 +60,7 @@ impl State {
             let is_silent = matches!(&behaviour.ports, Some(ports) if ports.is_empty());
             let is_everywhere = !declares && !on_host && !is_silent;
             let listens = is_everywhere || declared(container, &behaviour).contains(&port);
-            (listens && age >= behaviour.listen_after).then(|| Found::Server(Box::new(behaviour), age))
+            (listens && age >= behaviour.listen_after).then_some(Found::Server(behaviour, age))
         })
     }
 }
