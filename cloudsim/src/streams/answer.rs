@@ -3,12 +3,12 @@
 
 use std::{
     error::Error,
-    io,
+    io::{self, Cursor},
     pin::Pin,
     task::{Context, Poll, Waker},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Empty};
@@ -18,7 +18,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use kubeapi::{BoxError, NodeAnswer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{go, stream::NodeStream};
@@ -50,8 +50,10 @@ pub(super) async fn read(stream: NodeStream, method: Method) -> Result<NodeAnswe
     }
     let upgraded = hyper::upgrade::on(&mut response).await?;
     let parts = upgraded.downcast::<TokioIo<Gate>>().map_err(|_| "the connection is another one")?;
-    let io = Upgraded { rest: parts.read_buf, inner: parts.io.into_inner().inner };
-    Ok(NodeAnswer::Upgraded(response.into_parts().0, Box::new(io)))
+    let (reader, writer) = tokio::io::split(parts.io.into_inner().inner);
+    // what came behind the head are the first bytes of the connection
+    let reader = Cursor::new(parts.read_buf).chain(reader);
+    Ok(NodeAnswer::Upgraded(response.into_parts().0, Box::new(tokio::io::join(reader, writer))))
 }
 
 /// What is behind an error of hyper's, where that says more.
@@ -126,45 +128,5 @@ impl http_body::Body for Held {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-/// The connection behind a 101: what came with the head, then the stream.
-struct Upgraded {
-    rest: Bytes,
-    inner: NodeStream,
-}
-
-impl AsyncRead for Upgraded {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.rest.is_empty() {
-            return Pin::new(&mut self.inner).poll_read(context, into);
-        }
-        let part = self.rest.len().min(into.remaining());
-        into.put_slice(&self.rest[..part]);
-        self.rest.advance(part);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Upgraded {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        from: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, from)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
