@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 mod bytes;
+mod self_review;
+
+pub use self::self_review::SelfReview;
 
 /// What stands in a key for the core group.
 const CORE: &str = "core";

@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, Full};
 use kubeapi::{Body, BoxError, Unread, gather};
 use tower::Service;
 use tracing::debug;
-use wire::application::Verb;
+use wire::application::{SelfReview, Verb};
 
 use super::{
     super::answer::{Refusal, object, refusal},
@@ -27,7 +27,7 @@ use super::{
     list::Lists,
     local::Local,
     loopback::LocalClients,
-    reviews::{Review, identity},
+    reviews::{self, identity},
     room::Room,
     route::{Ask, Route, route},
     watches::Kept,
@@ -122,11 +122,11 @@ impl Front {
             Route::Unknown => return Err(Refusal::no_path()),
         };
         // who has not said who they are may ask nothing, as in Kubernetes
-        if let Some(review) = Review::of(&ask.target).filter(|_| caller != Caller::Anonymous) {
-            Review::check(&ask)?;
+        if let Some(review) = SelfReview::of(&ask.target).filter(|_| caller != Caller::Anonymous) {
+            reviews::check(&ask)?;
             let question = given(&parts.headers, &read(body).await?)?;
             let about = (parts, self.cloud.node());
-            let answer = review.answer(authenticator, &caller, about, &question).await?;
+            let answer = reviews::answer(review, authenticator, &caller, about, &question).await?;
             return Ok(object(StatusCode::CREATED, &answer));
         }
         authenticator.authorize(&caller, &ask).await?;

@@ -36,7 +36,6 @@ use wire::{
 use self::{
     permit::{Business, Permit, Wanted, permit},
     request::Call,
-    reviews::Own,
 };
 use super::edge::{Edge, Reply};
 use crate::mailbox::ObjectPath;
@@ -248,7 +247,7 @@ impl Session {
             return self.dynamic.path(&application.key).await;
         }
         let call = Call::of(application).map_err(Refused::Malformed)?;
-        if let Some(own) = Own::of(&call) {
+        if let Some(own) = reviews::question(&call) {
             return self.dynamic.review(&self.node, own, &call).await;
         }
         let call = self.dynamic.permitted(&self.node, call).await?;

@@ -2,7 +2,7 @@
 //! API's answer would be about those; so these are answered here, by what decides on the node's calls.
 
 use serde_json::{Value, json};
-use wire::application::{Target, Verb};
+use wire::application::{SelfReview, Target, Verb};
 
 use super::{
     Dynamic, Of, Refused, is_about_the_api,
@@ -11,62 +11,33 @@ use super::{
 };
 use crate::mailbox::{ObjectKind, ObjectPath};
 
-/// A question about whoever asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Own {
-    /// Who am I?
-    Subject,
-    /// May I?
-    Access,
-    /// What may I?
-    Rules,
-}
-
-impl Own {
-    /// The question that a call asks.
-    pub(super) fn of(call: &Call) -> Option<Self> {
-        let Target { group, plural, .. } = &call.target;
-        if call.verb != Verb::Create || !call.part.is_empty() {
-            return None;
-        }
-        match (group.as_str(), plural.as_str()) {
-            ("authentication.k8s.io", "selfsubjectreviews") => Some(Self::Subject),
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Self::Access),
-            ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Self::Rules),
-            _ => None,
-        }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Subject => "SelfSubjectReview",
-            Self::Access => "SelfSubjectAccessReview",
-            Self::Rules => "SelfSubjectRulesReview",
-        }
-    }
+/// The question that a call asks about whoever makes it.
+pub(super) fn question(call: &Call) -> Option<SelfReview> {
+    let is_question = call.verb == Verb::Create && call.part.is_empty();
+    is_question.then(|| SelfReview::of(&call.target)).flatten()
 }
 
 impl Dynamic {
     /// The question of `node` with its answer in `status`.
-    pub(super) async fn review(&self, node: &str, own: Own, call: &Call) -> Result<Vec<u8>, Refused> {
+    pub(super) async fn review(
+        &self,
+        node: &str,
+        review: SelfReview,
+        call: &Call,
+    ) -> Result<Vec<u8>, Refused> {
         let spec = &call.body["spec"];
-        let status = match own {
-            Own::Subject => json!({"userInfo": {
+        let status = match review {
+            SelfReview::Subject => json!({"userInfo": {
                 "username": format!("system:node:{node}"), "groups": ["system:nodes", "system:authenticated"],
             }}),
-            Own::Access => self.access(node, spec).await?,
+            SelfReview::Access => self.access(node, spec).await?,
             // as Kubernetes' node authorizer, which knows objects and no rules
-            Own::Rules => json!({
+            SelfReview::Rules => json!({
                 "resourceRules": [], "nonResourceRules": [], "incomplete": true,
                 "evaluationError": "what a node may do depends on its pods and is no list of rules",
             }),
         };
-        let version = format!("{}/{}", call.target.group, call.target.version);
-        let mut answer = json!({"kind": own.kind(), "apiVersion": version, "metadata": {}, "status": status});
-        if own != Own::Subject {
-            answer["spec"] = spec.clone();
-        }
-        Ok(answer.to_string().into_bytes())
+        Ok(review.answered(&call.target.version, spec, &status).to_string().into_bytes())
     }
 
     async fn access(&self, node: &str, spec: &Value) -> Result<Value, Refused> {

@@ -6,7 +6,7 @@
 use http::{Method, Uri, request::Parts};
 use kubeapi::Identity;
 use serde_json::{Value, json};
-use wire::application::{Target, Verb};
+use wire::application::{SelfReview, Target, Verb};
 
 use super::{
     super::answer::Refusal,
@@ -32,77 +32,36 @@ const DISCOVERY: [&str; 10] = [
     "/version",
 ];
 
-/// A kind of question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Review {
-    /// Who am I?
-    Subject,
-    /// May I do this?
-    Access,
-    /// What may I do?
-    Rules,
+/// Whether a question can be put like this.
+pub(super) fn check(ask: &Ask) -> Result<(), Refusal> {
+    let target = &ask.target;
+    if target.version != "v1" {
+        return Err(Refusal::no_path());
+    }
+    let is_collection = [&target.namespace, &target.name, &ask.part].iter().all(|text| text.is_empty());
+    if ask.verb == Verb::Create && is_collection {
+        return Ok(());
+    }
+    Err(Refusal::method_not_allowed("reviews can only be created"))
 }
 
-impl Review {
-    /// The question that is asked by creating an object in this collection, in any version.
-    pub(super) fn of(target: &Target) -> Option<Self> {
-        match (target.group.as_str(), target.plural.as_str()) {
-            ("authentication.k8s.io", "selfsubjectreviews") => Some(Self::Subject),
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Self::Access),
-            ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Self::Rules),
-            _ => None,
+/// The question with its answer in `status`.
+pub(super) async fn answer(
+    review: SelfReview,
+    who: &Authenticator,
+    caller: &Caller,
+    (parts, node): (&Parts, &str),
+    question: &Value,
+) -> Result<Value, Refusal> {
+    let status = match review {
+        SelfReview::Subject => {
+            let Identity { user, groups } = identity(who, caller, parts, node);
+            json!({"userInfo": {"username": user, "groups": groups}})
         }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Subject => "SelfSubjectReview",
-            Self::Access => "SelfSubjectAccessReview",
-            Self::Rules => "SelfSubjectRulesReview",
-        }
-    }
-
-    /// Whether a question can be put like this.
-    pub(super) fn check(ask: &Ask) -> Result<(), Refusal> {
-        let target = &ask.target;
-        if target.version != "v1" {
-            return Err(Refusal::no_path());
-        }
-        let is_collection = [&target.namespace, &target.name, &ask.part].iter().all(|text| text.is_empty());
-        if ask.verb == Verb::Create && is_collection {
-            return Ok(());
-        }
-        Err(Refusal::method_not_allowed("reviews can only be created"))
-    }
-
-    /// The question with its answer in `status`.
-    pub(super) async fn answer(
-        self,
-        who: &Authenticator,
-        caller: &Caller,
-        (parts, node): (&Parts, &str),
-        question: &Value,
-    ) -> Result<Value, Refusal> {
-        let (status, group) = match self {
-            Self::Subject => {
-                let Identity { user, groups } = identity(who, caller, parts, node);
-                (json!({"userInfo": {"username": user, "groups": groups}}), "authentication.k8s.io")
-            }
-            Self::Access => (may(who, caller, question).await?, "authorization.k8s.io"),
-            Self::Rules => {
-                let place = text(question, "/spec/namespace");
-                (rules(who, caller, place).await?, "authorization.k8s.io")
-            }
-        };
-        let mut answer = json!({
-            "kind": self.kind(), "apiVersion": format!("{group}/v1"),
-            "metadata": {}, "spec": question["spec"], "status": status,
-        });
-        if let (Self::Subject, Some(answer)) = (self, answer.as_object_mut()) {
-            answer.remove("spec");
-        }
-        Ok(answer)
-    }
+        SelfReview::Access => may(who, caller, question).await?,
+        SelfReview::Rules => rules(who, caller, text(question, "/spec/namespace")).await?,
+    };
+    Ok(review.answered("v1", &question["spec"], &status))
 }
 
 /// Who asks, as MetaServer has found out. Programs of this machine ask as the node.
