@@ -7,6 +7,7 @@ use cloudsim::{
     Addresses,
     fleet::{self, edgecore_yaml},
 };
+use e2e::ANY_PORTS;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Client, Config,
@@ -71,20 +72,7 @@ async fn round() -> anyhow::Result<Round> {
 
     let begun = Instant::now();
     let mut cloud = program("cloudsim")?;
-    cloud
-        .args([
-            "up",
-            "--api-port",
-            "0",
-            "--https-port",
-            "0",
-            "--ws-port",
-            "0",
-            "--tunnel-port",
-            "0",
-            "--kubeconfig",
-        ])
-        .arg(&kubeconfig);
+    cloud.arg("up").args(ANY_PORTS).arg("--kubeconfig").arg(&kubeconfig);
     let (cloud, said) = spawn(&mut cloud, "  nodes ").await?;
     let cloud_ready = begun.elapsed().as_secs_f64();
     let client = client(&kubeconfig).await?;

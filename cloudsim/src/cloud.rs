@@ -141,6 +141,15 @@ pub struct Addresses {
     pub kubelets: Option<SocketAddr>,
 }
 
+#[cfg(test)]
+impl Addresses {
+    /// Those of a cloud that nobody reaches.
+    pub(crate) fn nowhere() -> Self {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        Self { api: nowhere, https: nowhere, websocket: nowhere, quic: None, tunnel: None, kubelets: None }
+    }
+}
+
 /// A cloud that runs.
 pub struct Cloud {
     client: Client,

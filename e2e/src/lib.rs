@@ -34,7 +34,7 @@ pub use self::{
     desired::{DesiredPods, SeenPod},
     kubectl::Kubectl,
     mqtt::mosquitto,
-    ports::Ports,
+    ports::{ANY_PORTS, Ports},
     process::Process,
     random::Random,
     rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},

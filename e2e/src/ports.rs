@@ -25,6 +25,10 @@ static MINE: OnceLock<(u16, File)> = OnceLock::new();
 /// The number of ports that this process has handed out or found busy.
 static USED: AtomicU16 = AtomicU16::new(0);
 
+/// Arguments of `cloudsim up` by which all its servers take ports that are free.
+pub const ANY_PORTS: [&str; 8] =
+    ["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"];
+
 /// A cloud's four ports, and its node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {

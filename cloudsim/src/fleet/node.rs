@@ -320,15 +320,7 @@ mod tests {
     #[tokio::test]
     async fn a_node_whose_runtime_panics_ends_with_the_reason() {
         let directory = tempfile::tempdir().unwrap();
-        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let addresses = Addresses {
-            api: nowhere,
-            https: nowhere,
-            websocket: nowhere,
-            quic: None,
-            tunnel: None,
-            kubelets: None,
-        };
+        let addresses = Addresses::nowhere();
         let options = Options::new(1, directory.path());
         let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
         node.start().await.unwrap();

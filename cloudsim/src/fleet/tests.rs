@@ -74,15 +74,7 @@ async fn a_reset_below_a_folder_ends_the_pods_of_its_own_database_alone() {
     for uid in ["another", "on-disk", "stored"] {
         run_sandbox(&runtime, uid).await;
     }
-    let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-    let addresses = Addresses {
-        api: nowhere,
-        https: nowhere,
-        websocket: nowhere,
-        quic: None,
-        tunnel: None,
-        kubelets: None,
-    };
+    let addresses = Addresses::nowhere();
     let options = Options::new(1, directory.path());
     let file = directory.path().join("edgecore.yaml");
     fs::write(&file, edgecore_yaml("edge-1", directory.path(), addresses, "", &options)).unwrap();

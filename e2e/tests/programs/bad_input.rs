@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Runtime, binary, run, until};
+use e2e::{AGENT, ANY_PORTS, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Runtime, binary, run, until};
 use wire::enroll::{Ca, Token};
 
 fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
@@ -145,11 +145,10 @@ fn places_that_cannot_be_written_are_named() -> anyhow::Result<()> {
     fs::write(&file, "")?;
     let inside = file.join("inside");
     let shown = inside.display().to_string();
-    let ports = ["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"];
-    let said = run(up(directory.path())?.args(ports).arg("--data-dir").arg(&inside))?.failure()?;
+    let said = run(up(directory.path())?.args(ANY_PORTS).arg("--data-dir").arg(&inside))?.failure()?;
     ensure_says(&said, &["--data-dir", &shown])?;
     let mut command = Command::new(binary(CLOUDSIM)?);
-    let said = run(command.arg("up").args(ports).arg("--kubeconfig").arg(&inside))?.failure()?;
+    let said = run(command.arg("up").args(ANY_PORTS).arg("--kubeconfig").arg(&inside))?.failure()?;
     ensure_says(&said, &["--kubeconfig", &shown])
 }
 

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, Api, CLOUDSIM, Cloud, NODE, Process, Rig, binary, run, until};
+use e2e::{AGENT, ANY_PORTS, Api, CLOUDSIM, Cloud, NODE, Process, Rig, binary, run, until};
 use serde_json::Value;
 
 /// From the Kubernetes documentation, "Configure a Pod to Use a ConfigMap": a file of a chosen name from one key.
@@ -237,7 +237,7 @@ fn a_cloud_with_a_node_keeps_its_state_in_a_directory_named_from_here() -> anyho
         "--kubeconfig",
         "kubeconfig",
     ]);
-    command.args(["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"]);
+    command.args(ANY_PORTS);
     let mut process = Process::start(CLOUDSIM, command, directory.path())?;
     process.wait_for("is ready")?;
     let api = Api::new(&directory.path().join("kubeconfig"))?;

@@ -3,7 +3,7 @@
 use std::{fs, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, CLOUDSIM, Cloud, NODE, Node, Process, Rig, binary, run, until};
+use e2e::{AGENT, ANY_PORTS, CLOUDSIM, Cloud, NODE, Node, Process, Rig, binary, run, until};
 use serde_json::Value;
 
 /// `cloudsim` with these arguments, on this cloud.
@@ -100,20 +100,7 @@ fn a_log_is_a_json_object_a_line_from_the_first_to_the_last() -> anyhow::Result<
 
     // what people read is on stdout, and the log apart from it
     let mut up = Command::new(binary(CLOUDSIM)?);
-    up.args([
-        "up",
-        "--nodes",
-        "1",
-        "--api-port",
-        "0",
-        "--https-port",
-        "0",
-        "--ws-port",
-        "0",
-        "--tunnel-port",
-        "0",
-        "--kubeconfig",
-    ]);
+    up.args(["up", "--nodes", "1"]).args(ANY_PORTS).arg("--kubeconfig");
     up.arg(directory.path().join("second")).env("CLOUDSIM_LOG_FORMAT", "json").env("CLOUDSIM_LOG", "info");
     let mut up = Process::start("second", up, directory.path())?;
     let lines = until("a line of the log", || {

@@ -3,7 +3,7 @@
 use std::{fs, process::Command};
 
 use anyhow::ensure;
-use e2e::{AGENT, CLOUDSIM, NODE, Node, Ports, Process, Rig, binary, run, until};
+use e2e::{AGENT, ANY_PORTS, CLOUDSIM, NODE, Node, Ports, Process, Rig, binary, run, until};
 
 fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
     for word in words {
@@ -49,18 +49,7 @@ fn a_database_and_a_data_directory_have_one_program_at_a_time() -> anyhow::Resul
     let pid = rig.node.process.id().map(|pid| format!("process {pid}")).unwrap_or_default();
     ensure_says(&second, &["outrigger.db is in use by", &pid])?;
     let mut up = Command::new(binary(CLOUDSIM)?);
-    up.args([
-        "up",
-        "--api-port",
-        "0",
-        "--https-port",
-        "0",
-        "--ws-port",
-        "0",
-        "--tunnel-port",
-        "0",
-        "--data-dir",
-    ]);
+    up.arg("up").args(ANY_PORTS).arg("--data-dir");
     up.arg(rig.directory.path().join("cloud")).arg("--kubeconfig").arg(rig.directory.path().join("other"));
     let pid = rig.cloud.process.id().map(|pid| format!("process {pid}")).unwrap_or_default();
     ensure_says(&run(&mut up)?.failure()?, &["cloudsim.db is in use by", &pid, "--data-dir"])
