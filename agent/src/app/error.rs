@@ -26,7 +26,7 @@ pub enum Error {
         "{path} cannot be made; run the agent as a user who may write there, or change modules.metaManager / database.dataSource"
     )]
     Directory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
