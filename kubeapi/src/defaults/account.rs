@@ -5,35 +5,36 @@
 use serde_json::{Map, Value, json};
 
 use super::{maps, text_at};
-use crate::object::{as_map, child, default_to, is_mirror, text_or_empty};
+use crate::object::{as_map, child, default_to, text_or_empty};
 
 /// Where clients of the API look.
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The volume's name.
-const VOLUME: &str = "kube-api-access";
+/// What the names of such volumes begin with.
+pub(crate) const VOLUME_PREFIX: &str = "kube-api-access-";
 
-/// Mounts them into each container of a new pod that has nothing there, if the pod says `automountServiceAccountToken: true`.
-/// Other API servers do so unless it says `false`; here a pod that calls no API is spared a volume in memory and a token.
-pub(super) fn mount(pod: &mut Value) {
-    let is_mirror = is_mirror(pod);
+/// Mounts them into each container of a new pod that has nothing there. `name` is that of the volume, unless the pod has one whose
+/// name begins as those of such volumes do. Whether the pod is to have them is decided before.
+pub(crate) fn mount(pod: &mut Value, name: &str) {
     let spec = child(as_map(pod), "spec");
-    if is_mirror || spec.get("automountServiceAccountToken") != Some(&Value::Bool(true)) {
-        return;
-    }
+    let own = maps(spec, "volumes")
+        .map(|volume| text_at(volume, "name"))
+        .find(|own| own.starts_with(VOLUME_PREFIX));
+    let own = own.map(str::to_owned);
+    let name = own.as_deref().unwrap_or(name);
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
         for container in maps(spec, list).filter(|container| !has_mount(container)) {
             default_to(container, "volumeMounts", json!([]));
             if let Some(Value::Array(mounts)) = container.get_mut("volumeMounts") {
-                mounts.push(json!({"name": VOLUME, "mountPath": PLACE, "readOnly": true}));
+                mounts.push(json!({"name": name, "mountPath": PLACE, "readOnly": true}));
                 mounted = true;
             }
         }
     }
-    if mounted && !maps(spec, "volumes").any(|volume| text_at(volume, "name") == VOLUME) {
+    if mounted && own.is_none() {
         default_to(spec, "volumes", json!([]));
         if let Some(Value::Array(volumes)) = spec.get_mut("volumes") {
-            volumes.push(volume());
+            volumes.push(volume(name));
         }
     }
 }
@@ -44,8 +45,8 @@ fn has_mount(container: &Map<String, Value>) -> bool {
 }
 
 /// As the API server makes it.
-fn volume() -> Value {
-    json!({"name": VOLUME, "projected": {"defaultMode": 0o644, "sources": [
+fn volume(name: &str) -> Value {
+    json!({"name": name, "projected": {"defaultMode": 0o644, "sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [
@@ -59,29 +60,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_asks_for_its_token_has_it_in_all_containers() {
+    fn all_containers_have_it_that_have_nothing_there() {
+        const NAME: &str = "kube-api-access-abcde";
         let own = json!({"name": "own", "volumeMounts": [{"name": "x", "mountPath": PLACE}]});
-        let pod = |automount: Value| {
-            json!({"spec": {"automountServiceAccountToken": automount,
-                "initContainers": [{"name": "first"}], "containers": [{"name": "main", "volumeMounts": []}, own.clone()]}})
-        };
-        let mounted = |mut pod: Value| {
-            mount(&mut pod);
+        let pod = json!({"spec": {"initContainers": [{"name": "first"}],
+            "containers": [{"name": "main", "volumeMounts": []}, own.clone()]}});
+        let mounted = |mut pod: Value, name: &str| {
+            mount(&mut pod, name);
             pod
         };
-        for silent in [json!(null), json!(false)] {
-            assert_eq!(mounted(pod(silent.clone())), pod(silent));
-        }
-        let found = mounted(pod(true.into()));
-        assert_eq!(found["spec"]["volumes"], json!([volume()]));
-        let expected = json!([{"name": VOLUME, "mountPath": PLACE, "readOnly": true}]);
+        let found = mounted(pod, NAME);
+        assert_eq!(found["spec"]["volumes"], json!([volume(NAME)]));
+        let expected = json!([{"name": NAME, "mountPath": PLACE, "readOnly": true}]);
         for place in ["/spec/initContainers/0", "/spec/containers/0"] {
             assert_eq!(found.pointer(&format!("{place}/volumeMounts")), Some(&expected));
         }
         assert_eq!(found["spec"]["containers"][1], own);
-        assert_eq!(mounted(found.clone()), found);
-        let mut mirror = pod(true.into());
-        mirror["metadata"] = json!({"annotations": {"kubernetes.io/config.mirror": "hash"}});
-        assert_eq!(mounted(mirror.clone()), mirror);
+        assert_eq!(mounted(found.clone(), "kube-api-access-other"), found);
+
+        let only_own = json!({"spec": {"containers": [own]}});
+        assert_eq!(mounted(only_own.clone(), NAME), only_own);
+
+        // a copy of a pod in which the volume is and a container is new
+        let mut copy = found.clone();
+        copy["spec"]["containers"] = json!([{"name": "new"}]);
+        let copy = mounted(copy, "kube-api-access-other");
+        assert_eq!(copy["spec"]["volumes"], json!([volume(NAME)]));
+        assert_eq!(copy["spec"]["containers"][0]["volumeMounts"], expected);
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 mod access;
-mod account;
+pub(crate) mod account;
 mod batch;
 mod container;
 mod devices;
@@ -114,10 +114,7 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
         as_map(object).shift_remove("status");
     }
     let status = match kind.builtin {
-        Some(B::Pod) => {
-            account::mount(object);
-            pod::status(object)
-        }
+        Some(B::Pod) => pod::status(object),
         Some(B::Namespace) => {
             // whoever empties namespaces takes it away
             child(as_map(object), "spec").insert("finalizers".into(), json!(["kubernetes"]));

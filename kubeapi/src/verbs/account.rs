@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::references;
+use super::{create, references};
 use crate::{
     Api,
+    defaults::{self, account::VOLUME_PREFIX},
     object::{as_map, child, default_to, is_mirror, items, text_or_empty},
     path::Target,
     registry::Builtin,
@@ -15,8 +16,8 @@ use crate::{
 /// The account of pods that name none. Whoever makes namespaces makes it a moment later, so a pod need not wait for it.
 const DEFAULT: &str = "default";
 
-/// Gives a new pod the pull secrets of its account. 403 for an account that is not there, and for a mirror pod that names anything
-/// of the API: it runs as nobody.
+/// Gives a new pod the pull secrets of its account and, unless one of the two refuses, the account's token. 403 for an account that is
+/// not there, and for a mirror pod that names anything of the API: it runs as nobody.
 pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result<(), StatusError> {
     if is_mirror(pod) {
         return match references::of_mirror(pod) {
@@ -34,21 +35,33 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
     let name = if name.is_empty() { DEFAULT } else { name }.to_owned();
     let Some(kind) = api.registry().of(Builtin::ServiceAccount).cloned() else { return Ok(()) };
     let key = Key::new(kind.resource().clone(), target.namespace.as_str(), name.as_str());
-    let Some(account) = Store::get(&**api.store(), &key).await? else {
-        if name == DEFAULT {
-            return Ok(());
+    let account = match Store::get(&**api.store(), &key).await? {
+        Some(account) => account.value()?,
+        None if name == DEFAULT => Value::Null,
+        None => {
+            let why = format!(
+                "error looking up service account {}/{name}: serviceaccount {name:?} not found",
+                target.namespace
+            );
+            return Err(StatusError::forbidden(&target.kind, text_or_empty(pod, "/metadata/name"), &why));
         }
-        let why = format!(
-            "error looking up service account {}/{name}: serviceaccount {name:?} not found",
-            target.namespace
-        );
-        return Err(StatusError::forbidden(&target.kind, text_or_empty(pod, "/metadata/name"), &why));
     };
-    let secrets = items(&account.value()?, "/imagePullSecrets").to_vec();
+    let secrets = items(&account, "/imagePullSecrets").to_vec();
     if !secrets.is_empty() && items(pod, "/spec/imagePullSecrets").is_empty() {
         let spec = child(as_map(pod), "spec");
         spec.shift_remove("imagePullSecrets");
         default_to(spec, "imagePullSecrets", secrets);
     }
+    if mounts_token(&account, pod) {
+        defaults::account::mount(pod, &create::generated(VOLUME_PREFIX));
+    }
     Ok(())
+}
+
+/// What the pod says counts before what its account says; without a word of either it has its token.
+fn mounts_token(account: &Value, pod: &Value) -> bool {
+    let said = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool);
+    said(pod, "/spec/automountServiceAccountToken")
+        .or_else(|| said(account, "/automountServiceAccountToken"))
+        .unwrap_or(true)
 }

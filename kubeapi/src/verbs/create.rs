@@ -183,7 +183,8 @@ fn name_asker(call: &Call, object: &mut Value) {
     }
 }
 
-fn generated(prefix: &str) -> String {
+/// A name that begins so and is nobody's, as good as certainly.
+pub(super) fn generated(prefix: &str) -> String {
     let mut random = rand::rng();
     let kept = prefix.chars().take(LONGEST - SUFFIX);
     let suffix = (0..SUFFIX).filter_map(|_| ALPHABET.get(random.random_range(0..ALPHABET.len())));

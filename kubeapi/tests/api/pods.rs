@@ -36,6 +36,64 @@ async fn a_pods_account_must_be_there() {
 }
 
 #[tokio::test]
+async fn a_pod_has_its_accounts_token_unless_it_or_the_account_refuses() {
+    const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let world = World::new().await;
+    for (name, automount) in [("silent", json!(null)), ("refuses", json!(false)), ("wants", json!(true))] {
+        let mut account = named(name);
+        account["automountServiceAccountToken"] = automount;
+        world.create("/api/v1/namespaces/default/serviceaccounts", account).await;
+    }
+    for (account, said, has_it) in [
+        // the account that is made a moment later
+        ("default", json!(null), true),
+        ("default", json!(false), false),
+        ("silent", json!(null), true),
+        ("silent", json!(false), false),
+        ("refuses", json!(null), false),
+        ("refuses", json!(true), true),
+        ("wants", json!(null), true),
+        ("wants", json!(false), false),
+    ] {
+        let mut new = pod_with(&format!("{account}-{said}"), "serviceAccountName", json!(account));
+        new["spec"]["automountServiceAccountToken"] = said.clone();
+        let made = world.create(PODS, new).await;
+        let volumes = made["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+        let mounts = made["spec"]["containers"][0]["volumeMounts"].as_array().cloned().unwrap_or_default();
+        if !has_it {
+            assert!(volumes.is_empty() && mounts.is_empty(), "{account} {said}: {made}");
+            continue;
+        }
+        let name = volumes[0]["name"].as_str().unwrap().to_owned();
+        assert!(name.strip_prefix("kube-api-access-").is_some_and(|suffix| suffix.len() == 5), "{name}");
+        let sources = json!([
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [
+                {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+            ]}},
+        ]);
+        assert_eq!(
+            json!(volumes),
+            json!([{"name": name, "projected": {"defaultMode": 420, "sources": sources}}])
+        );
+        assert_eq!(json!(mounts), json!([{"name": name, "mountPath": PLACE, "readOnly": true}]));
+    }
+    // a container that has something there keeps it
+    let mut own = pod("own");
+    own["spec"]["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
+    own["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": PLACE}]);
+    let made = world.create(PODS, own).await;
+    assert_eq!(made["spec"]["volumes"], json!([{"name": "mine", "emptyDir": {}}]));
+    assert_eq!(made["spec"]["containers"][0]["volumeMounts"], json!([{"name": "mine", "mountPath": PLACE}]));
+    // a mirror pod runs as nobody
+    let mut mirror = pod("mirror");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    let made = world.create(PODS, mirror).await;
+    assert!(made["spec"]["volumes"].is_null(), "{made}");
+}
+
+#[tokio::test]
 async fn a_pods_runtime_class_must_be_there_and_says_what_it_costs() {
     let world = World::new().await;
     let of = |name| pod_with(name, "runtimeClassName", json!("kata"));

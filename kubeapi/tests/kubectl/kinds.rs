@@ -11,13 +11,14 @@ use super::world::World;
 const AT_ONCE: usize = 4;
 
 /// What differs from run to run, and what stands in its place.
-const FILTERS: [(&str, &str); 7] = [
+const FILTERS: [(&str, &str); 8] = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
     (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20(2[6-9]|[3-9]\d) [\d:]{8} \+0000", "<now>"),
     (r"20(2[6-9]|[3-9]\d)-\d\d-\d\dT[\d:]{8}(\.\d+)?Z", "<now>"),
     (r"20(2[6-9]|[3-9]\d)-\d\d-\d\d [\d:]{8} \+0000 UTC", "<now>"),
     (r#"(?m)(resourceVersion: |Resource Version: +)"?\d+"?"#, "$1<version>"),
     (r"(?m)^((---|\+\+\+) ).*/(LIVE|MERGED)-\d+/(\S+)\t.*$", "$1$3/$4"),
+    ("kube-api-access-[a-z0-9]{5}", "kube-api-access-<any>"),
     (r"(?m)^diff .*/(LIVE)-\d+/\S+ .*$", "diff"),
 ];
 
