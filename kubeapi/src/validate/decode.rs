@@ -124,6 +124,12 @@ fn take_kind(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
     Ok(())
 }
 
+/// The fields of an object's metadata that no metadata has, by their paths.
+pub(crate) fn unknown_metadata(object: &Value) -> Vec<String> {
+    let found = object.get("metadata").map(|metadata| metadata_schema().check(metadata).unknown);
+    found.into_iter().flatten().map(|path| format!("metadata.{path}")).collect()
+}
+
 fn metadata_schema() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| Schema::published(&ObjectMeta::schema_name()))

@@ -30,7 +30,7 @@ mod sysctl;
 mod tests;
 mod workload;
 
-pub(crate) use decode::decode;
+pub(crate) use decode::{decode, unknown_metadata};
 pub(crate) use ephemeral::ephemeral_containers;
 
 /// What becomes of fields that the kind does not have.

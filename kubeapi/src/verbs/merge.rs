@@ -17,7 +17,11 @@ const SERVERS: [&str; 5] =
 pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Value) -> Value {
     match part {
         Some(Part::Status) => return status_merged(kind, old, &new),
-        Some(Part::Approval) => return part_merged(old, &new, ("status", "conditions")),
+        Some(Part::Approval) => {
+            let mut merged = part_merged(old, &new, ("status", "conditions"));
+            take_metadata(&mut merged, &new);
+            return merged;
+        }
         Some(Part::Finalize) => return part_merged(old, &new, ("spec", "finalizers")),
         Some(Part::EphemeralContainers) => {
             let mut merged = part_merged(old, &new, ("spec", "ephemeralContainers"));
@@ -57,13 +61,18 @@ fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
     let mut merged = old.clone();
     assign(as_map(&mut merged), "status", new.get("status").cloned());
     if status_has_metadata(kind) {
-        for key in ["labels", "annotations", "finalizers"] {
-            let value = new.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned();
-            assign(metadata(&mut merged), key, value);
-        }
+        take_metadata(&mut merged, new);
     }
     assign(metadata(&mut merged), "managedFields", new.pointer("/metadata/managedFields").cloned());
     merged
+}
+
+/// The metadata that may be written with a part.
+fn take_metadata(merged: &mut Value, new: &Value) {
+    for key in ["labels", "annotations", "finalizers"] {
+        let value = new.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned();
+        assign(metadata(merged), key, value);
+    }
 }
 
 /// The old object with one field of the new one's spec or status.

@@ -19,7 +19,7 @@ use crate::{
     registry::{Kind, KindSchema},
     service::Call,
     status::StatusError,
-    validate::FieldValidation,
+    validate::{FieldValidation, unknown_metadata},
 };
 
 /// The media types of patches.
@@ -77,7 +77,11 @@ fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
 fn declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
     let mut unknown = match kind.schema() {
         KindSchema::Published(schema) => schema.check(object).unknown,
-        KindSchema::Defined(schema) => schema.prune(&mut object.clone()),
+        KindSchema::Defined(schema) => {
+            let mut unknown = schema.prune(&mut object.clone());
+            unknown.extend(unknown_metadata(object));
+            unknown
+        }
     };
     unknown.sort_unstable();
     let faults: Vec<_> = unknown

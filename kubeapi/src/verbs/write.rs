@@ -291,8 +291,7 @@ pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
     let kind = &call.target.kind;
     let ignored: &[&str] = match call.target.part {
         Some(Part::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
-        Some(Part::Status) => &["spec"],
-        Some(Part::Approval) => &["spec", "metadata"],
+        Some(Part::Status | Part::Approval) => &["spec"],
         _ if kind.status => &["status"],
         _ => &[],
     };

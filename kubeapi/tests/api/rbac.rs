@@ -309,13 +309,15 @@ async fn certificate_requests_stay_their_askers_and_need_a_signers_approval() {
         let forged = json!({"spec": {"username": "system:node:edge-1", "groups": ["system:nodes"]}});
         let same = json!({"spec": {"username": "eve", "signerName": signer}});
         eve.expect(&format!("MERGE {REQUESTS}/{name}"), forged, 200, same).await;
-        let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "r", "message": "m"}]}});
-        let signed = json!({"status": {"certificate": "AAAA"}});
+        let approved = json!({"metadata": {"annotations": {"part": "approval"}}, "status": {"conditions": [{"type": "Approved", "status": "True", "reason": "r", "message": "m"}]}});
+        let signed =
+            json!({"metadata": {"annotations": {"part": "status"}}, "status": {"certificate": "AAAA"}});
         for (part, patch) in [("approval", approved), ("status", signed)] {
             let path = format!("MERGE {REQUESTS}/{name}/{part}");
             eve.expect(&path, patch.clone(), 403, json!({"reason": "Forbidden"})).await;
-            let code = if signer.starts_with("example.com/") { 200 } else { 403 };
-            ann.expect(&path, patch.clone(), code, json!({})).await;
+            let (code, expected) =
+                if signer.starts_with("example.com/") { (200, patch.clone()) } else { (403, json!({})) };
+            ann.expect(&path, patch, code, expected).await;
         }
     }
 }
