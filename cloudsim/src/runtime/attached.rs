@@ -12,9 +12,10 @@ use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
-    command::{self, Channels},
+    command::{self, Channels, Inside},
     core::Core,
     exec, files,
+    state::State,
 };
 
 /// Pieces of output that wait for one who is attached.
@@ -44,7 +45,7 @@ struct Entry {
     program: Option<Program>,
 }
 
-/// A program that is typed at.
+/// A program that runs.
 struct Program {
     /// `None`: its input has ended.
     input: Option<mpsc::Sender<Bytes>>,
@@ -129,24 +130,31 @@ impl Program {
     }
 }
 
-/// Runs the command of a container that waits for somebody to type, unless it runs already. The container ends with it.
+/// Begins anew the commands of the containers of a runtime that goes on with what was recorded: what they had done is forgotten.
+pub(super) fn go_on(core: &Arc<Core>) {
+    for id in core.read(State::running_ids) {
+        start_program(core, &id);
+    }
+}
+
+/// Runs the command of a container that is not planned, unless it runs already. The container ends with it.
 pub(super) fn start_program(core: &Arc<Core>, id: &str) {
     let Ok(running) = core.read(|state| state.running(id)) else { return };
-    if !running.behaviour.is_interactive {
-        return;
-    }
+    let Some(live) = running.behaviour.live else { return };
     let (input, typed) = mpsc::channel(1);
+    let has_input = running.config.stdin || running.config.tty;
     {
         let mut all = core.attached.0.lock();
         let entry = all.entry(id.to_owned()).or_default();
         if entry.program.is_some() {
             return;
         }
-        entry.program = Some(Program { input: Some(input), line: Vec::new() });
+        let input = has_input.then_some(input);
+        entry.program = Some(Program { input, line: Vec::new() });
     }
     let words = command::words(&running.config);
     let (tty, log) = (running.config.tty, running.log_path.clone());
-    let inside = exec::inside(core, id, running);
+    let inside = Inside { own: Some(live), ..exec::inside(core, id, running) };
     let (stdout, out) = mpsc::channel(1);
     let (stderr, err) = mpsc::channel(1);
     let channels = Channels { stdin: Some(typed), stdout, stderr };

@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::command::{self, Known};
+use super::command::{self, Known, Live};
 
 #[cfg(test)]
 mod tests;
@@ -100,8 +100,8 @@ pub(super) struct Behaviour {
     pub(super) log_lines: Vec<(Duration, String)>,
     /// Whether its log says first what was started: nothing of what it would print is known.
     pub(super) is_announced: bool,
-    /// Whether it does what is typed: its command is run when it starts, and is not planned.
-    pub(super) is_interactive: bool,
+    /// How its command is run when it starts, where that is not planned.
+    pub(super) live: Option<Live>,
     pub(super) exec: BTreeMap<String, ExecAnswer>,
     /// The ports at which it listens, in place of those that it declares.
     pub(super) ports: Option<Ports>,
@@ -123,7 +123,7 @@ impl Default for Behaviour {
             stop_code: 0,
             log_lines: Vec::new(),
             is_announced: true,
-            is_interactive: false,
+            live: None,
             exec: BTreeMap::new(),
             ports: None,
             listen_after: Duration::ZERO,
@@ -169,8 +169,8 @@ pub(super) fn parse(
 
 /// Does what the command says, after what the annotations say.
 fn follow(behaviour: &mut Behaviour, run: command::Run) {
-    if run.waits {
-        behaviour.is_interactive = true;
+    if run.live.is_some() {
+        behaviour.live = run.live;
         behaviour.is_announced = false;
         return;
     }

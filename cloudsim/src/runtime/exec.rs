@@ -16,41 +16,51 @@ use wire::cri::ExecSyncResponse;
 use super::{
     command::{self, Channels, Inside},
     core::Core,
-    files::Files,
+    files::{Files, Shared},
     state::Running,
 };
 
 /// Bytes of each output of ExecSync; more is cut off, as containerd does.
 const MAX_OUTPUT: usize = 16 << 20;
+/// The annotation of a container with the place of the file for its last words, as the kubelet gives it.
+const LAST_WORDS: &str = "io.kubernetes.container.terminationMessagePath";
 /// Pieces of output that wait for whoever takes them.
 const WAITING: usize = 4;
 
 /// The files of the containers in which commands have run.
 #[derive(Default)]
-pub(super) struct AllFiles(Mutex<BTreeMap<String, Arc<Files>>>);
+pub(super) struct AllFiles {
+    /// By the container's id.
+    all: Mutex<BTreeMap<String, Arc<Files>>>,
+    shared: Shared,
+}
 
 impl AllFiles {
     /// Those of one container; those of containers that have ended are forgotten.
     fn of(&self, core: &Core, id: &str, running: &Running) -> Arc<Files> {
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         if let Some(files) = all.get(id) {
             return Arc::clone(files);
         }
         core.read(|state| all.retain(|id, _| state.is_running(id)));
-        let files = Arc::new(Files::new(running.config.mounts.clone(), running.hostname.clone()));
+        self.shared.clean();
+        let Running { config, hostname, .. } = running;
+        let last_words = config.annotations.get(LAST_WORDS).cloned().unwrap_or_default();
+        let files = Files::new(config.mounts.clone(), hostname.clone(), last_words, &self.shared);
+        let files = Arc::new(files);
         all.insert(id.to_owned(), Arc::clone(&files));
         files
     }
 }
 
-/// What a command sees in a container.
+/// What a command sees in a container: one that is run in it by an exec.
 pub(super) fn inside(core: &Core, id: &str, running: Running) -> Inside {
     let files = core.files.of(core, id, &running);
     let Running { config, hostname, behaviour, .. } = running;
     let security = config.linux.and_then(|linux| linux.security_context);
     let user = security.and_then(|security| security.run_as_user).map_or(0, |user| user.value);
     let variables = config.envs.into_iter().map(|env| (env.key, env.value)).collect();
-    Inside { variables, hostname, files, answers: behaviour.exec.clone(), user }
+    Inside { variables, hostname, files, answers: behaviour.exec.clone(), user, own: None }
 }
 
 /// Runs a command, without input, for no longer than `limit`.

@@ -9,11 +9,15 @@ use std::{
 
 use wire::cri::Mount;
 
-pub(super) use self::view::{Files, Kind};
+pub(super) use self::{
+    view::{Files, Kind, Stat},
+    written::Shared,
+};
 
 #[cfg(test)]
 mod tests;
 mod view;
+mod written;
 
 /// The size of a ConfigMap or Secret is limited to 1 MiB: more is not needed to see what was mounted.
 const MAX_READ: u64 = 1 << 20;

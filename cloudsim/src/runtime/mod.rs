@@ -147,7 +147,9 @@ pub struct SimRuntime {
 impl SimRuntime {
     /// Starts a runtime, with what it had recorded in [`Options::root`]. To be called inside a tokio runtime.
     pub fn new(options: Options) -> Result<Self, Error> {
-        Ok(Self { core: Core::start(options)? })
+        let core = Core::start(options)?;
+        attached::go_on(&core);
+        Ok(Self { core })
     }
 
     /// Waits until its clock panics: containers do not end in time any more.

@@ -18,6 +18,8 @@ use wire::cri::{
 
 use super::*;
 
+mod own_command;
+
 /// A client of both services, in the words of the tests.
 pub(super) struct Agent {
     pub(super) runtime: RuntimeServiceClient<Channel>,

@@ -16,8 +16,12 @@ const MAX_LINES: usize = 256;
 impl Shell {
     /// Runs what comes, line by line, to its end. At a terminal it asks for each.
     pub(super) async fn interactive(&mut self, streams: &Streams) -> Outcome {
-        let interrupts = match &self.world {
-            World::Real(real) => real.interrupts.clone(),
+        let interrupts = match &mut self.world {
+            World::Real(real) => {
+                // whoever types is told of what is not there
+                real.own = None;
+                real.interrupts.clone()
+            }
             World::Planned(_) => None,
         };
         let (depth, stops_at_failure) = (self.depth, self.stops_at_failure);

@@ -1,6 +1,6 @@
 //! What commands do, by one interpreter for two ends: [`run`] plans what a container's own command would do (when it ends, with which
-//! code, and what it prints), without time and files; [`execute`] does what a command says in a container that runs. No process is
-//! run for either.
+//! code, and what it prints), without time and files; [`execute`] does what a command says in a container that runs: an exec, or the
+//! container's own command where it has to do with files or the time of day ([`Live`]). No process is run for either.
 //!
 //! Known are the [`programs`], on their own or in scripts of the [`shell`]. A container whose command is not known serves: it runs on.
 //!
@@ -16,7 +16,7 @@ use wire::cri::{ContainerConfig, ImageSpec};
 
 use self::{
     plan::Plan,
-    shell::{Real, Shell, World},
+    shell::{Own, Real, Shell, World},
     streams::{Input, Output, Streams},
 };
 use super::{
@@ -24,6 +24,9 @@ use super::{
     files::Files,
 };
 
+mod arithmetic;
+mod expand;
+mod flow;
 mod interactive;
 mod output;
 mod plan;
@@ -76,9 +79,19 @@ const SHELLS: [&str; 10] = [
     "ubuntu",
 ];
 
+/// The entrypoint of the image of Kubernetes' own tests.
+const AGNHOST: &str = "/agnhost";
+
 /// The words that a container executes: its own, or those of its image as far as they matter here.
 pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
     let words: Vec<String> = config.command.iter().chain(&config.args).cloned().collect();
+    let is_agnhost = || {
+        config.command.is_empty()
+            && config.image.as_ref().is_some_and(|image| image_name(named(image)) == "agnhost")
+    };
+    if !words.is_empty() && is_agnhost() {
+        return [AGNHOST.to_owned()].into_iter().chain(words).collect();
+    }
     let is_shell = || config.image.as_ref().is_some_and(|image| SHELLS.contains(&image_name(named(image))));
     if words.is_empty() && config.stdin && is_shell() { vec!["sh".to_owned()] } else { words }
 }
@@ -115,8 +128,20 @@ pub(super) struct Run {
     pub(super) end: Option<(Duration, i32)>,
     /// Whether its words say so, and not only what it is there for.
     pub(super) is_known: bool,
-    /// Whether it waits for somebody to type: what it does then is not planned.
-    pub(super) waits: bool,
+    /// How it is run, where what it does is not planned.
+    pub(super) live: Option<Live>,
+}
+
+/// How a container's own command is run when the container starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Live {
+    /// It does what is typed.
+    Typed,
+    /// It reads or writes files, or tells the time. What of it is not known serves or, if `guesses`, ends well.
+    Own {
+        /// Whether the container is there to end.
+        guesses: bool,
+    },
 }
 
 /// Why no command comes after one.
@@ -128,6 +153,12 @@ enum Stop {
     Serves,
     /// It waits for somebody to type, who may do so when it is not only planned.
     Waits,
+    /// The loop that it is in ends.
+    Break,
+    /// The loop that it is in goes on with its next turn.
+    Continue,
+    /// It has to do with files or the time of day, which there are when it is not only planned.
+    Depends,
     /// It is not known what it does.
     Unknown,
     /// A program ends for this reason.
@@ -137,7 +168,7 @@ enum Stop {
 /// What the container does.
 pub(super) fn run(known: Known<'_>) -> Run {
     let run = plan(&known);
-    if run.end.is_some() || run.waits || !known.ends || serves(&known) {
+    if run.end.is_some() || run.live.is_some() || !known.ends || serves(&known) {
         return run;
     }
     // it does what it is there for, whatever that is
@@ -160,8 +191,10 @@ fn plan(known: &Known<'_>) -> Run {
     let now = plan.now;
     let run = plan.finish();
     match outcome {
+        Err(Stop::Break | Stop::Continue) => Run { end: Some((now, 0)), is_known: true, ..run },
         Ok(code) | Err(Stop::Exit(code)) => Run { end: Some((now, code)), is_known: true, ..run },
-        Err(Stop::Waits) => Run { is_known: true, waits: known.has_input, ..run },
+        Err(Stop::Waits) => Run { is_known: true, live: known.has_input.then_some(Live::Typed), ..run },
+        Err(Stop::Depends) => Run { is_known: true, live: Some(Live::Own { guesses: known.ends }), ..run },
         Err(Stop::Serves | Stop::Unknown | Stop::Broken(_)) => Run { is_known: !run.lines.is_empty(), ..run },
     }
 }
@@ -175,6 +208,8 @@ pub(super) struct Inside {
     pub(super) answers: BTreeMap<String, ExecAnswer>,
     /// The number of the user.
     pub(super) user: i64,
+    /// Whether this is the container's own command, and how it is run then.
+    pub(super) own: Option<Live>,
 }
 
 /// Bytes that go to a command and come from it.
@@ -211,10 +246,14 @@ pub(super) async fn execute(
     if !programs::exists(program) && !inside.answers.contains_key(&words.join(" ")) {
         return Err(NoProgram(program.to_owned()));
     }
-    let Inside { variables, hostname, files, answers, user } = inside;
+    let Inside { variables, hostname, files, answers, user, own } = inside;
+    let own = match own {
+        Some(Live::Own { guesses }) => Some(Own { guesses, announcement: announcement(words) }),
+        Some(Live::Typed) | None => None,
+    };
     let Channels { stdin, stdout, stderr } = channels;
     if !is_terminal {
-        let world = World::Real(Real { files, answers, interrupts: None, user });
+        let world = World::Real(Real { files, answers, interrupts: None, user, own });
         let mut shell = Shell::new(variables, hostname, world);
         let input = stdin.map_or(Input::Empty, Input::live);
         let streams = Streams { input, output: Output::Live(stdout), error: Output::Live(stderr) };
@@ -223,7 +262,7 @@ pub(super) async fn execute(
     drop(stderr);
     let (terminal, attached) = terminal::new(stdin, stdout);
     let interrupts = Arc::clone(&attached.interrupts);
-    let world = World::Real(Real { files, answers, interrupts: Some(Arc::clone(&interrupts)), user });
+    let world = World::Real(Real { files, answers, interrupts: Some(Arc::clone(&interrupts)), user, own });
     let mut shell = Shell::new(variables, hostname, world);
     let output = Output::Live(attached.output);
     let streams = Streams { input: Input::live(attached.input), output: output.clone(), error: output };
@@ -240,14 +279,21 @@ pub(super) async fn execute(
     Ok(terminal.run(program).await)
 }
 
+/// What the log of a container says first of which nothing else is known.
+pub(super) fn announcement(words: &[String]) -> String {
+    format!("started: {}", words.join(" ").replace('\n', " "))
+}
+
 fn code(outcome: Result<i32, Stop>) -> i32 {
     match outcome {
         Ok(code) | Err(Stop::Exit(code)) => code,
-        Err(Stop::Serves | Stop::Waits | Stop::Unknown | Stop::Broken(_)) => 1,
+        Err(Stop::Break | Stop::Continue) => 0,
+        Err(Stop::Serves | Stop::Waits | Stop::Depends | Stop::Unknown | Stop::Broken(_)) => 1,
     }
 }
 
-/// How it answers requests over HTTP, where its words say so: `agnhost liveness` fails at `/healthz` ten seconds after its start.
+/// How it answers requests over HTTP, where its words say so: `agnhost liveness` fails at `/healthz` ten seconds after its
+/// start, `agnhost serve-hostname` tells its name.
 pub(super) fn http(known: &Known<'_>) -> BTreeMap<String, HttpAnswer> {
     let words: Vec<&str> =
         known.words.iter().map(|word| word.rsplit('/').next().unwrap_or_default()).collect();
@@ -255,6 +301,10 @@ pub(super) fn http(known: &Known<'_>) -> BTreeMap<String, HttpAnswer> {
         ("agnhost", ["liveness", ..] | ["agnhost", "liveness", ..]) => {
             let failing = HttpAnswer { status: 500, after: Duration::from_secs(10), ..HttpAnswer::default() };
             BTreeMap::from([("/healthz".to_owned(), failing)])
+        }
+        ("agnhost", ["serve-hostname", ..] | ["agnhost", "serve-hostname", ..]) => {
+            let own = HttpAnswer { body: known.hostname.to_owned(), ..HttpAnswer::default() };
+            BTreeMap::from([("/".to_owned(), own)])
         }
         _ => BTreeMap::new(),
     }

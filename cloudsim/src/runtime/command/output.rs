@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use super::{
     Stop,
-    shell::{Shell, World},
+    shell::{Real, Shell, World},
     streams::{Output, push},
 };
 
 /// Bytes that the programs of a script move that is planned, for which others wait.
 const MAX_PLANNED: usize = 512 * 1024;
+/// Bytes that the programs of a container's own command move before it is slowed down: a file of 1 MiB and more.
+const MAX_OWN: usize = 4 * 1024 * 1024;
+/// Bytes that they may move in each further second.
+const OWN_A_SECOND: usize = 64 * 1024;
 /// After so many bytes others run.
 const PIECE: usize = 64 * 1024;
 /// Bytes of one write.
@@ -29,6 +33,7 @@ impl Shell {
                 }
             }
             Output::Live(readers) => {
+                self.has_printed |= !bytes.is_empty();
                 for chunk in bytes.chunks(CHUNK) {
                     let chunk = bytes::Bytes::copy_from_slice(chunk);
                     readers.send(chunk).await.map_err(|_| Stop::Exit(BROKEN_PIPE))?;
@@ -49,12 +54,17 @@ impl Shell {
     }
 
     /// Counts bytes that are read from a file or printed. A plan, which is made again and again, has a bound of them; what runs lets
-    /// others run now and then.
+    /// others run now and then, and a container's own command that moves more than it should goes on slowly.
     pub(super) async fn spend(&mut self, bytes: usize) -> Result<(), Stop> {
         let before = self.bytes;
         self.bytes = before.saturating_add(bytes);
         match self.world {
             World::Planned(_) if self.bytes > MAX_PLANNED => return Err(Stop::Unknown),
+            World::Real(Real { own: Some(_), .. }) if self.bytes > MAX_OWN => {
+                let seconds = (bytes / OWN_A_SECOND).max(1);
+                tokio::time::sleep(Duration::from_secs(u64::try_from(seconds).unwrap_or(1))).await;
+                self.bytes = MAX_OWN - OWN_A_SECOND;
+            }
             World::Real(_) if before / PIECE != self.bytes / PIECE => tokio::task::yield_now().await,
             _ => {}
         }

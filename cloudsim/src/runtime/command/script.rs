@@ -1,6 +1,12 @@
-//! Reads scripts of a shell: lists of pipelines of simple commands. Loops, conditions and what else is more than that are not read.
+//! Reads scripts of a shell: lists of pipelines of commands, with conditions and loops ([`compound`]). Functions, `case` and what else
+//! is more than that are not read.
 
 use std::{iter::Peekable, str::Chars};
+
+pub(super) use self::compound::Compound;
+
+mod compound;
+mod word;
 
 /// The longest script that is read: those in manifests are a few lines.
 pub(super) const MAX_SCRIPT: usize = 16 * 1024;
@@ -23,12 +29,25 @@ pub(super) enum Part {
     Variable {
         name: String,
         is_quoted: bool,
+        /// What stands for one that is empty or not there.
+        otherwise: Option<Otherwise>,
     },
     /// What this script prints.
     Output {
         script: Script,
         is_quoted: bool,
     },
+    /// What comes of `$((…))`.
+    Sum(String),
+}
+
+/// What is done about a variable that is empty or not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Otherwise {
+    /// `${A:-b}`
+    Word(Word),
+    /// `${A:?}`: the shell ends.
+    Fails,
 }
 
 /// Words as they are before variables stand for their values.
@@ -57,6 +76,8 @@ pub(super) enum Which {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) words: Vec<Word>,
+    /// In place of words.
+    pub(super) compound: Option<Box<Compound>>,
     pub(super) redirections: Vec<Redirection>,
 }
 
@@ -64,6 +85,8 @@ pub(super) struct Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pipeline {
     pub(super) joint: Joint,
+    /// `! …`
+    pub(super) is_negated: bool,
     pub(super) commands: Vec<Command>,
 }
 
@@ -85,7 +108,8 @@ impl Unreadable {
         match self {
             Unfinished => "syntax error: unterminated quoted string",
             Unsupported => {
-                "syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables and $(…)"
+                "syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables, $(…), $((…)), \
+                 if, while, until and for"
             }
         }
     }
@@ -93,36 +117,51 @@ impl Unreadable {
 
 use Unreadable::{Unfinished, Unsupported};
 
-/// Words with which the shell's own language begins.
-const KEYWORDS: [&str; 11] = ["if", "for", "while", "until", "case", "function", "{", "}", "[[", "!", "trap"];
+/// Words of the shell's own language that are not read, or not where they stand.
+const KEYWORDS: [&str; 12] =
+    ["case", "do", "done", "elif", "else", "esac", "fi", "function", "then", "trap", "}", "!"];
 
 /// Reads a script.
 pub(super) fn read(text: &str) -> Result<Script, Unreadable> {
     if text.len() > MAX_SCRIPT {
         return Err(Unsupported);
     }
-    Reader::new(&mut text.chars().peekable(), 0).script()
+    Reader::new(&mut text.chars().peekable(), Depth::default()).script()
+}
+
+/// How deep a script is in others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Depth {
+    /// `$(…)` in one another.
+    scripts: usize,
+    /// Conditions and loops in one another, and in those.
+    compounds: usize,
 }
 
 struct Reader<'a, 'b> {
     rest: &'a mut Peekable<Chars<'b>>,
     script: Script,
     joint: Joint,
+    is_negated: bool,
     pipeline: Vec<Command>,
     command: Command,
-    depth: usize,
+    depth: Depth,
+    /// The words of which the first at the place of a command ends the script, and which of them has.
+    ends: &'static [&'static str],
+    end: Option<&'static str>,
 }
 
 impl<'a, 'b> Reader<'a, 'b> {
-    fn new(rest: &'a mut Peekable<Chars<'b>>, depth: usize) -> Self {
+    fn new(rest: &'a mut Peekable<Chars<'b>>, depth: Depth) -> Self {
         let (script, pipeline, command) = (Script::new(), Vec::new(), Command::default());
-        Self { rest, script, joint: Joint::Always, pipeline, command, depth }
+        let (joint, is_negated) = (Joint::Always, false);
+        Self { rest, script, joint, is_negated, pipeline, command, depth, ends: &[], end: None }
     }
 
     /// Reads to the end, or to the `)` of a `$(`.
     fn script(mut self) -> Result<Script, Unreadable> {
         while self.step()? {}
-        if self.depth > 0 {
+        if self.depth.scripts > 0 {
             self.rest.next_if_eq(&')').ok_or(Unfinished)?;
         }
         self.end_pipeline(Joint::Always)?;
@@ -168,10 +207,26 @@ impl<'a, 'b> Reader<'a, 'b> {
                 let target = self.next_word()?;
                 self.command.redirections.push(Redirection::Input(target));
             }
-            ')' if self.depth > 0 => return Ok(false),
+            ')' if self.depth.scripts > 0 => return Ok(false),
             '(' | ')' => return Err(Unsupported),
             _ => {
                 let word = self.word()?;
+                if self.command == Command::default()
+                    && let [Part::Text(first)] = word.as_slice()
+                {
+                    if let Some(end) = self.ends.iter().find(|end| *end == first) {
+                        self.end = Some(end);
+                        return Ok(false);
+                    }
+                    if first == "!" && self.pipeline.is_empty() {
+                        self.is_negated = !self.is_negated;
+                        return Ok(true);
+                    }
+                    if let Some(compound) = self.compound(first)? {
+                        self.command.compound = Some(Box::new(compound));
+                        return Ok(true);
+                    }
+                }
                 // `2>`: the number belongs to the redirection
                 let number = match word.as_slice() {
                     [Part::Text(text)] if self.rest.peek() == Some(&'>') => text.as_str(),
@@ -180,6 +235,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                 match number {
                     "1" => self.output(Which::Stdout)?,
                     "2" => self.output(Which::Stderr)?,
+                    _ if self.command.compound.is_some() => return Err(Unsupported),
                     _ => self.command.words.push(word),
                 }
             }
@@ -190,12 +246,17 @@ impl<'a, 'b> Reader<'a, 'b> {
     /// Whether there was one.
     fn end_command(&mut self) -> Result<bool, Unreadable> {
         let command = std::mem::take(&mut self.command);
-        if let Some([Part::Text(first)]) = command.words.first().map(Vec::as_slice)
-            && KEYWORDS.contains(&first.as_str())
-        {
+        let text = |word: Option<&Word>| match word.map(Vec::as_slice) {
+            Some([Part::Text(text)]) => text.clone(),
+            _ => String::new(),
+        };
+        let first = text(command.words.first());
+        // what has `&&` or `<` in it has its end elsewhere
+        let is_cut = first == "[[" && text(command.words.last()) != "]]";
+        if is_cut || KEYWORDS.contains(&first.as_str()) {
             return Err(Unsupported);
         }
-        let is_one = !command.words.is_empty() || !command.redirections.is_empty();
+        let is_one = command != Command::default();
         if is_one {
             self.pipeline.push(command);
         }
@@ -215,7 +276,8 @@ impl<'a, 'b> Reader<'a, 'b> {
         self.end_command()?;
         let commands = std::mem::take(&mut self.pipeline);
         if !commands.is_empty() {
-            self.script.push(Pipeline { joint: self.joint, commands });
+            let is_negated = std::mem::take(&mut self.is_negated);
+            self.script.push(Pipeline { joint: self.joint, is_negated, commands });
             self.joint = next;
         }
         Ok(())
@@ -242,90 +304,5 @@ impl<'a, 'b> Reader<'a, 'b> {
         let target = self.next_word()?;
         self.command.redirections.push(Redirection::Output { what, target, appends });
         Ok(())
-    }
-
-    fn next_word(&mut self) -> Result<Word, Unreadable> {
-        while self.rest.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
-        let word = self.word()?;
-        if word.is_empty() { Err(Unsupported) } else { Ok(word) }
-    }
-
-    fn word(&mut self) -> Result<Word, Unreadable> {
-        let mut word = Word::new();
-        let mut is_quoted = false;
-        while let Some(&next) = self.rest.peek() {
-            match next {
-                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' if !is_quoted => break,
-                '`' => return Err(Unsupported),
-                '"' => {
-                    is_quoted = !is_quoted;
-                    push(&mut word, "");
-                    self.rest.next();
-                }
-                '\'' if !is_quoted => {
-                    self.rest.next();
-                    let text: String =
-                        std::iter::from_fn(|| self.rest.next_if(|next| *next != '\'')).collect();
-                    self.rest.next().ok_or(Unfinished)?;
-                    push(&mut word, &text);
-                }
-                '\\' => {
-                    self.rest.next();
-                    match self.rest.next().ok_or(Unfinished)? {
-                        // the line goes on
-                        '\n' => {}
-                        escaped => {
-                            if is_quoted && !matches!(escaped, '"' | '\\' | '$' | '`') {
-                                push(&mut word, "\\");
-                            }
-                            push(&mut word, escaped.encode_utf8(&mut [0; 4]));
-                        }
-                    }
-                }
-                '$' => {
-                    self.rest.next();
-                    let part = self.variable(is_quoted)?;
-                    word.push(part);
-                }
-                other => {
-                    self.rest.next();
-                    push(&mut word, other.encode_utf8(&mut [0; 4]));
-                }
-            }
-        }
-        if is_quoted { Err(Unfinished) } else { Ok(word) }
-    }
-
-    /// After a `$`.
-    fn variable(&mut self, is_quoted: bool) -> Result<Part, Unreadable> {
-        if self.rest.next_if_eq(&'(').is_some() {
-            if self.depth >= MAX_DEPTH || self.rest.peek() == Some(&'(') {
-                return Err(Unsupported);
-            }
-            let script = Reader::new(self.rest, self.depth + 1).script()?;
-            return Ok(Part::Output { script, is_quoted });
-        }
-        let is_name = |next: &char| next.is_ascii_alphanumeric() || *next == '_';
-        let is_braced = self.rest.next_if_eq(&'{').is_some();
-        let mut name: String = std::iter::from_fn(|| self.rest.next_if(is_name)).collect();
-        if name.is_empty() && self.rest.next_if_eq(&'?').is_some() {
-            name.push('?');
-        }
-        if is_braced {
-            // `${A:-b}` and its like
-            self.rest.next_if_eq(&'}').ok_or(Unsupported)?;
-        }
-        match (name.is_empty(), is_braced) {
-            (false, _) => Ok(Part::Variable { name, is_quoted }),
-            (true, true) => Err(Unsupported),
-            (true, false) => Ok(Part::Text("$".into())),
-        }
-    }
-}
-
-fn push(word: &mut Word, text: &str) {
-    match word.last_mut() {
-        Some(Part::Text(last)) => last.push_str(text),
-        _ => word.push(Part::Text(text.to_owned())),
     }
 }

@@ -1,5 +1,5 @@
 //! A shell, as far as it is simulated: scripts, pipelines, redirections, variables and the commands that only a shell has. It does
-//! what a script says (an exec), or plans it: then no time passes, no file is read, and what is printed is a log.
+//! what a script says, or plans it: then no time passes, no file is read, and what is printed is a log.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::{
     Stop,
     plan::Plan,
-    script::{self, Command, Joint, Part, Pipeline, Redirection, Which, Word},
+    script::{self, Command, Joint, Pipeline, Redirection, Which},
     streams::{Input, Output, Streams, Variables},
 };
 use crate::runtime::{behaviour::ExecAnswer, files::Files};
@@ -18,10 +18,10 @@ use crate::runtime::{behaviour::ExecAnswer, files::Files};
 pub(super) const MAX_DEPTH: usize = 4;
 /// Commands of one script, with those of scripts in it.
 const MAX_COMMANDS: usize = 10_000;
-/// Commands of a script that is planned, which is done again and again.
+/// Commands of a container's own script, which is done again and again.
 const MAX_PLANNED: usize = 2000;
 /// Bytes of one word.
-const MAX_WORD: usize = 64 * 1024;
+pub(super) const MAX_WORD: usize = 64 * 1024;
 /// Words of one command.
 const MAX_WORDS: usize = 4096;
 /// Bytes of all words of one command.
@@ -49,6 +49,16 @@ pub(super) struct Real {
     pub(super) interrupts: Option<Arc<Notify>>,
     /// The number of the user that they run as.
     pub(super) user: i64,
+    /// What the container's own command is like; absent in an exec.
+    pub(super) own: Option<Own>,
+}
+
+/// The command of a container, which is run when the container starts.
+pub(super) struct Own {
+    /// Whether what is not known is taken to end well.
+    pub(super) guesses: bool,
+    /// What is printed of what is not known, where nothing else has been printed.
+    pub(super) announcement: String,
 }
 
 pub(super) struct Shell {
@@ -60,38 +70,40 @@ pub(super) struct Shell {
     pub(super) stops_at_failure: bool,
     pub(super) depth: usize,
     /// How many more commands are run.
-    commands: usize,
+    pub(super) commands: usize,
     /// Bytes that its programs have moved.
     pub(super) bytes: usize,
+    /// Whether anything was printed that somebody sees.
+    pub(super) has_printed: bool,
     pub(super) world: World,
 }
 
 /// The words of a command.
 #[derive(Default)]
-struct Words {
-    all: Vec<String>,
+pub(super) struct Words {
+    pub(super) all: Vec<String>,
     /// Of all of them.
     bytes: usize,
 }
 
 impl Words {
-    fn extend(&mut self, word: Option<String>) {
+    pub(super) fn extend(&mut self, word: Option<String>) {
         self.bytes += word.as_ref().map_or(0, String::len);
         self.all.extend(word);
     }
 
-    fn are_too_many(&self) -> bool {
+    pub(super) fn are_too_many(&self) -> bool {
         self.all.len() > MAX_WORDS || self.bytes > MAX_COMMAND_LINE
     }
 }
 
 /// Variables, directory, and whether it stops at a failure.
-struct Saved(Variables, String, bool);
+pub(super) struct Saved(Variables, String, bool);
 
 impl Shell {
     pub(super) fn new(variables: BTreeMap<String, String>, hostname: String, world: World) -> Self {
         let commands = match world {
-            World::Planned(_) => MAX_PLANNED,
+            World::Planned(_) | World::Real(Real { own: Some(_), .. }) => MAX_PLANNED,
             World::Real(_) => MAX_COMMANDS,
         };
         Self {
@@ -103,6 +115,7 @@ impl Shell {
             depth: 0,
             commands,
             bytes: 0,
+            has_printed: false,
             world,
         }
     }
@@ -129,9 +142,11 @@ impl Shell {
                 if !runs {
                     continue;
                 }
-                self.last = self.pipeline(&pipeline.commands, streams).await?;
+                let code = self.pipeline(&pipeline.commands, streams).await?;
+                self.last = if pipeline.is_negated { i32::from(code == 0) } else { code };
                 let is_asked = script.get(place + 1).is_some_and(|next| next.joint != Joint::Always);
-                if self.stops_at_failure && self.last != 0 && !is_asked && place + 1 < count {
+                let is_looked_at = is_asked || pipeline.is_negated;
+                if self.stops_at_failure && self.last != 0 && !is_looked_at && place + 1 < count {
                     return Err(Stop::Exit(self.last));
                 }
             }
@@ -159,12 +174,12 @@ impl Shell {
     }
 
     /// What is to be as it was after something that runs as in a shell of its own.
-    fn save(&self) -> Saved {
+    pub(super) fn save(&self) -> Saved {
         Saved(self.variables.clone(), self.directory.clone(), self.stops_at_failure)
     }
 
     /// The end of a shell of its own is not this shell's.
-    fn restore(&mut self, saved: Saved, outcome: Outcome) -> Outcome {
+    pub(super) fn restore(&mut self, saved: Saved, outcome: Outcome) -> Outcome {
         Saved(self.variables, self.directory, self.stops_at_failure) = saved;
         match outcome {
             Err(Stop::Exit(code)) => Ok(code),
@@ -173,11 +188,7 @@ impl Shell {
     }
 
     async fn command(&mut self, command: &Command, streams: &Streams) -> Outcome {
-        self.commands = self.commands.checked_sub(1).ok_or(Stop::Exit(2))?;
-        if matches!(self.world, World::Real(_)) {
-            // a long script must not keep others waiting
-            tokio::task::coop::consume_budget().await;
-        }
+        self.take_turn().await?;
         let mut words = Words::default();
         for word in &command.words {
             self.expand(word, streams, &mut words).await?;
@@ -190,7 +201,10 @@ impl Shell {
                 return Ok(1);
             }
         }
-        self.step(&words, &own).await
+        match &command.compound {
+            Some(compound) => self.compound(compound, &own).await,
+            None => self.step(&words, &own).await,
+        }
     }
 
     /// The inner error is why it cannot be done.
@@ -217,7 +231,6 @@ impl Shell {
                     "/dev/stdout" => streams.output.clone(),
                     "/dev/stderr" => streams.error.clone(),
                     "/dev/null" => Output::Nowhere,
-                    _ if matches!(self.world, World::Planned(_)) => Output::Nowhere,
                     _ => {
                         let resolved = self.resolve(&path);
                         let appends = *appends;
@@ -259,6 +272,8 @@ impl Shell {
                 Ok(0)
             }
             "cd" => self.change_directory(arguments.first().map_or("/root", String::as_str), streams).await,
+            "break" => Err(Stop::Break),
+            "continue" => Err(Stop::Continue),
             "umask" | "wait" | "sync" | "exec" => Ok(0),
             _ => self.program(words, streams).await,
         }
@@ -313,7 +328,6 @@ impl Shell {
         self.stops_at_failure = has('e');
         match rest.first() {
             Some(text) if has('c') => self.text(text, streams).await,
-            Some(_) if matches!(self.world, World::Planned(_)) => Err(Stop::Unknown),
             Some(path) => {
                 let resolved = self.resolve(path);
                 match self.files(&resolved, Files::read).await? {
@@ -338,70 +352,13 @@ impl Shell {
                 self.last = 0;
                 self.script(&script, streams).await
             }
-            Err(_) if matches!(self.world, World::Planned(_)) => Err(Stop::Unknown),
+            Err(_) if matches!(self.world, World::Planned(_) | World::Real(Real { own: Some(_), .. })) => {
+                Err(Stop::Unknown)
+            }
             Err(why) => {
                 self.complain(streams, why.text()).await?;
                 Ok(2)
             }
-        }
-    }
-
-    async fn word(&mut self, word: &Word, streams: &Streams) -> Result<String, Stop> {
-        let mut words = Words::default();
-        self.expand(word, streams, &mut words).await?;
-        Ok(words.all.join(" "))
-    }
-
-    /// Adds what a word stands for: values that are not in quotes are split at their spaces, and without any it is no word at all.
-    async fn expand(&mut self, word: &Word, streams: &Streams, words: &mut Words) -> Result<(), Stop> {
-        let mut current: Option<String> = None;
-        for part in word {
-            let (value, is_quoted) = match part {
-                Part::Text(text) => (text.clone(), true),
-                Part::Variable { name, is_quoted } => (self.value(name), *is_quoted),
-                Part::Output { script, is_quoted } => (self.substitute(script, streams).await?, *is_quoted),
-            };
-            if is_quoted {
-                current.get_or_insert_default().push_str(&value);
-            } else {
-                for (place, piece) in value.split(char::is_whitespace).enumerate() {
-                    if place > 0 {
-                        words.extend(current.take());
-                    }
-                    if !piece.is_empty() {
-                        current.get_or_insert_default().push_str(piece);
-                    }
-                }
-            }
-            let length = current.as_ref().map_or(0, String::len);
-            if length > MAX_WORD || words.are_too_many() {
-                self.complain(streams, "argument list too long").await?;
-                return Err(Stop::Exit(2));
-            }
-        }
-        words.extend(current);
-        Ok(())
-    }
-
-    /// What a script prints, without the ends of its last lines.
-    async fn substitute(&mut self, script: &[Pipeline], streams: &Streams) -> Result<String, Stop> {
-        let (output, pipe) = Output::pipe();
-        let inner = Streams { output, ..streams.clone() };
-        let last = self.last;
-        let saved = self.save();
-        let outcome = self.script(script, &inner).await;
-        self.restore(saved, outcome)?;
-        self.last = last;
-        let bytes = std::mem::take(&mut *pipe.lock());
-        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
-    }
-
-    fn value(&self, name: &str) -> String {
-        match name {
-            "?" => self.last.to_string(),
-            "PWD" => self.directory.clone(),
-            "HOSTNAME" => self.hostname.clone(),
-            _ => self.variables.get(name).cloned().unwrap_or_default(),
         }
     }
 
@@ -425,7 +382,7 @@ impl Shell {
         path: &str,
         ask: impl FnOnce(&Files, &str) -> std::io::Result<T> + Send + 'static,
     ) -> Result<Result<T, String>, Stop> {
-        let World::Real(real) = &self.world else { return Err(Stop::Unknown) };
+        let World::Real(real) = &self.world else { return Err(Stop::Depends) };
         if path.len() > MAX_PATH {
             return Ok(Err("File name too long".to_owned()));
         }

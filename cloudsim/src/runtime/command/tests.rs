@@ -52,7 +52,7 @@ fn what_the_command_says_decides() {
         ),
         (vec!["sh", "-c", "A=1; export B=2; echo $A$B; false; echo $?"], Some((0.0, 0)), "12|1"),
         (
-            vec!["sh", "-c", "echo 'a; b' # and so on\n echo c >&2; echo d > /tmp/file; echo e 2>&1"],
+            vec!["sh", "-c", "echo 'a; b' # and so on\n echo c >&2; echo d > /dev/null; echo e 2>&1"],
             Some((0.0, 0)),
             "a; b|c|e",
         ),
@@ -63,7 +63,18 @@ fn what_the_command_says_decides() {
         ),
         (vec!["sh", "-c", "sh -c 'exit 4'"], Some((0.0, 4)), ""),
         (vec!["sh", "-c", "exec sleep 5; echo never"], Some((5.0, 0)), ""),
-        (vec!["sh", "-c", "mkdir -p /data && touch /data/x && echo done"], Some((0.0, 0)), "done"),
+        (vec!["sh", "-c", "if [ $(expr 5 % 2) -ne 0 ]; then exit 1\nelse\n exit 0\nfi"], Some((0.0, 1)), ""),
+        (
+            vec!["sh", "-c", "for i in 1 2; do [[ $i = 2 ]] && break; echo $((i * 5)); done; echo $i"],
+            Some((0.0, 0)),
+            "5|2",
+        ),
+        (
+            vec!["sh", "-c", "echo ${COLOR:-red} ${NONE:-a $COLOR}; echo ${NONE:?}"],
+            Some((0.0, 2)),
+            "blue a blue|sh: NONE: parameter not set or null",
+        ),
+        (vec!["sh", "-c", "! true && echo no || { echo yes; exit 3; }"], Some((0.0, 3)), "yes"),
         (vec!["sh", "-c", "echo a | grep b"], Some((0.0, 1)), ""),
         (
             vec!["sh", "-c", "printf 'b\\na\\n' | sort | head -n 1; echo $(echo x; echo y)"],
@@ -92,7 +103,7 @@ fn what_is_there_to_end_does_unless_it_serves() {
     for (command, image, end) in [
         (vec!["perl", "-Mbignum=bpi", "-wle", "print bpi(2000)"], "perl:5.34", Some((0.5, 0))),
         (vec!["sh", "-c", "migrate up && exit 3"], "tools", Some((0.5, 3))),
-        (vec!["sh", "-c", "for i in 1 2; do echo $i; done"], "busybox", Some((0.5, 0))),
+        (vec!["sh", "-c", "case $A in a) echo b;; esac"], "busybox", Some((0.5, 0))),
         (vec![], "registry.local:5000/tools/migrate:1", Some((0.5, 0))),
         (vec![], "registry.local:5000/library/nginx:1", None),
         (vec!["nginx", "-t"], "nginx", Some((0.5, 0))),
@@ -102,6 +113,31 @@ fn what_is_there_to_end_does_unless_it_serves() {
         (vec!["false"], "busybox", Some((0.0, 1))),
     ] {
         assert_eq!(outcome(&of(&command, image, true)).0, end, "{command:?} {image}");
+    }
+}
+
+#[test]
+fn what_has_to_do_with_files_or_the_time_is_run() {
+    for script in [
+        "date",
+        "cat /etc/config/a; echo b",
+        "echo $(date)",
+        "ls /",
+        "id",
+        "mkdir -p /data && touch /data/x && echo done",
+        "echo a > /tmp/file",
+        "while true; do echo x; sleep 1; done",
+        "exit $(( $RANDOM / 16384 ))",
+        "cd /etc; sh ./run.sh",
+        "for i in $(seq 1 3000); do echo $i; done",
+    ] {
+        for ends in [false, true] {
+            let run = of(&["sh", "-c", script], "busybox", ends);
+            assert_eq!((run.end, run.live), (None, Some(Live::Own { guesses: ends })), "{script}");
+        }
+    }
+    for script in ["echo a", "sleep 5", "tail -f /dev/null", "serve", "sleep 5 & wait", "f() { date; }; f"] {
+        assert_eq!(of(&["sh", "-c", script], "busybox", false).live, None, "{script}");
     }
 }
 
@@ -129,12 +165,15 @@ fn what_waits_for_somebody_to_type_is_not_planned() {
         })
     };
     for command in [&["sh"][..], &["cat"], &["sh", "-c", "echo a; cat"], &["bash", "-i"]] {
-        assert!(of(command, true, false).waits, "{command:?}");
+        assert_eq!(of(command, true, false).live, Some(Live::Typed), "{command:?}");
         let terminal = of(command, false, true);
-        assert!(!terminal.waits && terminal.end.is_none(), "{command:?} at a terminal at which nobody types");
+        assert!(
+            terminal.live.is_none() && terminal.end.is_none(),
+            "{command:?} at a terminal at which nobody types"
+        );
         assert_eq!(of(command, false, false).end, Some((Duration::ZERO, 0)), "{command:?} without input");
     }
-    assert!(!of(&["echo", "a"], true, true).waits);
+    assert_eq!(of(&["echo", "a"], true, true).live, None);
 }
 
 #[test]

@@ -1,27 +1,32 @@
 //! A container's files as its commands see them: a few directories that every image has, what is mounted, and over both, in memory,
-//! what was written. Nothing is ever written to the host.
+//! what was written. Nothing is written to the host but the file in which a container leaves its last words.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    io::{self, ErrorKind},
+    fs::{self, File},
+    io::{self, ErrorKind, Read, Write},
+    os::unix::fs::MetadataExt,
     path::Path,
+    sync::Arc,
 };
 
 use parking_lot::Mutex;
 use wire::cri::Mount;
 
-use super::{covering, locate, read};
+use super::{
+    Shared, covering, locate, read,
+    written::{MAX_WRITTEN, Node, Written, full},
+};
 
 /// What every container has.
 const DIRECTORIES: [&str; 13] = [
     "/", "/bin", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/tmp", "/usr", "/usr/bin",
     "/var",
 ];
-/// Bytes of what a container has written, its names among them.
-const MAX_WRITTEN: usize = 1 << 20;
-/// What a file or directory takes besides.
-const NODE: usize = 128;
+/// The permissions of a file that is written.
+const FILE: u32 = 0o644;
+/// Bytes of the last words of a container, of which the node reads 4 KiB.
+const MAX_LAST_WORDS: u64 = 16 * 1024;
 /// Names of one directory of the host that are listed.
 const MAX_NAMES: usize = 4096;
 
@@ -33,35 +38,78 @@ pub(crate) enum Kind {
     File(u64),
 }
 
-#[derive(Clone, Debug)]
-enum Node {
-    Directory,
-    File(Vec<u8>),
-}
-
 /// The files of one container. Paths are absolute and have neither `.` nor `..` in them.
 #[derive(Debug)]
 pub(crate) struct Files {
     mounts: Vec<Mount>,
     hostname: String,
-    written: Mutex<Written>,
+    /// What was written outside of the mounts.
+    own: Arc<Mutex<Written>>,
+    /// What was written to each mount, by its place in the container: all who mount the same see it.
+    mounted: BTreeMap<String, Arc<Mutex<Written>>>,
+    /// The file that the node reads when the container has ended, by its place in the container.
+    last_words: String,
 }
 
-#[derive(Debug, Default)]
-struct Written {
-    nodes: BTreeMap<String, Node>,
-    bytes: usize,
+/// What the system tells of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// Kind and permissions, as of `stat`.
+    pub(crate) mode: u32,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
 }
 
 impl Files {
-    pub(crate) fn new(mounts: Vec<Mount>, hostname: String) -> Self {
-        Self { mounts, hostname, written: Mutex::default() }
+    /// `shared`: what is written to directories of the host.
+    pub(crate) fn new(mounts: Vec<Mount>, hostname: String, last_words: String, shared: &Shared) -> Self {
+        let of = |mount: &Mount| (mount.container_path.clone(), shared.of(&mount.host_path));
+        let mounted = mounts.iter().map(of).collect();
+        Self { mounts, hostname, own: Arc::default(), mounted, last_words }
+    }
+
+    /// Where what is written at a path is kept, and under which name.
+    fn place(&self, path: &str) -> (&Mutex<Written>, String) {
+        let found = covering(&self.mounts, Path::new(path));
+        let found =
+            found.and_then(|mount| Some((&mount.container_path, self.mounted.get(&mount.container_path)?)));
+        match found {
+            Some((above, written)) => {
+                let inside = Path::new(path).strip_prefix(above).unwrap_or(Path::new(""));
+                (written, format!("/{}", inside.display()))
+            }
+            None => (&self.own, path.to_owned()),
+        }
+    }
+
+    fn node(&self, path: &str) -> Option<Node> {
+        let (written, name) = self.place(path);
+        let node = written.lock().nodes.get(&name).cloned();
+        node
+    }
+
+    /// What was written anywhere, as the container sees it.
+    fn all_written(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.own.lock().nodes.keys().cloned().collect();
+        for (above, written) in &self.mounted {
+            all.extend(
+                written.lock().nodes.keys().map(|name| format!("{}{name}", above.trim_end_matches('/'))),
+            );
+        }
+        all
+    }
+
+    /// Whether this is the file for the last words, which is there.
+    fn is_for_last_words(&self, path: &str) -> bool {
+        !self.last_words.is_empty()
+            && path == self.last_words
+            && covering(&self.mounts, Path::new(path)).is_some()
     }
 
     /// The content of a file.
     pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        match self.written.lock().nodes.get(path) {
-            Some(Node::File(content)) => return Ok(content.clone()),
+        match self.node(path) {
+            Some(Node::File { content, .. }) => return Ok(content),
             Some(Node::Directory) => return Err(ErrorKind::IsADirectory.into()),
             None => {}
         }
@@ -77,8 +125,8 @@ impl Files {
 
     /// What is at a path.
     pub(crate) fn kind(&self, path: &str) -> io::Result<Kind> {
-        match self.written.lock().nodes.get(path) {
-            Some(Node::File(content)) => return Ok(Kind::File(content.len() as u64)),
+        match self.node(path) {
+            Some(Node::File { content, .. }) => return Ok(Kind::File(content.len() as u64)),
             Some(Node::Directory) => return Ok(Kind::Directory),
             None => {}
         }
@@ -106,7 +154,7 @@ impl Files {
             let name = inside.and_then(|inside| inside.components().next());
             names.extend(name.map(|name| name.as_os_str().to_string_lossy().into_owned()));
         };
-        self.written.lock().nodes.keys().for_each(|other| add(other));
+        self.all_written().iter().for_each(|other| add(other));
         self.mounts.iter().for_each(|mount| add(&mount.container_path));
         if covering(&self.mounts, Path::new(path)).is_none() {
             DIRECTORIES.iter().chain(&["/dev/null", "/etc/hostname"]).for_each(|other| add(other));
@@ -124,7 +172,11 @@ impl Files {
         if path == "/dev/null" {
             return Ok(());
         }
-        if appends && let Some(appended) = self.written.lock().append(path, bytes) {
+        if self.is_for_last_words(path) {
+            return self.say_last(path, bytes, appends);
+        }
+        let (written, name) = self.place(path);
+        if appends && let Some(appended) = written.lock().append(&name, bytes) {
             return appended;
         }
         let mut content = match self.kind(path) {
@@ -137,7 +189,50 @@ impl Files {
             return Err(full());
         }
         content.extend_from_slice(bytes);
-        self.written.lock().put(path, Node::File(content))
+        written.lock().put(&name, Node::File { content, mode: FILE })
+    }
+
+    /// Sets the permissions of a file that was written.
+    pub(crate) fn set_mode(&self, path: &str, mode: u32) {
+        let (written, name) = self.place(path);
+        if let Some(Node::File { mode: of_file, .. }) = written.lock().nodes.get_mut(&name) {
+            *of_file = mode;
+        }
+    }
+
+    /// What the system would tell of a file; `user`: who has written what was written.
+    pub(crate) fn stat(&self, path: &str, user: u32) -> io::Result<Stat> {
+        match self.node(path) {
+            Some(Node::File { mode, .. }) => return Ok(Stat { mode: 0o100_000 | mode, user, group: 0 }),
+            Some(Node::Directory) => return Ok(Stat { mode: 0o040_755, user, group: 0 }),
+            None => {}
+        }
+        if covering(&self.mounts, Path::new(path)).is_some() {
+            let found = fs::metadata(locate(&self.mounts, path)?)?;
+            return Ok(Stat { mode: found.mode(), user: found.uid(), group: found.gid() });
+        }
+        let mode = if self.kind(path)? == Kind::Directory { 0o040_755 } else { 0o100_644 };
+        Ok(Stat { mode, user: 0, group: 0 })
+    }
+
+    /// Whether a mounted path is in memory.
+    pub(crate) fn is_in_memory(&self, path: &str) -> io::Result<bool> {
+        let found = nix::sys::statfs::statfs(&locate(&self.mounts, path)?)?;
+        Ok(found.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC)
+    }
+
+    fn say_last(&self, path: &str, bytes: &[u8], appends: bool) -> io::Result<()> {
+        let place = locate(&self.mounts, path)?;
+        if !fs::metadata(&place)?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let mut content = Vec::new();
+        if appends {
+            File::open(&place)?.take(MAX_LAST_WORDS).read_to_end(&mut content)?;
+        }
+        content.extend_from_slice(bytes);
+        content.truncate(usize::try_from(MAX_LAST_WORDS).unwrap_or(usize::MAX));
+        File::options().write(true).truncate(true).open(&place)?.write_all(&content)
     }
 
     /// Makes a directory; with `parents`, those above it too, and none where there is one.
@@ -151,20 +246,25 @@ impl Files {
             self.make_directory(above, true)?;
         }
         self.check(path)?;
-        self.written.lock().put(path, Node::Directory)
+        let (written, name) = self.place(path);
+        written.lock().put(&name, Node::Directory)
     }
 
     /// Removes what was written at a path, and below it.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         self.kind(path)?;
-        let mut written = self.written.lock();
-        if !written.nodes.contains_key(path) {
+        let (written, name) = self.place(path);
+        let mut written = written.lock();
+        if !written.nodes.contains_key(&name) {
             return Err(ErrorKind::PermissionDenied.into());
         }
-        let is_gone = |other: &&String| Path::new(other).starts_with(path);
+        if covering(&self.mounts, Path::new(path)).is_some_and(|mount| mount.readonly) {
+            return Err(ErrorKind::ReadOnlyFilesystem.into());
+        }
+        let is_gone = |other: &&String| Path::new(other).starts_with(&name);
         let gone: Vec<String> = written.nodes.keys().filter(is_gone).cloned().collect();
-        for path in gone {
-            written.take(&path);
+        for name in gone {
+            written.take(&name);
         }
         Ok(())
     }
@@ -182,48 +282,6 @@ impl Files {
             _ => Ok(()),
         }
     }
-}
-
-impl Written {
-    fn put(&mut self, path: &str, node: Node) -> io::Result<()> {
-        let old = self.nodes.get(path).map_or(0, |old| size(path, old));
-        let bytes = self.bytes - old + size(path, &node);
-        if bytes > MAX_WRITTEN {
-            return Err(full());
-        }
-        self.bytes = bytes;
-        self.nodes.insert(path.to_owned(), node);
-        Ok(())
-    }
-
-    /// Goes on at the end of a file that was written before; none where there is no such file.
-    fn append(&mut self, path: &str, bytes: &[u8]) -> Option<io::Result<()>> {
-        let Some(Node::File(content)) = self.nodes.get_mut(path) else { return None };
-        if self.bytes + bytes.len() > MAX_WRITTEN {
-            return Some(Err(full()));
-        }
-        self.bytes += bytes.len();
-        content.extend_from_slice(bytes);
-        Some(Ok(()))
-    }
-
-    fn take(&mut self, path: &str) {
-        if let Some(node) = self.nodes.remove(path) {
-            self.bytes -= size(path, &node);
-        }
-    }
-}
-
-fn size(path: &str, node: &Node) -> usize {
-    let content = match node {
-        Node::Directory => 0,
-        Node::File(content) => content.len(),
-    };
-    NODE + path.len() + content
-}
-
-fn full() -> io::Error {
-    io::Error::new(ErrorKind::StorageFull, "No space left on device")
 }
 
 /// The directory that something is in; the root is in none.

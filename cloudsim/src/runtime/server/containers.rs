@@ -49,7 +49,7 @@ impl Service {
             return Err(Status::unknown(format!("failed to start container {id:?}: {message}")));
         }
         self.core.change(|state, now| state.start_container(id, now))?;
-        if behaviour.is_interactive {
+        if behaviour.live.is_some() {
             attached::start_program(&self.core, id);
         }
         if !later.is_empty() {

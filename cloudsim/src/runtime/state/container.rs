@@ -265,6 +265,11 @@ impl State {
         self.containers.get(id).is_some_and(|container| matches!(container.phase, Phase::Running { .. }))
     }
 
+    /// The containers that run.
+    pub(crate) fn running_ids(&self) -> Vec<String> {
+        self.containers.keys().filter(|id| self.is_running(id)).cloned().collect()
+    }
+
     /// A container that runs, and what it does.
     pub(crate) fn running(&self, id: &str) -> Result<Running, Refusal> {
         let container = self.container(id)?;

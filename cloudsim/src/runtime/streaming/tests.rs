@@ -190,10 +190,12 @@ async fn commands_print_and_end_as_in_a_container() {
         ("ls /none", "", "ls: /none: No such file or directory\n", 1),
         ("grep -c l /tmp/a", "1\n", "", 0),
         ("sh -c 'nothing; echo $?'", "127\n", "sh: nothing: not found\n", 0),
+        ("sh -c 'if true; then echo a; fi'", "a\n", "", 0),
         (
-            "sh -c 'if true; then echo; fi'",
+            "sh -c 'case a in a) echo;; esac'",
             "",
-            "sh: syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables and $(…)\n",
+            "sh: syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables, $(…), $((…)), \
+             if, while, until and for\n",
             2,
         ),
         ("test -d /tmp", "", "", 0),

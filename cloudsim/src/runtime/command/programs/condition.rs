@@ -7,12 +7,12 @@ use super::super::{
 use crate::runtime::files::{Files, Kind};
 
 impl Shell {
-    /// `[ … ]`
-    pub(super) async fn bracket(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
+    /// `[ … ]` and `[[ … ]]`, by the word at its end.
+    pub(super) async fn bracket(&mut self, end: &str, arguments: &[String], streams: &Streams) -> Outcome {
         match arguments.split_last() {
-            Some((last, condition)) if last == "]" => self.test(condition, streams).await,
+            Some((last, condition)) if last == end => self.test(condition, streams).await,
             _ => {
-                self.complain(streams, "[: missing ]").await?;
+                self.complain(streams, &format!("missing {end}")).await?;
                 Ok(2)
             }
         }

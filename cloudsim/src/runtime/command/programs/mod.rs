@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    SHORT_WORK, Stop,
+    SHORT_WORK, Stop, arithmetic,
     shell::{Outcome, Real, Shell, World},
     streams::Streams,
 };
 use crate::runtime::behaviour::duration;
 
+mod agnhost;
 mod condition;
 mod file;
 mod filter;
@@ -17,10 +18,10 @@ mod text;
 
 /// All of them, by name.
 const NAMES: &[&str] = &[
-    ":", "[", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date", "dirname", "echo",
-    "env", "exit", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir", "mv", "printenv",
-    "printf", "pwd", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee", "test", "touch", "tr",
-    "true", "tty", "uname", "wc", "which", "whoami",
+    ":", "[", "[[", "agnhost", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date",
+    "dirname", "echo", "env", "exit", "expr", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir",
+    "mv", "printenv", "printf", "pwd", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee",
+    "test", "touch", "tr", "true", "tty", "uname", "wc", "which", "whoami",
 ];
 
 /// The last part of a program's path.
@@ -55,20 +56,33 @@ impl Shell {
                 self.print(&streams.error, format!("{}: {why}\n", base(program)).as_bytes()).await?;
                 Ok(1)
             }
-            Err(Stop::Unknown) => match &self.world {
-                // it does what it is there for, whatever that is
-                World::Planned(plan) if plan.guesses && self.depth > 0 => {
-                    self.pause(SHORT_WORK).await;
-                    Ok(0)
-                }
-                World::Planned(_) => Err(Stop::Serves),
-                World::Real(_) => {
-                    self.complain(streams, &format!("{program}: not found")).await?;
-                    Ok(127)
-                }
-            },
+            Err(Stop::Unknown) => self.unknown(program, streams).await,
             outcome => outcome,
         }
+    }
+
+    /// Something of which is not known what it does.
+    async fn unknown(&mut self, program: &str, streams: &Streams) -> Outcome {
+        let guesses = match &self.world {
+            World::Planned(plan) => plan.guesses,
+            World::Real(Real { own: Some(own), .. }) => own.guesses,
+            World::Real(_) => {
+                self.complain(streams, &format!("{program}: not found")).await?;
+                return Ok(127);
+            }
+        };
+        if guesses && self.depth > 0 {
+            // it does what it is there for, whatever that is
+            self.pause(SHORT_WORK).await;
+            return Ok(0);
+        }
+        if let World::Real(Real { own: Some(own), .. }) = &mut self.world {
+            let announcement = std::mem::take(&mut own.announcement);
+            if !self.has_printed && !announcement.is_empty() {
+                self.print(&streams.output, format!("{announcement}\n").as_bytes()).await?;
+            }
+        }
+        self.forever().await
     }
 
     fn answer(&self, words: &[String]) -> Option<crate::runtime::behaviour::ExecAnswer> {
@@ -92,7 +106,10 @@ impl Shell {
             "sleep" => return self.sleep(arguments, streams).await,
             "sh" | "bash" | "ash" | "dash" => return self.nested(arguments, streams).await,
             "test" => return self.test(arguments, streams).await,
-            "[" => return self.bracket(arguments, streams).await,
+            "[" => return self.bracket("]", arguments, streams).await,
+            "[[" => return self.bracket("]]", arguments, streams).await,
+            "agnhost" => return self.agnhost(arguments, streams).await,
+            "expr" => return self.expr(arguments, streams).await,
             "env" if !arguments.is_empty() => return Err(Stop::Unknown),
             "printenv" if !arguments.is_empty() => return self.printenv(arguments, streams).await,
             "cat" | "grep" | "head" | "sort" | "tail" | "tee" | "tr" | "wc" => {
@@ -129,7 +146,7 @@ impl Shell {
     fn real(&self) -> Result<&Real, Stop> {
         match &self.world {
             World::Real(real) => Ok(real),
-            World::Planned(_) => Err(Stop::Unknown),
+            World::Planned(_) => Err(Stop::Depends),
         }
     }
 
@@ -140,6 +157,25 @@ impl Shell {
             World::Planned(_) => String::new(),
         };
         self.variables.iter().fold(own, |text, (name, value)| text + name + "=" + value + "\n")
+    }
+
+    /// `expr A + B`; fails where nothing or 0 comes of it.
+    async fn expr(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let result = match words.as_slice() {
+            [word] => (*word).to_owned(),
+            [left, operator, right] => match (left.parse(), right.parse()) {
+                (Ok(left), Ok(right)) => {
+                    arithmetic::operate(left, operator, right).map_err(Stop::Broken)?.to_string()
+                }
+                _ if matches!(*operator, "=" | "==") => i32::from(left == right).to_string(),
+                _ if *operator == "!=" => i32::from(left != right).to_string(),
+                _ => return Err(Stop::Broken("syntax error".to_owned())),
+            },
+            _ => return Err(Stop::Broken("syntax error".to_owned())),
+        };
+        self.print(&streams.output, format!("{result}\n").as_bytes()).await?;
+        Ok(i32::from(result.is_empty() || result == "0"))
     }
 
     async fn printenv(&mut self, names: &[String], streams: &Streams) -> Outcome {
