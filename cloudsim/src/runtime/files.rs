@@ -11,6 +11,7 @@ use wire::cri::Mount;
 
 pub(super) use self::view::{Files, Kind};
 
+mod links;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -34,9 +34,11 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+pub(super) enum Node {
     Directory,
     File(Vec<u8>),
+    /// A symbolic link, and where it leads.
+    Link(String),
 }
 
 /// The files of one container. Paths are absolute and have neither `.` nor `..` in them.
@@ -44,12 +46,12 @@ enum Node {
 pub(crate) struct Files {
     mounts: Vec<Mount>,
     hostname: String,
-    written: Mutex<Written>,
+    pub(super) written: Mutex<Written>,
 }
 
 #[derive(Debug, Default)]
-struct Written {
-    nodes: BTreeMap<String, Node>,
+pub(super) struct Written {
+    pub(super) nodes: BTreeMap<String, Node>,
     bytes: usize,
 }
 
@@ -60,10 +62,12 @@ impl Files {
 
     /// The content of a file.
     pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         match self.written.lock().nodes.get(path) {
             Some(Node::File(content)) => return Ok(content.clone()),
             Some(Node::Directory) => return Err(ErrorKind::IsADirectory.into()),
-            None => {}
+            Some(Node::Link(_)) | None => {}
         }
         match path {
             "/dev/null" => Ok(Vec::new()),
@@ -77,10 +81,12 @@ impl Files {
 
     /// What is at a path.
     pub(crate) fn kind(&self, path: &str) -> io::Result<Kind> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         match self.written.lock().nodes.get(path) {
             Some(Node::File(content)) => return Ok(Kind::File(content.len() as u64)),
             Some(Node::Directory) => return Ok(Kind::Directory),
-            None => {}
+            Some(Node::Link(_)) | None => {}
         }
         if covering(&self.mounts, Path::new(path)).is_some() {
             let metadata = fs::metadata(locate(&self.mounts, path)?)?;
@@ -97,6 +103,8 @@ impl Files {
 
     /// The names in a directory, in order.
     pub(crate) fn list(&self, path: &str) -> io::Result<BTreeSet<String>> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         if self.kind(path)? != Kind::Directory {
             return Err(ErrorKind::NotADirectory.into());
         }
@@ -121,6 +129,8 @@ impl Files {
 
     /// Writes a file, or goes on at its end.
     pub(crate) fn write(&self, path: &str, bytes: &[u8], appends: bool) -> io::Result<()> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         if path == "/dev/null" {
             return Ok(());
         }
@@ -142,6 +152,8 @@ impl Files {
 
     /// Makes a directory; with `parents`, those above it too, and none where there is one.
     pub(crate) fn make_directory(&self, path: &str, parents: bool) -> io::Result<()> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         match self.kind(path) {
             Ok(Kind::Directory) if parents => return Ok(()),
             Ok(_) => return Err(ErrorKind::AlreadyExists.into()),
@@ -154,13 +166,15 @@ impl Files {
         self.written.lock().put(path, Node::Directory)
     }
 
-    /// Removes what was written at a path, and below it.
+    /// Removes what was written at a path, and below it; of a link, the link itself.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
-        self.kind(path)?;
-        let mut written = self.written.lock();
-        if !written.nodes.contains_key(path) {
+        let path = self.follow_above(path)?;
+        let path = path.as_str();
+        if !self.written.lock().nodes.contains_key(path) {
+            self.kind(path)?;
             return Err(ErrorKind::PermissionDenied.into());
         }
+        let mut written = self.written.lock();
         let is_gone = |other: &&String| Path::new(other).starts_with(path);
         let gone: Vec<String> = written.nodes.keys().filter(is_gone).cloned().collect();
         for path in gone {
@@ -170,7 +184,7 @@ impl Files {
     }
 
     /// Whether something may be written there.
-    fn check(&self, path: &str) -> io::Result<()> {
+    pub(super) fn check(&self, path: &str) -> io::Result<()> {
         match parent(path).map(|above| self.kind(above)) {
             Some(Ok(Kind::Directory)) => {}
             Some(Ok(Kind::File(_))) => return Err(ErrorKind::NotADirectory.into()),
@@ -185,7 +199,7 @@ impl Files {
 }
 
 impl Written {
-    fn put(&mut self, path: &str, node: Node) -> io::Result<()> {
+    pub(super) fn put(&mut self, path: &str, node: Node) -> io::Result<()> {
         let old = self.nodes.get(path).map_or(0, |old| size(path, old));
         let bytes = self.bytes - old + size(path, &node);
         if bytes > MAX_WRITTEN {
@@ -218,6 +232,7 @@ fn size(path: &str, node: &Node) -> usize {
     let content = match node {
         Node::Directory => 0,
         Node::File(content) => content.len(),
+        Node::Link(target) => target.len(),
     };
     NODE + path.len() + content
 }
@@ -227,7 +242,7 @@ fn full() -> io::Error {
 }
 
 /// The directory that something is in; the root is in none.
-fn parent(path: &str) -> Option<&str> {
+pub(super) fn parent(path: &str) -> Option<&str> {
     let (above, name) = path.rsplit_once('/')?;
     if name.is_empty() {
         return None;

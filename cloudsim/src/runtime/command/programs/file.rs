@@ -1,4 +1,4 @@
-//! `ls`, `mkdir`, `touch`, `cp`, `mv`, `rm`.
+//! `ls`, `ln`, `readlink`, `mkdir`, `touch`, `cp`, `mv`, `rm`.
 
 use super::super::{
     Stop,
@@ -8,7 +8,7 @@ use super::super::{
 use crate::runtime::files::{Files, Kind};
 
 impl Shell {
-    /// One of them. Where it is only planned, all but `ls` are taken to succeed.
+    /// One of them. Where it is only planned, all but those that print are taken to succeed.
     pub(super) async fn file_program(
         &mut self,
         name: &str,
@@ -16,7 +16,7 @@ impl Shell {
         streams: &Streams,
     ) -> Outcome {
         if matches!(self.world, World::Planned(_)) {
-            return if name == "ls" { Err(Stop::Unknown) } else { Ok(0) };
+            return if matches!(name, "ls" | "readlink") { Err(Stop::Unknown) } else { Ok(0) };
         }
         let (flags, paths): (Vec<&String>, Vec<&String>) =
             arguments.iter().partition(|argument| argument.len() > 1 && argument.starts_with('-'));
@@ -24,8 +24,22 @@ impl Shell {
         let mut failed = false;
         match (name, paths.as_slice()) {
             ("ls", []) => failed = !self.ls(".", has('l'), has('a'), streams).await?,
-            ("cp" | "mv", [from, to]) => failed = !self.copy(name, from, to, streams).await?,
-            ("cp" | "mv", _) => return Err(Stop::Broken("one file and where it goes are wanted".to_owned())),
+            ("ln", [target, path]) if has('s') => {
+                let (target, forced) = ((*target).clone(), has('f'));
+                let made = self.files(path, move |files, path| files.link(path, &target, forced)).await?;
+                if let Err(why) = made {
+                    failed = true;
+                    self.say(name, path, &why, streams).await?;
+                }
+            }
+            ("readlink", [path]) => match self.files(path, Files::target).await? {
+                Ok(Some(target)) => self.print(&streams.output, format!("{target}\n").as_bytes()).await?,
+                Ok(None) | Err(_) => failed = true,
+            },
+            ("ln" | "cp" | "mv", [from, to]) => failed = !self.copy(name, from, to, streams).await?,
+            ("ln" | "readlink" | "cp" | "mv", _) => {
+                return Err(Stop::Broken("one file and where it goes are wanted".to_owned()));
+            }
             (_, []) => return Err(Stop::Broken("missing operand".to_owned())),
             ("ls", paths) => {
                 for path in paths {

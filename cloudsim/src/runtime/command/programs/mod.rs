@@ -19,8 +19,8 @@ mod text;
 const NAMES: &[&str] = &[
     ":", "[", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date", "dirname", "echo",
     "env", "exit", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir", "mv", "printenv",
-    "printf", "pwd", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee", "test", "touch", "tr",
-    "true", "tty", "uname", "wc", "which", "whoami",
+    "printf", "pwd", "readlink", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee", "test",
+    "touch", "tr", "true", "tty", "uname", "wc", "which", "whoami",
 ];
 
 /// The last part of a program's path.
@@ -83,7 +83,7 @@ impl Shell {
     async fn run_program(&mut self, name: &str, arguments: &[String], streams: &Streams) -> Outcome {
         let out = &streams.output;
         let text = match name {
-            "true" | ":" | "chmod" | "chown" | "ln" | "sync" => return Ok(0),
+            "true" | ":" | "chmod" | "chown" | "sync" => return Ok(0),
             "false" => return Ok(1),
             "exit" => {
                 let code = arguments.first().and_then(|code| code.parse::<i32>().ok());
@@ -98,7 +98,7 @@ impl Shell {
             "cat" | "grep" | "head" | "sort" | "tail" | "tee" | "tr" | "wc" => {
                 return self.filter(name, arguments, streams).await;
             }
-            "cp" | "ls" | "mkdir" | "mv" | "rm" | "touch" => {
+            "cp" | "ln" | "ls" | "mkdir" | "mv" | "readlink" | "rm" | "touch" => {
                 return self.file_program(name, arguments, streams).await;
             }
             "tar" => return self.tar(arguments, streams).await,
