@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, ensure};
-use e2e::{Process, containerd::RealRig, run};
+use e2e::{Process, containerd::RealRig};
 use serde_json::json;
 
 use crate::case::{apply, leaves_nothing, pod};

@@ -81,5 +81,5 @@ fn joined(directory: &str, target: &str) -> String {
             name => parts.push(name),
         }
     }
-    parts.iter().flat_map(|part| ["/", part]).collect()
+    parts.iter().flat_map(|part| ["/", *part]).collect()
 }
