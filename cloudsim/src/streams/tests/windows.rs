@@ -75,7 +75,9 @@ async fn a_log_that_is_read_slowly_slows_neither_a_copy_nor_a_command_beside_it(
     let (fast, io) = world.upgraded(&mut node, SWITCHING).await;
     let (fast_io, _fast) = tokio::io::split(io);
     let (sent, copied) = (pattern(SLOW), pattern(FAST));
-    let streams = vec![(slow, sent.clone(), WINDOW), (fast, copied.clone(), WINDOW)];
+    // the heads are bytes of the streams, too
+    let credit = WINDOW - SWITCHING.len();
+    let streams = vec![(slow, sent.clone(), credit), (fast, copied.clone(), credit)];
     let sending = tokio::spawn(Sender { streams }.run(node));
     // the copy is whole before the log is read at all
     let (came, _) = soon(read(fast_io, None)).await;
