@@ -103,7 +103,7 @@ fn copies(cloud: &Cloud, websockets: &str, directory: &Path) -> anyhow::Result<(
     for _ in 0..5 {
         let none =
             run(&mut kubectl(cloud, websockets, &["cp", "web:/tmp/none", &back.display().to_string()]))?;
-        ensure!(none.code.is_some_and(|code| code != 0) && none.stderr.contains("No such file"), "{none:?}");
+        ensure!(none.code.is_some_and(|code| code != 0) && none.text().contains("No such file"), "{none:?}");
     }
     Ok(())
 }
