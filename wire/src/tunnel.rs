@@ -2,8 +2,8 @@
 //!
 //! The node dials `wss://<cloud>:10004/v1/kubeedge/connect`, and both ends send WebSocket *text* messages, although their bytes are
 //! arbitrary: `uvarint id`, `uvarint type`, data. The cloud makes up the ids, one for each request; id 0 is the tunnel's own. A stream
-//! begins with one of the connect frames, whose data is [`Connect`] as JSON; it ends with [`Kind::RemoveConnect`] of either end. Sources: KubeEdge
-//! `pkg/stream/{message,connection}.go`. One type is not KubeEdge's, and is sent where both ends know it alone: see [`window`].
+//! begins with one of the connect frames, whose data is [`Connect`] as JSON; it ends with [`Kind::RemoveConnect`] of either end. Sources:
+//! KubeEdge `pkg/stream/{message,connection}.go`. One type is not KubeEdge's, and is sent where both ends know it alone: see [`window`].
 
 pub mod window;
 

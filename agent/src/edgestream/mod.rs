@@ -8,13 +8,13 @@
 //!   hold up a command beside it.
 //! - What comes from the cloud waits in a bounded buffer of its stream.
 //!
-//! Between this agent and `cloudsim` each stream has a window in each direction ([`wire::tunnel::window`]): what the other end does not take
-//! stays where it comes from, and the tunnel is always read. CloudCore has none: there a log that it reads slowly holds up what comes after it, and
-//! a stream whose buffer is full keeps the tunnel from being read until there is room, for some seconds at most; then the stream is ended, never
-//! the tunnel.
+//! Between this agent and `cloudsim` each stream has a window in each direction ([`wire::tunnel::window`]): what the other end does not
+//! take stays where it comes from, and the tunnel is always read. CloudCore has none: there a log that it reads slowly holds up what comes
+//! after it, and a stream whose buffer is full keeps the tunnel from being read until there is room, for some seconds at most; then the
+//! stream is ended, never the tunnel.
 //!
-//! The cloud chooses neither whom the node calls nor what it serves: the host of a request is not looked at, and its path must be one of the
-//! kubelet's. The node shows its certificate, and the cloud's is always verified.
+//! The cloud chooses neither whom the node calls nor what it serves: the host of a request is not looked at, and its path must be one of
+//! the kubelet's. The node shows its certificate, and the cloud's is always verified.
 
 mod answer;
 mod dial;

@@ -6,9 +6,9 @@
 //! status. There is one table of tunnels for all replicas of the hub.
 //!
 //! What the node sends waits in a bounded buffer of its stream. With `edge-agent` each stream has a window in each direction
-//! ([`wire::tunnel::window`]): what is not read stays on the node, and the tunnel is always read. EdgeCore has none, so that whoever reads a stream
-//! slowly holds up all others: when a buffer is full, the tunnel is not read until there is room, and after a short time the stream is ended, never
-//! the tunnel.
+//! ([`wire::tunnel::window`]): what is not read stays on the node, and the tunnel is always read. EdgeCore has none, so that whoever reads
+//! a stream slowly holds up all others: when a buffer is full, the tunnel is not read until there is room, and after a short time the
+//! stream is ended, never the tunnel.
 
 mod answer;
 mod go;

@@ -82,7 +82,8 @@ impl Streams {
         all.iter().for_each(|(_, inbox)| inbox.end(End::Lost(why)));
     }
 
-    /// The node has taken so many bytes of a stream; `None`: it says so in no way that can be read. False: the stream has ended here for that.
+    /// The node has taken so many bytes of a stream; `None`: it says so in no way that can be read. False: the stream has ended here for
+    /// that.
     pub(super) fn taken(&self, id: u64, bytes: Option<usize>) -> bool {
         let Some(inbox) = self.all.lock().get(&id).cloned() else { return true };
         let is_possible = bytes.is_some_and(|bytes| inbox.taken(bytes));
@@ -92,8 +93,8 @@ impl Streams {
         is_possible
     }
 
-    /// Hands bytes to a stream; what is for an unknown one is dropped. Where the node has no windows, waits while there is no room. False: the stream
-    /// took too long, or the node has exceeded its window, and it has ended here.
+    /// Hands bytes to a stream; what is for an unknown one is dropped. Where the node has no windows, waits while there is no room. False:
+    /// the stream took too long, or the node has exceeded its window, and it has ended here.
     pub(super) async fn deliver(&self, id: u64, mut bytes: &[u8]) -> bool {
         let Some(inbox) = self.all.lock().get(&id).cloned() else {
             debug!(id, "bytes for a stream that is not there");

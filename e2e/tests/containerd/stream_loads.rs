@@ -1,4 +1,5 @@
-//! Much at a time through one tunnel: a log that is read slowly beside commands and copies, and ports with many connections and large bodies.
+//! Much at a time through one tunnel: a log that is read slowly beside commands and copies, and ports with many connections and large
+//! bodies.
 
 use std::{
     fs,

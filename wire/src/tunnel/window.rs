@@ -1,9 +1,10 @@
 //! Windows of streams, between this project's own programs: KubeEdge's protocol has no flow control, so that one stream that is not read
 //! holds up all others of its tunnel.
 //!
-//! The node offers its window with [`HEADER`] when it dials, and the cloud answers with its own; a peer that does not know the header has none,
-//! and then nothing here applies. A window is how many bytes of data one end sends on a stream before the other has taken any. Who reads gives the bytes
-//! that were taken back with [`super::Kind::Window`], as HTTP/2 does with `WINDOW_UPDATE`. Only the data of frames of the type `Data` counts.
+//! The node offers its window with [`HEADER`] when it dials, and the cloud answers with its own; a peer that does not know the header has
+//! none, and then nothing here applies. A window is how many bytes of data one end sends on a stream before the other has taken any. Whoever
+//! reads says with [`super::Kind::Window`] how many were taken, and so many more may be sent, as with HTTP/2's `WINDOW_UPDATE`. Only the data
+//! of frames of the type `Data` counts.
 
 /// The header in which each end says its window, bytes, in decimal.
 pub const HEADER: &str = "outrigger-stream-window";
