@@ -136,7 +136,10 @@ fn many_connections(rig: &RealRig, websockets: &str) -> anyhow::Result<()> {
         anyhow::Ok(port.with_context(|| log.clone())?.parse::<u16>()?)
     };
     let (echoes, body) = (port("-> 7000")?, port("-> 7001")?);
-    let all: Vec<_> = (0..CONNECTIONS).map(|number| thread::spawn(move || echo(echoes, number))).collect();
+    // one after the other to begin with: busybox's nc resets some of many that come together
+    let connections: Vec<_> = (0..CONNECTIONS).map(|_| begun(echoes)).collect::<Result<_, _>>()?;
+    let all: Vec<_> =
+        (0..).zip(connections).map(|(number, stream)| thread::spawn(move || echo(stream, number))).collect();
     for one in all {
         one.join().map_err(|_| anyhow!("a connection has failed"))?.with_context(|| process.log())?;
     }
@@ -148,10 +151,17 @@ fn many_connections(rig: &RealRig, websockets: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes of its own to the port and back.
-fn echo(port: u16, number: u8) -> anyhow::Result<()> {
+/// A connection to the port that answers.
+fn begun(port: u16) -> anyhow::Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(b"?")?;
+    stream.read_exact(&mut [0])?;
+    Ok(stream)
+}
+
+/// Bytes of its own to the port and back.
+fn echo(mut stream: TcpStream, number: u8) -> anyhow::Result<()> {
     let mut writer = stream.try_clone()?;
     let writing = thread::spawn(move || writer.write_all(&vec![number; SENT]));
     let mut came = vec![0; SENT];
