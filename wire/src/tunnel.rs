@@ -2,8 +2,10 @@
 //!
 //! The node dials `wss://<cloud>:10004/v1/kubeedge/connect`, and both ends send WebSocket *text* messages, although their bytes are
 //! arbitrary: `uvarint id`, `uvarint type`, data. The cloud makes up the ids, one for each request; id 0 is the tunnel's own. A stream
-//! begins with one of the connect frames, whose data is [`Connect`] as JSON; it ends with [`Kind::RemoveConnect`] of either end. Sources: KubeEdge
-//! `pkg/stream/{message,connection}.go`.
+//! begins with one of the connect frames, whose data is [`Connect`] as JSON; it ends with [`Kind::RemoveConnect`] of either end. Sources:
+//! KubeEdge `pkg/stream/{message,connection}.go`. One type is not KubeEdge's, and is sent where both ends know it alone: see [`window`].
+
+pub mod window;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,7 @@ pub const MAX_FRAME: usize = MAX_DATA + 2 * MAX_VARINT;
 /// Bytes of the longest number.
 const MAX_VARINT: usize = 10;
 
-/// What a frame is for; its numbers are KubeEdge's.
+/// What a frame is for; its numbers are KubeEdge's, but for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The cloud wants a container's log: a GET whose body comes in data frames, without its status.
@@ -42,10 +44,12 @@ pub enum Kind {
     CloseConnect,
     /// The cloud wants to attach; as [`Kind::Exec`].
     Attach,
+    /// The sender has taken so many bytes of the stream, a uvarint, and takes as many more: see [`window`].
+    Window,
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Logs,
         Self::Exec,
         Self::Metrics,
@@ -53,6 +57,7 @@ impl Kind {
         Self::RemoveConnect,
         Self::CloseConnect,
         Self::Attach,
+        Self::Window,
     ];
 
     /// Its number.
@@ -65,6 +70,8 @@ impl Kind {
             Self::RemoveConnect => 4,
             Self::CloseConnect => 5,
             Self::Attach => 6,
+            // far from what KubeEdge may number next
+            Self::Window => 100,
         }
     }
 
@@ -105,6 +112,20 @@ impl Frame {
     /// A frame.
     pub fn new(id: u64, kind: Kind, data: impl Into<Bytes>) -> Self {
         Self { id, kind, data: data.into() }
+    }
+
+    /// So many bytes of the stream were taken.
+    pub fn window(id: u64, bytes: usize) -> Self {
+        let mut data = Vec::with_capacity(MAX_VARINT);
+        put_uvarint(&mut data, u64::try_from(bytes).unwrap_or(u64::MAX));
+        Self::new(id, Kind::Window, data)
+    }
+
+    /// How many bytes of the stream were taken, of a frame that says so.
+    pub fn taken(&self) -> Option<usize> {
+        let mut data = self.data.clone();
+        let bytes = uvarint(&mut data).ok().filter(|_| self.kind == Kind::Window && data.is_empty())?;
+        usize::try_from(bytes).ok()
     }
 
     /// From the payload of a WebSocket message.
@@ -289,6 +310,19 @@ mod tests {
         let large = [vec![1, 3], vec![0; MAX_DATA + 1]].concat();
         assert_eq!(decode(&large), Err(FrameError::TooLarge(MAX_DATA + 1)));
         assert!(decode(&large[..large.len() - 1]).is_ok());
+    }
+
+    #[test]
+    fn what_was_taken_is_a_number_and_nothing_else() {
+        for bytes in [0, 1, 65536, usize::MAX] {
+            let frame = Frame::window(7, bytes);
+            let read = Frame::decode(frame.encode().into()).unwrap();
+            assert_eq!((read.id, read.kind, read.taken()), (7, Kind::Window, Some(bytes)));
+        }
+        for data in [&[][..], &[0x80], &[1, 2], &[0xff; 11]] {
+            assert_eq!(Frame::new(7, Kind::Window, data.to_vec()).taken(), None, "{data:?}");
+        }
+        assert_eq!(Frame::new(7, Kind::Data, vec![1]).taken(), None);
     }
 
     #[test]

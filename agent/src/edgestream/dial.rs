@@ -17,7 +17,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use wire::{
     text::{printable, short},
-    tunnel,
+    tunnel::{self, window},
     websocket::accept_key,
 };
 
@@ -66,13 +66,16 @@ impl DialError {
     }
 }
 
-/// A tunnel on which nothing has been said.
-pub(super) async fn connect(config: &Config) -> Result<TokioIo<Upgraded>, DialError> {
+/// A tunnel on which nothing has been said, and the cloud's window for each stream, where it has one.
+pub(super) type Dialled = (TokioIo<Upgraded>, Option<usize>);
+
+/// Dials the cloud.
+pub(super) async fn connect(config: &Config) -> Result<Dialled, DialError> {
     let late = || DialError::Timeout(config.server.to_string(), config.handshake_timeout);
     timeout(config.handshake_timeout, connect_now(config)).await.map_err(|_| late())?
 }
 
-async fn connect_now(config: &Config) -> Result<TokioIo<Upgraded>, DialError> {
+async fn connect_now(config: &Config) -> Result<Dialled, DialError> {
     let address = config.server.to_string();
     let files = config.tls.clone();
     let connect_failed = |error| DialError::Connect(address.clone(), error);
@@ -89,12 +92,7 @@ async fn connect_now(config: &Config) -> Result<TokioIo<Upgraded>, DialError> {
 }
 
 /// Upgrades a connection to the WebSocket of a tunnel.
-pub(super) async fn upgrade<T>(
-    stream: T,
-    address: &str,
-    node: &str,
-    ip: &str,
-) -> Result<TokioIo<Upgraded>, DialError>
+pub(super) async fn upgrade<T>(stream: T, address: &str, node: &str, ip: &str) -> Result<Dialled, DialError>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -116,14 +114,16 @@ where
         if accepted.is_none_or(|accepted| accepted.as_bytes() != accept_key(&key).as_bytes()) {
             return Err(failed("it does not speak WebSocket".into()));
         }
-        hyper::upgrade::on(response).await.map_err(|error| failed(error.into()))
+        let window = window::offered(response.headers().get(window::HEADER).map(HeaderValue::as_bytes));
+        let upgraded = hyper::upgrade::on(response).await.map_err(|error| failed(error.into()))?;
+        Ok((TokioIo::new(upgraded), window))
     };
     let (mut exchange, mut connection) = (pin!(exchange), pin!(connection.with_upgrades()));
     let mut runs = true;
     loop {
         tokio::select! {
             // both are polled until the first has its answer
-            upgraded = &mut exchange => return upgraded.map(TokioIo::new),
+            dialled = &mut exchange => return dialled,
             ended = &mut connection, if runs => {
                 runs = false;
                 ended.map_err(|error| failed(error.into()))?;
@@ -142,6 +142,7 @@ fn request(address: &str, node: &str, ip: &str, key: &str) -> Result<Request<Emp
         .header(header::SEC_WEBSOCKET_KEY, key)
         .header(tunnel::NODE_HEADER, node)
         .header(tunnel::ADDRESS_HEADER, ip)
+        .header(window::HEADER, window::WINDOW)
         .body(Empty::new())
 }
 

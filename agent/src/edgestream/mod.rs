@@ -2,18 +2,23 @@
 //! their ports.
 //!
 //! In: requests of the cloud, each with an id of its own. Out: what the kubelet's API, [`KubeletApi`], answers. One WebSocket
-//! carries all of them, with no flow control of its own:
+//! carries all of them:
 //!
 //! - What goes to the cloud waits in one short queue, in which each stream has a place at a time: a log of which there is much does not
-//!   hold up a command beside it, as long as the cloud reads at all.
-//! - What comes from the cloud waits in a bounded buffer of its stream. When that is full, the tunnel is not read until there is room, which is
-//!   all that this protocol leaves; after some seconds without any the stream is ended, never the tunnel.
+//!   hold up a command beside it.
+//! - What comes from the cloud waits in a bounded buffer of its stream.
 //!
-//! The cloud chooses neither whom the node calls nor what it serves: the host of a request is not looked at, and its path must be one of the
-//! kubelet's. The node shows its certificate, and the cloud's is always verified.
+//! Between this agent and `cloudsim` each stream has a window in each direction ([`wire::tunnel::window`]): what the other end does not
+//! take stays where it comes from, and the tunnel is always read. CloudCore has none: there a log that it reads slowly holds up what comes
+//! after it, and a stream whose buffer is full keeps the tunnel from being read until there is room, for some seconds at most; then the
+//! stream is ended, never the tunnel.
+//!
+//! The cloud chooses neither whom the node calls nor what it serves: the host of a request is not looked at, and its path must be one of
+//! the kubelet's. The node shows its certificate, and the cloud's is always verified.
 
 mod answer;
 mod dial;
+mod flow;
 mod request;
 mod stream;
 mod streams;

@@ -1,5 +1,7 @@
 //! One stream, from its request to its end.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
@@ -13,7 +15,8 @@ use wire::tunnel::{Frame, Kind};
 
 use super::{
     Answers, answer,
-    streams::{Piece, Place},
+    flow::{Allowance, Inbox},
+    streams::Place,
 };
 use crate::edged::{Answer, Request};
 
@@ -25,21 +28,42 @@ const CHUNK: usize = 16 * 1024;
 pub(super) struct Outbound {
     pub(super) id: u64,
     pub(super) frames: mpsc::Sender<Frame>,
+    /// What the cloud takes; `None`: everything.
+    pub(super) allowance: Option<Arc<Allowance>>,
 }
 
 /// The tunnel has ended.
 struct Gone;
 
 impl Outbound {
-    /// Sends bytes, in its turn.
-    async fn data(&self, bytes: Bytes) -> Result<(), Gone> {
-        self.frames.send(Frame::new(self.id, Kind::Data, bytes)).await.map_err(|_| Gone)
+    /// Sends bytes, in its turn, when the cloud takes them.
+    async fn data(&self, mut bytes: Bytes) -> Result<(), Gone> {
+        while !bytes.is_empty() {
+            let part = match &self.allowance {
+                Some(allowance) => allowance.take(bytes.len()).await,
+                None => bytes.len(),
+            };
+            self.send(Frame::new(self.id, Kind::Data, bytes.split_to(part))).await?;
+        }
+        Ok(())
+    }
+
+    /// So many bytes of the cloud were passed on.
+    async fn passed(&self, inbox: &Inbox, bytes: usize) -> Result<(), Gone> {
+        match inbox.passed(bytes).filter(|_| self.allowance.is_some()) {
+            Some(due) => self.send(Frame::window(self.id, due)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&self, frame: Frame) -> Result<(), Gone> {
+        self.frames.send(frame).await.map_err(|_| Gone)
     }
 
     /// The stream has ended.
     pub(super) async fn end(&self) {
         // a tunnel that has ended has no streams
-        let _ = self.frames.send(Frame::new(self.id, Kind::RemoveConnect, Bytes::new())).await;
+        let _ = self.send(Frame::new(self.id, Kind::RemoveConnect, Bytes::new())).await;
     }
 
     /// There is no stream: says why, where the kind of stream can, and ends it.
@@ -62,18 +86,12 @@ fn is_raw(kind: Kind) -> bool {
 }
 
 /// Runs a stream until it or the tunnel ends; the cloud is told of its end, whichever side ended it.
-pub(super) async fn run(
-    kind: Kind,
-    request: Request,
-    api: impl Answers,
-    mut place: Place,
-    outbound: Outbound,
-) {
+pub(super) async fn run(kind: Kind, request: Request, api: impl Answers, place: Place, outbound: Outbound) {
     let ended = place.ended.clone();
     tokio::select! {
         // What is dropped here is the connection to the runtime, or the file.
         () = ended.cancelled() => {}
-        _ = serve(kind, request, &api, &mut place.pieces, &outbound) => {}
+        _ = serve(kind, request, &api, &place.inbox, &outbound) => {}
     }
     // from now on its number may be used again
     drop(place);
@@ -84,22 +102,17 @@ async fn serve(
     kind: Kind,
     request: Request,
     api: &impl Answers,
-    pieces: &mut mpsc::Receiver<Piece>,
+    inbox: &Inbox,
     outbound: &Outbound,
 ) -> Result<(), Gone> {
     match api.answer(request).await {
-        Answer::Response(response) => send(kind, response, pieces, outbound).await,
-        Answer::Upgraded(stream) => relay(stream, pieces, outbound).await,
+        Answer::Response(response) => send(kind, response, inbox, outbound).await,
+        Answer::Upgraded(stream) => relay(stream, inbox, outbound).await,
     }
 }
 
 /// Sends an ordinary answer; bytes of the cloud are dropped meanwhile.
-async fn send(
-    kind: Kind,
-    response: Response<Body>,
-    pieces: &mut mpsc::Receiver<Piece>,
-    outbound: &Outbound,
-) -> Result<(), Gone> {
+async fn send(kind: Kind, response: Response<Body>, inbox: &Inbox, outbound: &Outbound) -> Result<(), Gone> {
     let is_raw = is_raw(kind);
     let (head, mut body) = response.into_parts();
     let sending = async {
@@ -117,36 +130,37 @@ async fn send(
         }
         if is_raw { outbound.data(Bytes::from_static(answer::END)).await } else { Ok(()) }
     };
-    let dropping = async {
-        while pieces.recv().await.is_some() {}
-        std::future::pending().await
-    };
     tokio::select! {
         sent = sending => sent,
-        () = dropping => Ok(()),
+        gone = dropping(inbox, outbound) => gone,
+    }
+}
+
+/// Drops what the cloud sends.
+async fn dropping(inbox: &Inbox, outbound: &Outbound) -> Result<(), Gone> {
+    loop {
+        let bytes = inbox.take().await;
+        outbound.passed(inbox, bytes.len()).await?;
     }
 }
 
 /// Copies bytes both ways until the runtime closes its end.
-async fn relay(
-    stream: TcpStream,
-    pieces: &mut mpsc::Receiver<Piece>,
-    outbound: &Outbound,
-) -> Result<(), Gone> {
+async fn relay(stream: TcpStream, inbox: &Inbox, outbound: &Outbound) -> Result<(), Gone> {
     let (reader, mut writer) = stream.into_split();
     let down = async {
-        while let Some(piece) = pieces.recv().await {
-            if writer.write_all(&piece.bytes).await.is_err() {
+        loop {
+            let bytes = inbox.take().await;
+            let written = writer.write_all(&bytes).await;
+            outbound.passed(inbox, bytes.len()).await?;
+            if written.is_err() {
                 // It takes no more; what it still says is sent on.
-                break;
+                return dropping(inbox, outbound).await;
             }
         }
-        while pieces.recv().await.is_some() {}
-        std::future::pending().await
     };
     tokio::select! {
         ended = up(&reader, outbound) => ended,
-        () = down => Ok(()),
+        gone = down => gone,
     }
 }
 

@@ -37,10 +37,10 @@ impl<A: Answers> Task<A> {
                 dialled = dial::connect(&self.config) => dialled,
             };
             match dialled {
-                Ok(stream) => {
+                Ok((stream, window)) => {
                     faults = Repeated::default();
                     info!(server = %self.config.server, "the stream tunnel stands");
-                    let ended = tunnel::run(stream, &self.config, &self.api, shutdown).await;
+                    let ended = tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
                     redial.ended(begun, now(), true);
                     match ended {
                         Ended::Shutdown => return,

@@ -31,6 +31,8 @@ use crate::{
     edgehub::Proxy,
 };
 
+mod windows;
+
 /// Longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -103,11 +105,16 @@ impl Cloud {
     }
 
     fn with(config: Config, runtime: Option<Arc<TcpListener>>) -> Self {
+        Self::of(config, runtime, None)
+    }
+
+    /// A cloud with this window.
+    fn of(config: Config, runtime: Option<Arc<TcpListener>>, window: Option<usize>) -> Self {
         let (node, io) = duplex(64 * 1024);
         let api = Fake { asked: Arc::default(), runtime, under_way: Arc::new(Semaphore::new(1000)) };
         let shutdown = CancellationToken::new();
         let (answers, stop) = (api.clone(), shutdown.clone());
-        let run = tokio::spawn(async move { tunnel::run(node, &config, &answers, &stop).await });
+        let run = tokio::spawn(async move { tunnel::run(node, window, &config, &answers, &stop).await });
         Self {
             io,
             decoder: Decoder::new(Role::Server, MAX_FRAME),

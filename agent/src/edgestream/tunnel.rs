@@ -49,9 +49,10 @@ pub(super) enum Ended {
     Lost(io::Error),
 }
 
-/// Serves a tunnel on `io` until it ends; all its streams end with it.
+/// Serves a tunnel on `io`, to a cloud with this window for each stream, until it ends; all its streams end with it.
 pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     io: T,
+    window: Option<usize>,
     config: &Config,
     api: &impl Answers,
     shutdown: &CancellationToken,
@@ -64,7 +65,7 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
         api: api.clone(),
         frames,
         pongs,
-        streams: Streams::default(),
+        streams: Streams::new(window),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
     };
@@ -152,10 +153,12 @@ impl<A: Answers> Tunnel<A> {
     }
 
     async fn frame(&mut self, frame: Frame) -> Option<Ended> {
+        let taken = frame.taken();
         let Frame { id, kind, data } = frame;
         match kind {
             Kind::Logs | Kind::Exec | Kind::Metrics | Kind::Attach => self.open(id, kind, &data).await,
             Kind::Data => self.streams.deliver(id, &data).await,
+            Kind::Window => self.streams.taken(id, taken),
             Kind::RemoveConnect => self.streams.end(id),
             Kind::CloseConnect => {
                 let why = String::from_utf8_lossy(&data);
@@ -166,13 +169,15 @@ impl<A: Answers> Tunnel<A> {
     }
 
     async fn open(&mut self, id: u64, kind: Kind, data: &[u8]) {
-        let outbound = Outbound { id, frames: self.frames.clone() };
+        // a refusal is short
+        let mut outbound = Outbound { id, frames: self.frames.clone(), allowance: None };
         let Some(request) = request(kind, data) else {
             debug!(id, "a request that cannot be read");
             return outbound.refuse(kind, StatusCode::BAD_REQUEST, "the request cannot be read").await;
         };
         match self.streams.open(id, &self.stop) {
             Ok(place) => {
+                outbound.allowance.clone_from(&place.allowance);
                 let api = self.api.clone();
                 self.tasks.spawn(stream::run(kind, request, api, place, outbound));
             }

@@ -14,6 +14,7 @@ pub(super) use self::{
     written::Shared,
 };
 
+mod links;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -16,6 +16,7 @@ use wire::enroll::{Identity, identity_of};
 
 use super::{
     Tunnels,
+    table::Said,
     tunnel::{self, Ended, Timing},
     upgrade::{NoUpgrade, upgrade},
 };
@@ -153,7 +154,7 @@ async fn serve(
         () = slot.evicted() => return debug!(%peer, "a connection without a tunnel made room for others"),
         accepted = timeout(HANDSHAKE, accept(stream, &shared)) => accepted,
     };
-    let Accepted { node, address, certificate, io } = match accepted {
+    let Accepted { node, said, certificate, io } = match accepted {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
@@ -166,7 +167,7 @@ async fn serve(
     };
     // there is one of each node from here on
     let Ok(_active) = slot.begin(false) else { return };
-    let Some(entry) = shared.tunnels.begin(&node, &address, shared.nodes, &shutdown) else {
+    let Some(entry) = shared.tunnels.begin(&node, said, shared.nodes, &shutdown) else {
         return warn!(node, limit = shared.nodes, "too many nodes: the stream tunnel was refused");
     };
     // registered first: a change from now on ends it as all others
@@ -187,8 +188,7 @@ async fn serve(
 /// A node that may have a tunnel.
 struct Accepted {
     node: String,
-    /// Its address, as it says.
-    address: String,
+    said: Said,
     /// The certificate that it shows.
     certificate: Vec<u8>,
     io: TokioIo<Upgraded>,
@@ -205,10 +205,10 @@ async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, NoTunnel
             pass(&shared.faults, node).await?;
         }
     }
-    let (address, io) = upgrade(stream, identity.as_deref().map_err(String::as_str), HANDSHAKE).await?;
+    let (said, io) = upgrade(stream, identity.as_deref().map_err(String::as_str), HANDSHAKE).await?;
     // nobody without a name was upgraded
     let node = identity.map_err(NoUpgrade::Refused)?;
-    Ok(Accepted { node, address, certificate, io })
+    Ok(Accepted { node, said, certificate, io })
 }
 
 /// The certificate that was shown, and the node that it names, or why it names none.

@@ -5,12 +5,14 @@
 //! kubelet API answers. Every request goes as exec-connect, also those for logs and pages: the other kinds carry a body without its
 //! status. There is one table of tunnels for all replicas of the hub.
 //!
-//! The protocol has no flow control of its own, so that whoever reads a stream slowly could hold up all others. What the node sends waits in a bounded
-//! buffer of its stream; when that is full, the tunnel is not read until there is room, and after a short time the stream is ended,
-//! never the tunnel.
+//! What the node sends waits in a bounded buffer of its stream. With `edge-agent` each stream has a window in each direction
+//! ([`wire::tunnel::window`]): what is not read stays on the node, and the tunnel is always read. EdgeCore has none, so that whoever reads
+//! a stream slowly holds up all others: when a buffer is full, the tunnel is not read until there is room, and after a short time the
+//! stream is ended, never the tunnel.
 
 mod answer;
 mod go;
+mod inbox;
 mod kubelets;
 mod listener;
 mod stream;

@@ -1,89 +1,54 @@
-//! The streams of a tunnel: what the node sends waits in a buffer of each, and what is written goes out in turn.
+//! The streams of a tunnel: what the node sends waits in a buffer of each, and what is written goes out in turn. Both are bounded by the
+//! windows of either end, where the node has them.
 
 use std::{
     collections::HashMap,
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     runtime::Handle,
-    sync::{Notify, OwnedSemaphorePermit, mpsc},
+    sync::{OwnedSemaphorePermit, mpsc},
     time::timeout,
 };
 use tokio_util::sync::PollSender;
 use tracing::debug;
 use wire::tunnel::{Frame, Kind};
 
-/// Bytes of the node that wait for whoever reads a stream.
-pub(super) const BUFFER: usize = 128 * 1024;
-/// How long a full stream may take no bytes before it is ended; meanwhile nothing else of the tunnel is read.
+use super::inbox::{End, Inbox, Put, Windows, lost};
+
+/// How long a full stream may take no bytes of a node without windows before it is ended; meanwhile nothing else of the tunnel is read.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest data of a frame to the node.
 const CHUNK: usize = 16 * 1024;
 
-/// How a stream has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The node has ended it: what came before is all.
-    Closed,
-    /// Something is missing, and why.
-    Lost(&'static str),
-}
-
-#[derive(Debug, Default)]
-struct State {
-    bytes: BytesMut,
-    end: Option<End>,
-    /// Nobody reads it any more.
-    dropped: bool,
-    reader: Option<Waker>,
-}
-
-/// What the node has sent on one stream.
-#[derive(Debug, Default)]
-struct Inbox {
-    state: Mutex<State>,
-    /// There is room again, or nobody who needs any.
-    room: Notify,
-}
-
-impl Inbox {
-    /// Takes as much as there is room for. False: nobody wants any more of it.
-    fn put(&self, bytes: &mut &[u8]) -> bool {
-        let mut state = self.state.lock();
-        if state.dropped || state.end.is_some() {
-            return false;
-        }
-        let part = bytes.len().min(BUFFER.saturating_sub(state.bytes.len()));
-        state.bytes.extend_from_slice(&bytes[..part]);
-        *bytes = &bytes[part..];
-        if let Some(reader) = state.reader.take() {
-            reader.wake();
-        }
-        true
-    }
-
-    fn end(&self, end: End) {
-        let mut state = self.state.lock();
-        state.end.get_or_insert(end);
-        if let Some(reader) = state.reader.take() {
-            reader.wake();
-        }
-    }
-}
-
 /// The streams of a tunnel by their numbers; cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Streams(Arc<Mutex<HashMap<u64, Arc<Inbox>>>>);
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    all: Arc<Mutex<HashMap<u64, Arc<Inbox>>>>,
+    /// The node's window of each; `None`: it has none, and takes what there is.
+    window: Option<usize>,
+    windows: Arc<Windows>,
+}
 
 impl Streams {
+    /// None yet, of a tunnel of a node with this window.
+    pub(super) fn new(window: Option<usize>) -> Self {
+        Self { all: Arc::default(), window, windows: Arc::default() }
+    }
+
+    /// What was read of one of them and is to be given back to the node.
+    pub(super) async fn read(&self) -> Frame {
+        self.windows.next().await
+    }
+
     /// A new stream of this number.
     pub(super) fn open(
         &self,
@@ -91,12 +56,13 @@ impl Streams {
         frames: mpsc::Sender<Frame>,
         place: OwnedSemaphorePermit,
     ) -> NodeStream {
-        let inbox = Arc::<Inbox>::default();
-        self.0.lock().insert(id, inbox.clone());
+        let inbox = Arc::new(Inbox::new(self.window));
+        self.all.lock().insert(id, inbox.clone());
         let (streams, tell) = (self.clone(), frames.clone());
         NodeStream {
             id,
             inbox,
+            windows: self.windows.clone(),
             frames: PollSender::new(frames),
             farewell: Some(Farewell { streams, frames: tell, runtime: Handle::current(), place }),
         }
@@ -104,7 +70,7 @@ impl Streams {
 
     /// The stream of this number has ended; one that there is not has ended before.
     pub(super) fn end(&self, id: u64, end: End) {
-        let inbox = self.0.lock().remove(&id);
+        let inbox = self.all.lock().remove(&id);
         if let Some(inbox) = inbox {
             inbox.end(end);
         }
@@ -112,29 +78,45 @@ impl Streams {
 
     /// All of them have ended.
     pub(super) fn end_all(&self, why: &'static str) {
-        let all: Vec<_> = self.0.lock().drain().collect();
+        let all: Vec<_> = self.all.lock().drain().collect();
         all.iter().for_each(|(_, inbox)| inbox.end(End::Lost(why)));
     }
 
-    /// Hands bytes to a stream, and waits while it has no room; what is for an unknown one is dropped. False: the stream took too long,
-    /// and has ended here.
+    /// The node has taken so many bytes of a stream; `None`: it says so in no way that can be read. False: the stream has ended here for
+    /// that.
+    pub(super) fn taken(&self, id: u64, bytes: Option<usize>) -> bool {
+        let Some(inbox) = self.all.lock().get(&id).cloned() else { return true };
+        let is_possible = bytes.is_some_and(|bytes| inbox.taken(bytes));
+        if !is_possible {
+            self.end(id, End::Lost("the node takes more of it than can be"));
+        }
+        is_possible
+    }
+
+    /// Hands bytes to a stream; what is for an unknown one is dropped. Where the node has no windows, waits while there is no room. False:
+    /// the stream took too long, or the node has exceeded its window, and it has ended here.
     pub(super) async fn deliver(&self, id: u64, mut bytes: &[u8]) -> bool {
-        let Some(inbox) = self.0.lock().get(&id).cloned() else {
+        let Some(inbox) = self.all.lock().get(&id).cloned() else {
             debug!(id, "bytes for a stream that is not there");
             return true;
         };
-        while inbox.put(&mut bytes) && !bytes.is_empty() {
-            if timeout(STALL_TIMEOUT, inbox.room.notified()).await.is_err() {
-                self.end(id, End::Lost("it was not read in time"));
-                return false;
-            }
+        while inbox.put(&mut bytes) == Put::Full {
+            let why = if self.window.is_some() {
+                "the node sent more of it than was taken"
+            } else if timeout(STALL_TIMEOUT, inbox.room()).await.is_err() {
+                "it was not read in time"
+            } else {
+                continue;
+            };
+            self.end(id, End::Lost(why));
+            return false;
         }
         true
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.all.lock().len()
     }
 }
 
@@ -151,28 +133,16 @@ pub(super) struct NodeStream {
     id: u64,
     inbox: Arc<Inbox>,
     frames: PollSender<Frame>,
+    windows: Arc<Windows>,
     farewell: Option<Farewell>,
-}
-
-impl NodeStream {
-    /// How the stream has ended, if it has.
-    fn ended(&self) -> Option<End> {
-        self.inbox.state.lock().end
-    }
 }
 
 impl Drop for NodeStream {
     fn drop(&mut self) {
-        {
-            let mut state = self.inbox.state.lock();
-            state.dropped = true;
-            state.bytes = BytesMut::new();
-        }
-        // a permit is kept where nobody waits now
-        self.inbox.room.notify_one();
+        self.inbox.forget();
         let Some(Farewell { streams, frames, runtime, place }) = self.farewell.take() else { return };
         // whoever is not in the table any more was ended by the node, by the tunnel's end, or was told already
-        if streams.0.lock().remove(&self.id).is_none() {
+        if streams.all.lock().remove(&self.id).is_none() {
             return;
         }
         let end = Frame::new(self.id, Kind::RemoveConnect, Bytes::new());
@@ -190,26 +160,11 @@ impl AsyncRead for NodeStream {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut state = self.inbox.state.lock();
-        if !state.bytes.is_empty() {
-            let part = state.bytes.len().min(into.remaining());
-            into.put_slice(&state.bytes[..part]);
-            state.bytes.advance(part);
-            if state.bytes.is_empty() {
-                // a stream that is idle holds no memory
-                state.bytes = BytesMut::new();
-            }
-            self.inbox.room.notify_one();
-            return Poll::Ready(Ok(()));
+        let read = self.inbox.read(into, context.waker());
+        if let Some(due) = self.inbox.due() {
+            self.windows.add(self.id, due);
         }
-        match state.end {
-            Some(End::Closed) => Poll::Ready(Ok(())),
-            Some(End::Lost(why)) => Poll::Ready(Err(lost(why))),
-            None => {
-                state.reader = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
+        read.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -219,14 +174,18 @@ impl AsyncWrite for NodeStream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.ended() {
-            Some(End::Closed) => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            Some(End::Lost(why)) => return Poll::Ready(Err(lost(why))),
-            None => {}
+        if let Some(end) = self.inbox.ended() {
+            let broken = || io::ErrorKind::BrokenPipe.into();
+            return Poll::Ready(Err(end.error().unwrap_or_else(broken)));
         }
         let gone = || lost("the tunnel has ended");
         ready!(self.frames.poll_reserve(context)).map_err(|_| gone())?;
-        let part = &from[..from.len().min(CHUNK)];
+        let Some(part) = self.inbox.write(from.len().min(CHUNK), context.waker()) else {
+            // another stream may use the place meanwhile
+            self.frames.abort_send();
+            return Poll::Pending;
+        };
+        let part = &from[..part];
         let frame = Frame::new(self.id, Kind::Data, Bytes::copy_from_slice(part));
         self.frames.send_item(frame).map_err(|_| gone())?;
         Poll::Ready(Ok(part.len()))
@@ -240,8 +199,4 @@ impl AsyncWrite for NodeStream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
-}
-
-fn lost(why: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, why)
 }

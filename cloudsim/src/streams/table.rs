@@ -33,6 +33,15 @@ const OUTBOUND: usize = 4;
 /// How long the head of an answer may take. EdgeCore does not tell when it cannot reach its own server.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What a node says when it dials.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// Its address; empty: none.
+    pub(super) address: String,
+    /// Its window for each stream; `None`: it knows of none.
+    pub(super) window: Option<usize>,
+}
+
 /// A tunnel, as those see it who open streams.
 #[derive(Clone, Debug)]
 struct Tunnel {
@@ -105,21 +114,21 @@ impl Drop for Entry {
 }
 
 impl Tunnels {
-    /// Registers a tunnel of the node, which says that it has this address, and ends the one before. It ends with `parent`.
+    /// Registers a tunnel of the node, which has said this, and ends the one before. It ends with `parent`.
     /// `None`: so many nodes have one already.
     pub(super) fn begin(
         &self,
         node: &str,
-        address: &str,
+        said: Said,
         limit: usize,
         parent: &CancellationToken,
     ) -> Option<Entry> {
         let (frames, outbound) = mpsc::channel(OUTBOUND);
         let tunnel = Tunnel {
             number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
-            address: address.to_owned(),
+            address: said.address,
             frames,
-            streams: Streams::default(),
+            streams: Streams::new(said.window),
             places: Arc::new(Semaphore::new(MAX_STREAMS)),
             farewell: Arc::default(),
             stop: parent.child_token(),

@@ -19,6 +19,7 @@ use wire::{
 
 use super::{
     Tunnels,
+    table::Said,
     tunnel::{self, Ended, Timing},
 };
 use crate::faults::Faults;
@@ -27,6 +28,7 @@ mod answers;
 mod crowd;
 mod ends;
 mod hostile;
+mod windows;
 
 /// Longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -54,8 +56,14 @@ impl World {
 
     /// A tunnel of the node.
     fn dial(&self) -> Node {
+        self.dial_with(None)
+    }
+
+    /// A tunnel of a node with this window.
+    fn dial_with(&self, window: Option<usize>) -> Node {
+        let said = Said { address: "192.0.2.1".to_owned(), window };
         let (io, theirs) = duplex(64 * 1024);
-        let entry = self.tunnels.begin(NODE, "192.0.2.1", 1, &self.shutdown).unwrap();
+        let entry = self.tunnels.begin(NODE, said, 1, &self.shutdown).unwrap();
         let (faults, timing) = (self.faults.clone(), self.timing);
         let run = tokio::spawn(async move { tunnel::run(theirs, NODE, entry, &faults, timing).await });
         Node { io, decoder: Decoder::new(Role::Client, MAX_FRAME), input: BytesMut::new(), run }

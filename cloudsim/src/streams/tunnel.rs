@@ -15,7 +15,8 @@ use wire::{
 };
 
 use super::{
-    stream::{End, Streams},
+    inbox::End,
+    stream::Streams,
     table::{Entry, close},
 };
 use crate::{
@@ -85,7 +86,8 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     let (stop, metrics) = (entry.stop.clone(), entry.metrics().clone());
     let ended = {
         let inbound = Inbound { streams: &entry.streams, metrics: &metrics, pongs, late };
-        let queues = Queues { frames: &mut entry.outbound, pongs: asked, late: told };
+        let queues =
+            Queues { frames: &mut entry.outbound, streams: &entry.streams, pongs: asked, late: told };
         let work = async {
             tokio::select! {
                 // none of them goes on after another has ended
@@ -153,7 +155,7 @@ struct Inbound<'a> {
     streams: &'a Streams,
     metrics: &'a StreamMetrics,
     pongs: mpsc::Sender<Bytes>,
-    /// Streams that were ended because nobody read them.
+    /// Streams that were ended here.
     late: mpsc::Sender<u64>,
 }
 
@@ -200,14 +202,21 @@ impl Inbound<'_> {
         }
     }
 
-    async fn frame(&self, Frame { id, kind, data }: Frame) {
+    async fn frame(&self, frame: Frame) {
+        let taken = frame.taken();
+        let Frame { id, kind, data } = frame;
         match kind {
             Kind::Data => {
                 self.metrics.received(data.len());
                 if !self.streams.deliver(id, &data).await {
                     debug!(id, "a stream is not read, and is ended");
-                    // where so many are waiting, the node goes on sending what is dropped
-                    let _ = self.late.try_send(id);
+                    self.tell_end(id);
+                }
+            }
+            Kind::Window => {
+                if !self.streams.taken(id, taken) {
+                    debug!(id, "a node takes more of a stream than can be, which is ended");
+                    self.tell_end(id);
                 }
             }
             Kind::RemoveConnect => self.streams.end(id, End::Closed),
@@ -216,11 +225,17 @@ impl Inbound<'_> {
             }
         }
     }
+
+    /// A stream was ended here. Where so many are waiting, the node goes on sending what is dropped.
+    fn tell_end(&self, id: u64) {
+        let _ = self.late.try_send(id);
+    }
 }
 
 /// What is to be written.
 struct Queues<'a> {
     frames: &'a mut mpsc::Receiver<Frame>,
+    streams: &'a Streams,
     pongs: mpsc::Receiver<Bytes>,
     late: mpsc::Receiver<u64>,
 }
@@ -232,7 +247,7 @@ async fn write(
     metrics: &StreamMetrics,
     timing: Timing,
 ) -> io::Error {
-    let Queues { frames, mut pongs, mut late } = queues;
+    let Queues { frames, streams, mut pongs, mut late } = queues;
     let mut pings = interval(timing.ping);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -246,6 +261,7 @@ async fn write(
         tokio::select! {
             // cancel-safe, all: what is not taken stays where it is
             Some(frame) = frames.recv() => put(&frame),
+            frame = streams.read() => put(&frame),
             Some(id) = late.recv() => put(&Frame::new(id, Kind::RemoveConnect, Bytes::new())),
             Some(payload) = pongs.recv() => encode(&mut out, &Message::Pong(payload), None),
             _ = pings.tick() => encode(&mut out, &Message::Ping(Bytes::from_static(PING)), None),

@@ -15,9 +15,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use wire::{
-    tunnel::{ADDRESS_HEADER, NODE_HEADER, PATH},
+    tunnel::{ADDRESS_HEADER, NODE_HEADER, PATH, window},
     websocket::accept_key,
 };
+
+use super::table::Said;
 
 /// Largest head of a request.
 const MAX_HEAD: usize = 16 * 1024;
@@ -31,16 +33,16 @@ pub(super) enum NoUpgrade {
     Http(#[source] hyper::Error),
 }
 
-/// The node's address and its upgrade, or why there is none.
-type Decision = Result<(String, OnUpgrade), String>;
+/// What the node says and its upgrade, or why there is none.
+type Decision = Result<(Said, OnUpgrade), String>;
 
-/// Answers the request on `io` of whoever `identity` says: the node, or why it is none that may have a tunnel. The node's address, as it says
-/// it, and the connection.
+/// Answers the request on `io` of whoever `identity` says: the node, or why it is none that may have a tunnel. What the node says, and the
+/// connection.
 pub(super) async fn upgrade<T>(
     io: T,
     identity: Result<&str, &str>,
     within: Duration,
-) -> Result<(String, TokioIo<Upgraded>), NoUpgrade>
+) -> Result<(Said, TokioIo<Upgraded>), NoUpgrade>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -48,7 +50,10 @@ where
     let identity = identity.map(str::to_owned).map_err(str::to_owned);
     let service = service_fn(|mut request: Request<Incoming>| {
         let (answer, outcome) = match check(&request, identity.as_deref().map_err(String::as_str)) {
-            Ok(key) => (switching(&key), Ok((address(&request), hyper::upgrade::on(&mut request)))),
+            Ok(key) => {
+                let said = said(&request);
+                (switching(&key, said.window), Ok((said, hyper::upgrade::on(&mut request))))
+            }
             Err((status, why)) => (refusal(status, &why), Err(why)),
         };
         *decided.lock() = Some(outcome);
@@ -60,7 +65,7 @@ where
     let outcome = decided.lock().take();
     match outcome {
         Some(Err(why)) => Err(NoUpgrade::Refused(why)),
-        Some(Ok((address, upgrade))) => Ok((address, TokioIo::new(upgrade.await.map_err(NoUpgrade::Http)?))),
+        Some(Ok((said, upgrade))) => Ok((said, TokioIo::new(upgrade.await.map_err(NoUpgrade::Http)?))),
         None => Err(served
             .err()
             .map_or_else(|| NoUpgrade::Refused("it asked for nothing".to_owned()), NoUpgrade::Http)),
@@ -95,14 +100,19 @@ fn check(request: &Request<Incoming>, identity: Result<&str, &str>) -> Result<St
     Ok(key.to_owned())
 }
 
-/// The node's address, as it says it; empty where that is none.
-fn address(request: &Request<Incoming>) -> String {
-    let said = request.headers().get(ADDRESS_HEADER).and_then(|value| value.to_str().ok());
-    let said = said.and_then(|said| said.parse::<IpAddr>().ok());
-    said.map(|ip| ip.to_string()).unwrap_or_default()
+/// What the node says; an address that is none is left out.
+fn said(request: &Request<Incoming>) -> Said {
+    let headers = request.headers();
+    let address = headers.get(ADDRESS_HEADER).and_then(|value| value.to_str().ok());
+    let address = address.and_then(|said| said.parse::<IpAddr>().ok());
+    Said {
+        address: address.map(|ip| ip.to_string()).unwrap_or_default(),
+        window: window::offered(headers.get(window::HEADER).map(http::HeaderValue::as_bytes)),
+    }
 }
 
-fn switching(key: &str) -> Response<Full<Bytes>> {
+/// A node that has a window learns that of this cloud.
+fn switching(key: &str, window: Option<usize>) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = answer.headers_mut();
@@ -110,6 +120,9 @@ fn switching(key: &str) -> Response<Full<Bytes>> {
     headers.insert(header::UPGRADE, http::HeaderValue::from_static("websocket"));
     if let Ok(accept) = accept_key(key).parse() {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    if window.is_some() {
+        headers.insert(window::HEADER, window::WINDOW.into());
     }
     answer
 }

@@ -32,6 +32,8 @@ mod server;
 mod short;
 mod static_pods;
 mod stats;
+mod stream_clients;
+mod stream_loads;
 mod streaming;
 mod subject;
 mod upkeep;

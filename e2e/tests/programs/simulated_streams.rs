@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
+    os::unix::fs::symlink,
     path::Path,
     process::Command,
     time::Duration,
@@ -80,6 +81,10 @@ fn commands(cloud: &Cloud, websockets: &str) -> anyhow::Result<()> {
     let input = "0123456789abcdef".repeat(20_000);
     let said = run_with_input(&mut exec(&["-i", "web", "--", "cat"]), &input)?.success()?;
     ensure!(said.text() == input, "{} bytes", said.stdout.len());
+    // a command's end is the end, whatever of its input is left
+    let input = "0123456789abcdef".repeat(200_000);
+    let said = run_with_input(&mut exec(&["-i", "web", "--", "head", "-c", "10"]), &input)?.success()?;
+    ensure!(said.text() == "0123456789", "{said:?}");
     let said = run(&mut exec(&["web", "--", "no-such-program"]))?.failure()?;
     ensure!(said.contains("executable file not found in $PATH"), "{said}");
     Ok(())
@@ -93,7 +98,45 @@ fn copies(cloud: &Cloud, websockets: &str, directory: &Path) -> anyhow::Result<(
     copy(&from.display().to_string(), "web:/tmp/sent")?;
     copy("web:/tmp/sent", &back.display().to_string())?;
     ensure!(fs::read(&back)? == bytes, "other bytes came back");
-    Ok(fs::remove_file(&back)?)
+    fs::remove_file(&back)?;
+    folder(cloud, websockets, directory)?;
+    for _ in 0..5 {
+        let none =
+            run(&mut kubectl(cloud, websockets, &["cp", "web:/tmp/none", &back.display().to_string()]))?;
+        ensure!(none.code.is_some_and(|code| code != 0) && none.text().contains("No such file"), "{none:?}");
+    }
+    Ok(())
+}
+
+/// A folder with links, there and back; kubectl itself leaves links out on the way back.
+fn folder(cloud: &Cloud, websockets: &str, directory: &Path) -> anyhow::Result<()> {
+    let (from, back) = (directory.join("folder"), directory.join("folder-back"));
+    if !from.exists() {
+        fs::create_dir_all(from.join("inner"))?;
+        fs::write(from.join("inner/file"), "content")?;
+        symlink("inner/file", from.join("link"))?;
+        symlink("inner", from.join("other"))?;
+        symlink("none", from.join("dangling"))?;
+        fs::write(from.join("z"), "last")?;
+    }
+    let copy = |from: &str, to: &str| run(&mut kubectl(cloud, websockets, &["cp", from, to]))?.success();
+    let inside = |script: &str| {
+        Ok::<_, anyhow::Error>(
+            run(&mut kubectl(cloud, websockets, &["exec", "web", "--", "sh", "-c", script]))?
+                .success()?
+                .text(),
+        )
+    };
+    copy(&from.display().to_string(), "web:/tmp/folder")?;
+    let said = inside("cd /tmp/folder; cat link other/file z; echo; readlink dangling; ls")?;
+    ensure!(said == "contentcontentlast\nnone\ndangling\ninner\nlink\nother\nz\n", "{said}");
+    copy("web:/tmp/folder", &back.display().to_string())?;
+    ensure!(
+        fs::read_to_string(back.join("inner/file"))? == "content"
+            && fs::read_to_string(back.join("z"))? == "last"
+    );
+    ensure!(inside("rm -r /tmp/folder")?.is_empty());
+    Ok(fs::remove_dir_all(&back)?)
 }
 
 fn forwards(cloud: &Cloud, websockets: &str, directory: &Path) -> anyhow::Result<()> {

@@ -17,6 +17,13 @@ pub(super) fn frame(bytes: &[u8]) {
     let Ok(frame) = Frame::decode(Bytes::copy_from_slice(bytes)) else { return };
     let again = Frame::decode(frame.encode().into());
     assert_eq!(again.as_ref(), Ok(&frame), "a frame is what it was encoded from");
+    if let Some(bytes) = frame.taken() {
+        assert_eq!(
+            Frame::window(frame.id, bytes).taken(),
+            Some(bytes),
+            "a number is what it was encoded from"
+        );
+    }
     if let Ok(connect) = Connect::decode(&frame.data) {
         let made = connect.frame(Kind::Exec).expect("what was read is written");
         assert_eq!(Connect::decode(&made.data).expect("what was written is read"), connect);

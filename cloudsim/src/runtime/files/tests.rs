@@ -74,3 +74,50 @@ fn a_log_stays_in_its_directory() {
         assert!(log_path(directory, log).is_err(), "{directory} {log}");
     }
 }
+
+#[test]
+fn links_lead_to_what_they_name_inside_of_the_container() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("key"), "value").unwrap();
+    let files = Files::new(vec![mount("/etc/config", dir.path())], "pod".to_owned(), String::new(), &Shared::default());
+    files.make_directory("/tmp/a/b", true).unwrap();
+    files.write("/tmp/a/file", b"content", false).unwrap();
+    for (path, target) in [
+        ("/tmp/absolute", "/tmp/a/file"),
+        ("/tmp/a/b/up", "../file"),
+        ("/tmp/folder", "a"),
+        ("/tmp/mounted", "/etc/config/key"),
+        ("/tmp/chain", "folder/b/up"),
+        ("/tmp/out", "../../../../../../etc/hostname"),
+        ("/tmp/dangling", "none"),
+        ("/tmp/round", "turn"),
+        ("/tmp/turn", "round"),
+    ] {
+        files.link(path, target, false).unwrap();
+        assert_eq!(files.target(path).unwrap().as_deref(), Some(target));
+    }
+    let read = |path: &str| files.read(path).map(|bytes| String::from_utf8(bytes).unwrap());
+    for path in ["/tmp/absolute", "/tmp/a/b/up", "/tmp/folder/file", "/tmp/chain"] {
+        assert_eq!(read(path).unwrap(), "content", "{path}");
+    }
+    assert_eq!(read("/tmp/mounted").unwrap(), "value");
+    assert_eq!(read("/tmp/out").unwrap(), "pod\n", "of the container, not of the host");
+    assert_eq!(read("/tmp/dangling").unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(read("/tmp/round").unwrap_err().to_string().contains("Too many levels"));
+    assert_eq!(files.kind("/tmp/folder").unwrap(), Kind::Directory);
+    assert!(files.list("/tmp/folder").unwrap().contains("file"));
+    // what is written through a link is where it leads
+    files.write("/tmp/dangling", b"made", false).unwrap();
+    assert_eq!(read("/tmp/none").unwrap(), "made");
+    files.make_directory("/tmp/folder/new", false).unwrap();
+    assert_eq!(files.kind("/tmp/a/new").unwrap(), Kind::Directory);
+    // a link goes by itself
+    files.remove("/tmp/folder").unwrap();
+    assert_eq!(read("/tmp/a/file").unwrap(), "content");
+    files.remove("/tmp/round").unwrap();
+    assert!(files.kind("/tmp/round").is_err());
+    assert_eq!(files.link("/tmp/a", "x", true).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(files.link("/tmp/absolute", "x", false).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    files.link("/tmp/absolute", "none", true).unwrap();
+    assert_eq!(read("/tmp/absolute").unwrap(), "made");
+}

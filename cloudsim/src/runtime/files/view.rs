@@ -69,7 +69,7 @@ impl Files {
     }
 
     /// Where what is written at a path is kept, and under which name.
-    fn place(&self, path: &str) -> (&Mutex<Written>, String) {
+    pub(super) fn place(&self, path: &str) -> (&Mutex<Written>, String) {
         let found = covering(&self.mounts, Path::new(path));
         let found =
             found.and_then(|mount| Some((&mount.container_path, self.mounted.get(&mount.container_path)?)));
@@ -108,10 +108,12 @@ impl Files {
 
     /// The content of a file.
     pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         match self.node(path) {
             Some(Node::File { content, .. }) => return Ok(content),
             Some(Node::Directory) => return Err(ErrorKind::IsADirectory.into()),
-            None => {}
+            Some(Node::Link(_)) | None => {}
         }
         match path {
             "/dev/null" => Ok(Vec::new()),
@@ -125,10 +127,12 @@ impl Files {
 
     /// What is at a path.
     pub(crate) fn kind(&self, path: &str) -> io::Result<Kind> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         match self.node(path) {
             Some(Node::File { content, .. }) => return Ok(Kind::File(content.len() as u64)),
             Some(Node::Directory) => return Ok(Kind::Directory),
-            None => {}
+            Some(Node::Link(_)) | None => {}
         }
         if covering(&self.mounts, Path::new(path)).is_some() {
             let metadata = fs::metadata(locate(&self.mounts, path)?)?;
@@ -145,6 +149,8 @@ impl Files {
 
     /// The names in a directory, in order.
     pub(crate) fn list(&self, path: &str) -> io::Result<BTreeSet<String>> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         if self.kind(path)? != Kind::Directory {
             return Err(ErrorKind::NotADirectory.into());
         }
@@ -169,6 +175,8 @@ impl Files {
 
     /// Writes a file, or goes on at its end.
     pub(crate) fn write(&self, path: &str, bytes: &[u8], appends: bool) -> io::Result<()> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         if path == "/dev/null" {
             return Ok(());
         }
@@ -202,10 +210,12 @@ impl Files {
 
     /// What the system would tell of a file; `user`: who has written what was written.
     pub(crate) fn stat(&self, path: &str, user: u32) -> io::Result<Stat> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         match self.node(path) {
             Some(Node::File { mode, .. }) => return Ok(Stat { mode: 0o100_000 | mode, user, group: 0 }),
             Some(Node::Directory) => return Ok(Stat { mode: 0o040_755, user, group: 0 }),
-            None => {}
+            Some(Node::Link(_)) | None => {}
         }
         if covering(&self.mounts, Path::new(path)).is_some() {
             let found = fs::metadata(locate(&self.mounts, path)?)?;
@@ -237,6 +247,8 @@ impl Files {
 
     /// Makes a directory; with `parents`, those above it too, and none where there is one.
     pub(crate) fn make_directory(&self, path: &str, parents: bool) -> io::Result<()> {
+        let path = self.follow(path)?;
+        let path = path.as_str();
         match self.kind(path) {
             Ok(Kind::Directory) if parents => return Ok(()),
             Ok(_) => return Err(ErrorKind::AlreadyExists.into()),
@@ -250,14 +262,16 @@ impl Files {
         written.lock().put(&name, Node::Directory)
     }
 
-    /// Removes what was written at a path, and below it.
+    /// Removes what was written at a path, and below it; of a link, the link itself.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
-        self.kind(path)?;
-        let (written, name) = self.place(path);
-        let mut written = written.lock();
-        if !written.nodes.contains_key(&name) {
+        let path = self.follow_above(path)?;
+        let path = path.as_str();
+        if self.node(path).is_none() {
+            self.kind(path)?;
             return Err(ErrorKind::PermissionDenied.into());
         }
+        let (written, name) = self.place(path);
+        let mut written = written.lock();
         if covering(&self.mounts, Path::new(path)).is_some_and(|mount| mount.readonly) {
             return Err(ErrorKind::ReadOnlyFilesystem.into());
         }
@@ -270,7 +284,7 @@ impl Files {
     }
 
     /// Whether something may be written there.
-    fn check(&self, path: &str) -> io::Result<()> {
+    pub(super) fn check(&self, path: &str) -> io::Result<()> {
         match parent(path).map(|above| self.kind(above)) {
             Some(Ok(Kind::Directory)) => {}
             Some(Ok(Kind::File(_))) => return Err(ErrorKind::NotADirectory.into()),
@@ -285,7 +299,7 @@ impl Files {
 }
 
 /// The directory that something is in; the root is in none.
-fn parent(path: &str) -> Option<&str> {
+pub(super) fn parent(path: &str) -> Option<&str> {
     let (above, name) = path.rsplit_once('/')?;
     if name.is_empty() {
         return None;

@@ -26,6 +26,8 @@ pub(super) enum Node {
         /// Its permissions.
         mode: u32,
     },
+    /// A symbolic link, and where it leads.
+    Link(String),
 }
 
 /// What was written in one place.
@@ -95,6 +97,7 @@ fn size(path: &str, node: &Node) -> usize {
     let content = match node {
         Node::Directory => 0,
         Node::File { content, .. } => content.len(),
+        Node::Link(target) => target.len(),
     };
     NODE + path.len() + content
 }

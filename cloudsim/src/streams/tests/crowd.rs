@@ -1,7 +1,7 @@
 //! Many streams in one tunnel, one of which nobody reads.
 
 use super::*;
-use crate::streams::stream::{BUFFER, STALL_TIMEOUT};
+use crate::streams::{inbox::BUFFER, stream::STALL_TIMEOUT};
 
 const LOGS: usize = 200;
 

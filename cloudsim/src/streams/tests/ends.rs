@@ -7,8 +7,9 @@ async fn a_node_without_a_tunnel_is_not_connected() {
     let world = World::new();
     let error = soon(world.get("/pods")).await.unwrap().unwrap_err();
     assert!(matches!(&error, NodeError::NotConnected(node) if node == NODE), "{error}");
-    let node = world.dial();
+    let mut node = world.dial();
     assert!(world.tunnels.has(NODE));
+    node.is_alive().await;
     assert!(matches!(node.ended().await, Ended::Closed));
     assert!(!world.tunnels.has(NODE));
 }

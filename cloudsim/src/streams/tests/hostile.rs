@@ -3,7 +3,7 @@
 use wire::tunnel::MAX_DATA;
 
 use super::*;
-use crate::streams::{stream::BUFFER, table::MAX_STREAMS};
+use crate::streams::{inbox::BUFFER, table::MAX_STREAMS};
 
 #[tokio::test(start_paused = true)]
 async fn what_no_node_should_send_is_passed_over() {
@@ -104,10 +104,10 @@ async fn a_head_without_end_is_no_answer() {
 async fn there_are_so_many_tunnels_and_a_node_that_has_one_may_come_again() {
     let world = World::new();
     let _node = world.dial();
-    assert!(world.tunnels.begin("edge-2", "", 1, &world.shutdown).is_none());
+    assert!(world.tunnels.begin("edge-2", Said::default(), 1, &world.shutdown).is_none());
     let mut newer = world.dial();
     newer.is_alive().await;
-    assert!(world.tunnels.begin("edge-2", "", 2, &world.shutdown).is_some());
+    assert!(world.tunnels.begin("edge-2", Said::default(), 2, &world.shutdown).is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,9 +12,9 @@ use spdy::{
 };
 use tokio::{io::AsyncReadExt, time::timeout};
 
-use super::{HeaderName, Place, returned};
+use super::{HeaderName, Place, returned, tls};
 use crate::{
-    Body, NodeAnswer, NodeStreams,
+    Body, NodeAnswer, NodeIo, NodeStreams,
     service::Received,
     status::StatusError,
     streams::{
@@ -38,6 +38,8 @@ const REASON_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Backend {
     pub(super) pod: Pod,
     pub(super) port: u16,
+    /// Whether it speaks TLS.
+    pub(super) is_https: bool,
 }
 
 /// A connection to a port.
@@ -99,8 +101,16 @@ pub(super) async fn answer(
     let tasks = parts.extensions.get::<Tasks>().cloned().unwrap_or_default();
     let client = if Asked::of(&parts.headers).is_ok() { Some(Client::of(parts)?) } else { None };
     let Connection { session, error, data } = connect(streams, backend, &namespace, &tasks).await?;
+    let io: Box<dyn NodeIo> = if backend.is_https {
+        match tls::connect(data).await {
+            Ok(stream) => Box::new(stream),
+            Err(why) => return Err(unreachable(reason(error).await.unwrap_or(why))),
+        }
+    } else {
+        Box::new(data)
+    };
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(data)).await.map_err(unreachable)?;
+        hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(unreachable)?;
     tasks.spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to a pod broke off");

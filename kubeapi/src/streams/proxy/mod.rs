@@ -8,6 +8,7 @@ mod location;
 mod name;
 mod page;
 mod service;
+mod tls;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
@@ -77,15 +78,13 @@ pub(super) async fn answer(wanted: Wanted<'_>, body: Received) -> Result<Respons
         service::backend(wanted.api, &target, &name).await?
     } else {
         let pod = Pod::find(wanted.api, &target).await?;
-        Backend { port: name.number()?.or_else(|| pod.first_port()).unwrap_or(80), pod }
+        let usual = if name.is_https() { 443 } else { 80 };
+        Backend {
+            port: name.number()?.or_else(|| pod.first_port()).unwrap_or(usual),
+            pod,
+            is_https: name.is_https(),
+        }
     };
-    if name.scheme == "https" {
-        let why = format!(
-            "error trying to reach service: {:?} asks for HTTPS, which this API does not speak to pods",
-            target.name
-        );
-        return Err(StatusError::unavailable(why));
-    }
     let slot = wanted.api.slots().take(wanted.caller, backend.pod.host()?)?;
     audit::begins(wanted.caller, &wanted.call.target, "", &[]);
     let Wanted { streams, mut parts, .. } = wanted;

@@ -29,6 +29,11 @@ impl Name {
         Ok(Self { scheme: scheme.to_owned(), name: name.to_owned(), port: port.to_owned() })
     }
 
+    /// Whether TLS is to be spoken.
+    pub(super) fn is_https(&self) -> bool {
+        self.scheme == "https"
+    }
+
     /// The port, where it is given, which must be a number then.
     pub(super) fn number(&self) -> Result<Option<u16>, StatusError> {
         if self.port.is_empty() {

@@ -39,7 +39,7 @@ pub(super) async fn backend(api: &Api, target: &Target, name: &Name) -> Result<B
     }
     let (pod, port) = found.into_iter().choose(&mut rand::rng()).ok_or_else(none)?;
     let pod = Target { kind: pods.clone(), namespace: target.namespace.clone(), name: pod, part: None };
-    Ok(Backend { port, pod: Pod::find(api, &pod).await? })
+    Ok(Backend { port, pod: Pod::find(api, &pod).await?, is_https: name.is_https() })
 }
 
 /// The name of the port that is asked for by name or number.

@@ -257,7 +257,7 @@ fn exited(code: &str) -> String {
     .to_string()
 }
 
-/// Port 8080 sends back what comes, port 80 speaks HTTP, and others refuse.
+/// Port 8080 sends back what comes, port 80 speaks HTTP, port 443 does over TLS, and others refuse.
 async fn forward(session: Session, mut incoming: Incoming) {
     let mut errors = Vec::new();
     while let Some(request) = incoming.next().await {
@@ -265,7 +265,7 @@ async fn forward(session: Session, mut incoming: Incoming) {
         let (kind, port) = (header("streamtype"), header("port"));
         let mut stream = request.accept().await.unwrap();
         if kind == "error" {
-            if port != "80" && port != "8080" {
+            if !["80", "443", "8080"].contains(&port.as_str()) {
                 stream.write_all(b"connection refused").await.unwrap();
             }
             // kept: its end would be the end of the forwarding
@@ -281,6 +281,7 @@ async fn forward(session: Session, mut incoming: Incoming) {
                     let _ = writes.shutdown().await;
                 }
                 "80" => serve(stream).await,
+                "443" => serve(tls().accept(stream).await.unwrap()).await,
                 _ => stream.reset(spdy::Status::Cancel).await,
             }
         });
@@ -288,8 +289,19 @@ async fn forward(session: Session, mut incoming: Incoming) {
     drop(session);
 }
 
+/// With a certificate that nobody knows.
+fn tls() -> tokio_rustls::TlsAcceptor {
+    let own = rcgen::generate_simple_self_signed(["pod".to_owned()]).unwrap();
+    let key = rustls_pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![own.cert.into()], key).unwrap();
+    tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config))
+}
+
 /// A server that says what it was asked.
-async fn serve(stream: Stream) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
     let service = hyper::service::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
         let (head, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();

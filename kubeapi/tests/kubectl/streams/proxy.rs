@@ -28,7 +28,13 @@ async fn pods_and_services_are_reached_by_their_ports() {
     let slices =
         kube::Api::<k8s_openapi::api::discovery::v1::EndpointSlice>::default_namespaced(world.client.clone());
     slices.create(&PostParams::default(), &slice).await.unwrap();
-    for path in ["pods/p/proxy", "pods/http:p:80/proxy", "services/s:web/proxy", "services/s:8000/proxy"] {
+    for path in [
+        "pods/p/proxy",
+        "pods/http:p:80/proxy",
+        "services/s:web/proxy",
+        "services/s:8000/proxy",
+        "pods/https:p:443/proxy",
+    ] {
         let said = world.kubectl(&format!("get --raw {NAMESPACE}/{path}/a%20b/?c=d%26e")).await;
         assert!(said.starts_with("GET /a%20b/?c=d%26e\n"), "{path}: {said}");
         assert!(said.contains(&format!("x-forwarded-uri: {NAMESPACE}/{path}/a%20b/\n")), "{said}");
@@ -46,7 +52,8 @@ async fn pods_and_services_are_reached_by_their_ports() {
         ("services/s:idle/proxy/", "no endpoints available for service \"s\""),
         ("services/s:9/proxy/", "no service port 9 found for service \"s\""),
         ("services/none/proxy/", "services \"none\" not found"),
-        ("pods/https:p:443/proxy/", "does not speak"),
+        ("pods/https:p:81/proxy/", "error trying to reach service: connection refused"),
+        ("pods/https:p:80/proxy/", "error trying to reach service: TLS: "),
     ] {
         let refused = world.refused(&format!("get --raw {NAMESPACE}/{path}"), "").await;
         assert!(refused.contains(expected), "{path}: {refused}");

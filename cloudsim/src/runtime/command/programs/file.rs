@@ -1,4 +1,4 @@
-//! `ls`, `mkdir`, `touch`, `cp`, `mv`, `rm`.
+//! `ls`, `ln`, `readlink`, `mkdir`, `touch`, `cp`, `mv`, `rm`.
 
 use super::super::{
     Stop,
@@ -21,8 +21,22 @@ impl Shell {
         let mut failed = false;
         match (name, paths.as_slice()) {
             ("ls", []) => failed = !self.ls(".", has('l'), has('a'), streams).await?,
-            ("cp" | "mv", [from, to]) => failed = !self.copy(name, from, to, streams).await?,
-            ("cp" | "mv", _) => return Err(Stop::Broken("one file and where it goes are wanted".to_owned())),
+            ("ln", [target, path]) if has('s') => {
+                let (target, forced) = ((*target).clone(), has('f'));
+                let made = self.files(path, move |files, path| files.link(path, &target, forced)).await?;
+                if let Err(why) = made {
+                    failed = true;
+                    self.say(name, path, &why, streams).await?;
+                }
+            }
+            ("readlink", [path]) => match self.files(path, Files::target).await? {
+                Ok(Some(target)) => self.print(&streams.output, format!("{target}\n").as_bytes()).await?,
+                Ok(None) | Err(_) => failed = true,
+            },
+            ("ln" | "cp" | "mv", [from, to]) => failed = !self.copy(name, from, to, streams).await?,
+            ("ln" | "readlink" | "cp" | "mv", _) => {
+                return Err(Stop::Broken("one file and where it goes are wanted".to_owned()));
+            }
             (_, []) => return Err(Stop::Broken("missing operand".to_owned())),
             ("ls", paths) => {
                 for path in paths {

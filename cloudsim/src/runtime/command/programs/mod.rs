@@ -20,7 +20,7 @@ mod text;
 const NAMES: &[&str] = &[
     ":", "[", "[[", "agnhost", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date",
     "dirname", "echo", "env", "exit", "expr", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir",
-    "mv", "printenv", "printf", "pwd", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee",
+    "mv", "printenv", "printf", "pwd", "readlink", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee",
     "test", "touch", "tr", "true", "tty", "uname", "wc", "which", "whoami",
 ];
 
@@ -97,7 +97,7 @@ impl Shell {
     async fn run_program(&mut self, name: &str, arguments: &[String], streams: &Streams) -> Outcome {
         let out = &streams.output;
         let text = match name {
-            "true" | ":" | "chmod" | "chown" | "ln" | "sync" => return Ok(0),
+            "true" | ":" | "chmod" | "chown" | "sync" => return Ok(0),
             "false" => return Ok(1),
             "exit" => {
                 let code = arguments.first().and_then(|code| code.parse::<i32>().ok());
@@ -115,7 +115,7 @@ impl Shell {
             "cat" | "grep" | "head" | "sort" | "tail" | "tee" | "tr" | "wc" => {
                 return self.filter(name, arguments, streams).await;
             }
-            "cp" | "ls" | "mkdir" | "mv" | "rm" | "touch" => {
+            "cp" | "ln" | "ls" | "mkdir" | "mv" | "readlink" | "rm" | "touch" => {
                 return self.file_program(name, arguments, streams).await;
             }
             "tar" => return self.tar(arguments, streams).await,

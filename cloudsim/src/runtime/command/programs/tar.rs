@@ -62,7 +62,7 @@ impl Shell {
     }
 
     async fn create(&mut self, directory: &str, paths: &[String], streams: &Streams) -> Outcome {
-        let mut code = 0;
+        let (mut code, mut is_empty) = (0, true);
         for path in paths {
             let base = self.resolve(directory);
             let full = if path.starts_with('/') { path.clone() } else { format!("{base}/{path}") };
@@ -81,11 +81,11 @@ impl Shell {
                     continue;
                 }
             };
-            for (name, full, kind) in entries {
-                let content = match kind {
-                    Kind::Directory => None,
-                    Kind::File(_) => match self.files(&full, Files::read).await? {
-                        Ok(content) => Some(content),
+            for (name, full, what) in entries {
+                let content = match &what {
+                    What::Directory | What::Link(_) => Vec::new(),
+                    What::File => match self.files(&full, Files::read).await? {
+                        Ok(content) => content,
                         Err(why) => {
                             self.print(&streams.error, format!("tar: {full}: {why}\n").as_bytes()).await?;
                             code = 1;
@@ -93,16 +93,20 @@ impl Shell {
                         }
                     },
                 };
-                let Some(bytes) = entry(&name, content.as_deref()) else {
+                let Some(bytes) = entry(&name, &what, &content) else {
                     self.print(&streams.error, format!("tar: {name}: the name is too long\n").as_bytes())
                         .await?;
                     code = 1;
                     continue;
                 };
+                is_empty = false;
                 self.print(&streams.output, &bytes).await?;
             }
         }
-        self.print(&streams.output, &[0; 2 * BLOCK]).await?;
+        // An archive of nothing that was asked for has no end: `kubectl cp` takes one for success.
+        if code == 0 || !is_empty {
+            self.print(&streams.output, &[0; 2 * BLOCK]).await?;
+        }
         Ok(code)
     }
 
@@ -115,12 +119,12 @@ impl Shell {
     ) -> Outcome {
         let base = self.resolve(directory);
         let mut reader = Reader { input: &streams.input, rest: BytesMut::new() };
-        let mut long_name = None;
+        let (mut long_name, mut long_target) = (None, None);
         while let Some(head) = reader.block().await? {
             if head.iter().all(|byte| *byte == 0) {
                 break;
             }
-            let Some(Head { name, size, kind }) = Head::read(&head) else {
+            let Some(Head { name, size, kind, target }) = Head::read(&head) else {
                 return Err(Stop::Broken("invalid tar header".to_owned()));
             };
             if size > MAX_FILE {
@@ -133,14 +137,21 @@ impl Shell {
                     long_name = Some(name.trim_end_matches('\0').to_owned());
                     continue;
                 }
+                b'K' => {
+                    let target = String::from_utf8_lossy(&content).into_owned();
+                    long_target = Some(target.trim_end_matches('\0').to_owned());
+                    continue;
+                }
                 b'x' => {
-                    long_name = pax_path(&content);
+                    long_name = pax(&content, "path=");
+                    long_target = pax(&content, "linkpath=");
                     continue;
                 }
                 b'g' => continue,
                 _ => {}
             }
             let name = long_name.take().unwrap_or(name);
+            let target = long_target.take().unwrap_or(target);
             if is_listed {
                 self.print(&streams.output, format!("{name}\n").as_bytes()).await?;
             }
@@ -150,7 +161,13 @@ impl Shell {
                 _ if !writes => Ok(()),
                 b'5' => self.files(&path, |files, path| files.make_directory(path, true)).await?,
                 b'0' | 0 => self.files(&path, move |files, path| write(files, path, &content)).await?,
-                _ => Err("links and devices are not simulated".to_owned()),
+                b'1' => {
+                    let other = self.resolve(&format!("{base}/{target}"));
+                    let copy = move |files: &Files, path: &str| write(files, path, &files.read(&other)?);
+                    self.files(&path, copy).await?
+                }
+                b'2' => self.files(&path, move |files, path| link(files, path, &target)).await?,
+                _ => Err("devices are not simulated".to_owned()),
             };
             done.map_err(|why| Stop::Broken(format!("can't create {name}: {why}")))?;
         }
@@ -160,23 +177,50 @@ impl Shell {
     }
 }
 
-/// Writes a file, and makes the directories that it is in.
+/// Writes a file, and makes the directories that it is in. A link in its place goes.
 fn write(files: &Files, path: &str, content: &[u8]) -> io::Result<()> {
-    if let Some((above, _)) = path.rsplit_once('/').filter(|(above, _)| !above.is_empty()) {
-        files.make_directory(above, true)?;
+    make_above(files, path)?;
+    if files.target(path)?.is_some() {
+        files.remove(path)?;
     }
     files.write(path, content, false)
 }
 
-type Entries = Vec<(String, String, Kind)>;
+/// The same with a link.
+fn link(files: &Files, path: &str, target: &str) -> io::Result<()> {
+    make_above(files, path)?;
+    files.link(path, target, true)
+}
+
+fn make_above(files: &Files, path: &str) -> io::Result<()> {
+    match path.rsplit_once('/').filter(|(above, _)| !above.is_empty()) {
+        Some((above, _)) => files.make_directory(above, true),
+        None => Ok(()),
+    }
+}
+
+/// What an entry is.
+enum What {
+    Directory,
+    File,
+    /// A symbolic link, and where it leads.
+    Link(String),
+}
+
+type Entries = Vec<(String, String, What)>;
 
 fn collect(files: &Files, path: &str, name: &str, depth: usize, entries: &mut Entries) -> io::Result<()> {
-    let kind = files.kind(path)?;
+    let what = match files.target(path)? {
+        Some(target) => What::Link(target),
+        None if files.kind(path)? == Kind::Directory => What::Directory,
+        None => What::File,
+    };
     if depth > MAX_DEPTH || entries.len() >= MAX_ENTRIES {
         return Err(io::Error::other("too many files"));
     }
-    entries.push((name.to_owned(), path.to_owned(), kind));
-    if kind == Kind::Directory {
+    let is_directory = matches!(what, What::Directory);
+    entries.push((name.to_owned(), path.to_owned(), what));
+    if is_directory {
         for inner in files.list(path)? {
             let below = format!("{}/{inner}", path.trim_end_matches('/'));
             let name = if name.is_empty() { inner } else { format!("{name}/{inner}") };
@@ -191,8 +235,16 @@ fn collect(files: &Files, path: &str, name: &str, depth: usize, entries: &mut En
 }
 
 /// A head and its content, filled up to whole blocks; none where the name is too long for the format.
-fn entry(name: &str, content: Option<&[u8]>) -> Option<Vec<u8>> {
-    let name = if content.is_none() { format!("{name}/") } else { name.to_owned() };
+fn entry(name: &str, what: &What, content: &[u8]) -> Option<Vec<u8>> {
+    let (kind, mode, slash, target) = match what {
+        What::Directory => (b"5", b"0000755\0", "/", ""),
+        What::File => (b"0", b"0000644\0", "", ""),
+        What::Link(target) => (b"2", b"0000777\0", "", target.as_str()),
+    };
+    if target.len() > 100 {
+        return None;
+    }
+    let name = format!("{name}{slash}");
     let (prefix, short) = if name.len() <= 100 {
         ("", name.as_str())
     } else {
@@ -203,16 +255,17 @@ fn entry(name: &str, content: Option<&[u8]>) -> Option<Vec<u8>> {
     };
     let mut head = [0_u8; BLOCK];
     let mut put = |at: usize, text: &[u8]| head[at..at + text.len()].copy_from_slice(text);
-    let size = content.map_or(0, <[u8]>::len);
+    let size = content.len();
     let now = jiff::Timestamp::now().as_second();
     put(0, short.as_bytes());
-    put(100, if content.is_none() { b"0000755\0" } else { b"0000644\0" });
+    put(100, mode);
     put(108, b"0000000\0");
     put(116, b"0000000\0");
     put(124, format!("{size:011o}\0").as_bytes());
     put(136, format!("{now:011o}\0").as_bytes());
     put(148, b"        ");
-    put(156, if content.is_none() { b"5" } else { b"0" });
+    put(156, kind);
+    put(157, target.as_bytes());
     put(257, b"ustar\x0000");
     put(265, b"root");
     put(297, b"root");
@@ -220,7 +273,7 @@ fn entry(name: &str, content: Option<&[u8]>) -> Option<Vec<u8>> {
     let sum: u32 = head.iter().map(|byte| u32::from(*byte)).sum();
     head[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     let mut bytes = head.to_vec();
-    bytes.extend_from_slice(content.unwrap_or_default());
+    bytes.extend_from_slice(content);
     bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
     Some(bytes)
 }
@@ -230,6 +283,8 @@ struct Head {
     name: String,
     size: u64,
     kind: u8,
+    /// Where a link leads.
+    target: String,
 }
 
 impl Head {
@@ -244,14 +299,14 @@ impl Head {
         let prefix = if is_ustar { text(345, 155)? } else { String::new() };
         let name = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
         let size = u64::from_str_radix(text(124, 12)?.trim(), 8).ok()?;
-        Some(Self { name, size, kind: *head.get(156)? })
+        Some(Self { name, size, kind: *head.get(156)?, target: text(157, 100)? })
     }
 }
 
-/// The path in an extended head: lines of `length path=value`.
-fn pax_path(content: &[u8]) -> Option<String> {
+/// A value in an extended head: lines of `length name=value`.
+fn pax(content: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(content);
-    let mut values = text.lines().filter_map(|line| line.split_once(' ')?.1.strip_prefix("path="));
+    let mut values = text.lines().filter_map(|line| line.split_once(' ')?.1.strip_prefix(name));
     values.next().map(str::to_owned)
 }
 
