@@ -7,6 +7,9 @@
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ devicetwin ─▶ eventbus, dmi ─▶ mappers
 //! cloud ◀─ edgehub ◀──────────────── devicetwin ◀─ eventbus, dmi ◀─┘
 //!
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ servicebus ─▶ HTTP servers of this machine
+//! cloud ◀─ edgehub ◀──────────────── servicebus ◀─ programs of this machine
+//!
 //! cloud ◀─▶ edgestream ◀─▶ edged's kubelet API ◀─▶ logs, CRI
 //! ```
 //!
@@ -17,6 +20,7 @@
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
 //! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
 //! | cloud messages | metamanager → devicetwin, eventbus | 64 each | metamanager waits, and so the cloud | the room is switched off: dropped |
+//! | service messages | metamanager → servicebus | 64 | metamanager waits, and so the cloud | the room is switched off: answered as such |
 //! | commands | all → devicetwin | 256 | whoever asks waits | askers are told that the agent ends |
 //! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | nobody looks after devices: dropped |
 //! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is there, else they are dropped and counted | – |
@@ -55,12 +59,14 @@ use crate::{
     eventbus::Bus,
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
     rt::Supervisor,
+    servicebus::ServiceBus,
 };
 
 mod devices;
 mod error;
 mod metrics;
 mod sealing;
+mod services;
 
 pub(crate) use self::meta_server::requested_files;
 pub use self::{
@@ -203,6 +209,7 @@ pub struct App {
     traffic: Traffic,
     devices: Option<DeviceTwin>,
     bus: Bus,
+    services: Option<ServiceBus>,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -224,10 +231,20 @@ impl App {
             timing: timing(config),
             server,
         });
-        let metamanager::Ends { task: meta_task, server: meta_server, device_messages, topic_messages } =
-            ends;
+        let metamanager::Ends {
+            task: meta_task,
+            server: meta_server,
+            device_messages,
+            topic_messages,
+            service_messages,
+        } = ends;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
+        let services = services::Ground {
+            store: store.clone(),
+            hub: own_hub.clone(),
+            messages: service_messages,
+        };
         let ground = devices::Ground {
             store,
             objects: meta.devices(),
@@ -236,7 +253,10 @@ impl App {
             topic_messages,
         };
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
+        let services =
+            services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
         let sources = metrics::Sources {
+            services: services.clone(),
             hub: own_hub,
             meta: meta.clone(),
             bus: bus.clone(),
@@ -278,7 +298,7 @@ impl App {
             supervisor.keep("metaserver", meta_server, &shutdown);
         }
         supervisor.keep("edgehub", hub_task, &shutdown);
-        Ok(Self { link, traffic, meta_server: listening, devices, bus, supervisor, shutdown })
+        Ok(Self { link, traffic, meta_server: listening, devices, bus, services, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
@@ -304,6 +324,11 @@ impl App {
     /// The way to the brokers of MQTT.
     pub fn bus(&self) -> Bus {
         self.bus.clone()
+    }
+
+    /// Calls of HTTP services; `None` where ServiceBus is switched off.
+    pub fn services(&self) -> Option<ServiceBus> {
+        self.services.clone()
     }
 
     /// Runs until shutdown, or until a part gives up.

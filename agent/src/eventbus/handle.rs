@@ -289,6 +289,11 @@ impl Bus {
         *found
     }
 
+    /// The same as it changes; `None` where there is no internal broker.
+    pub(crate) fn internal_listening(&self) -> Option<watch::Receiver<Option<SocketAddr>>> {
+        self.address.clone()
+    }
+
     /// Whether every broker is there.
     pub fn is_up(&self) -> bool {
         self.outlets.iter().all(|outlet| *outlet.up.borrow())

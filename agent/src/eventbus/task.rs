@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use wire::Downstream;
 
-use super::{Bus, Error, Sinks, external, internal, topics, upload::Upload};
+use super::{Bus, Error, Sinks, external, internal, topics::TOPICS, upload::Upload};
 use crate::{
     metamanager::CloudMessages,
     outbox::Outbox,
@@ -98,7 +98,7 @@ async fn ended(shutdown: &CancellationToken, has_last_words: bool) {
 
 async fn load(store: &Arc<dyn Store>) -> BTreeSet<String> {
     loop {
-        match topics::load(store).await {
+        match TOPICS.load(store).await {
             Ok(mut topics) => {
                 topics.retain(|topic| mqtt::is_filter(topic));
                 return topics;
@@ -132,7 +132,7 @@ async fn listen(
                     warn!(topic, "a rule of the cloud listens to what is no topic");
                     continue;
                 }
-                while let Err(failure) = topics::set(store, &topic, on).await {
+                while let Err(failure) = TOPICS.set(store, &topic, on).await {
                     failed(&failure).await;
                 }
                 // said again, as with each connection to the cloud, it changes nothing

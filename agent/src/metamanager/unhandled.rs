@@ -72,9 +72,9 @@ fn name(body: &Downstream) -> String {
         Downstream::Job { action, path, .. } => {
             format!("{} of {} (node jobs)", short(action), short(path.as_str()))
         }
-        Downstream::ServiceCall { method, .. } => format!("{} (ServiceBus)", short(method)),
+        Downstream::ServiceCall { method, .. } => format!("{} (ServiceBus is disabled)", short(method)),
         Downstream::ServiceTarget { on, .. } => {
-            format!("{} (ServiceBus)", if *on { Operation::Start } else { Operation::Stop })
+            format!("{} (ServiceBus is disabled)", if *on { Operation::Start } else { Operation::Stop })
         }
         Downstream::Subscription { on, .. } => {
             format!(

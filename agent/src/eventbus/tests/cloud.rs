@@ -215,7 +215,7 @@ async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
     line.up();
     router(&line, "subscribe", RULE, Value::Null).await;
     until_heard(&line, &mut mapper, RULE, "first").await;
-    assert_eq!(topics::load(&kept).await.unwrap(), BTreeSet::from([RULE.to_owned()]));
+    assert_eq!(topics::TOPICS.load(&kept).await.unwrap(), BTreeSet::from([RULE.to_owned()]));
     beside.restart().await;
     until_heard(&line, &mut mapper, RULE, "the broker is back").await;
     for restarts_broker in [false, true] {
@@ -233,7 +233,7 @@ async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
     while is_heard(&line, &mut mapper, &format!("try {tries}")).await {
         tries += 1;
     }
-    assert_eq!(topics::load(&kept).await.unwrap(), BTreeSet::new());
+    assert_eq!(topics::TOPICS.load(&kept).await.unwrap(), BTreeSet::new());
     node.kill().await;
     beside.restart().await;
     let (_node, mut line) = Node::before(None, Some(beside.external()), kept).await;
