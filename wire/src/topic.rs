@@ -6,8 +6,11 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+mod rules;
 #[cfg(test)]
 mod tests;
+
+pub use rules::{TopicFault, check_publication, check_subscription, filter_matches};
 
 /// What every topic of a device begins with.
 const DEVICE: &str = "$hw/events/device/";

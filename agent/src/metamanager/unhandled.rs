@@ -91,7 +91,8 @@ fn name(body: &Downstream) -> String {
         Downstream::RootCa(_)
         | Downstream::TwinConfirmed(_)
         | Downstream::Application(_)
-        | Downstream::WatchSync(_) => "an answer".to_owned(),
+        | Downstream::WatchSync(_)
+        | Downstream::UploadAnswer { .. } => "an answer".to_owned(),
     }
 }
 
