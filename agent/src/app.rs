@@ -240,11 +240,8 @@ impl App {
         } = ends;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
-        let services = services::Ground {
-            store: store.clone(),
-            hub: own_hub.clone(),
-            messages: service_messages,
-        };
+        let services =
+            services::Ground { store: store.clone(), hub: own_hub.clone(), messages: service_messages };
         let ground = devices::Ground {
             store,
             objects: meta.devices(),

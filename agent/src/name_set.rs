@@ -1,10 +1,13 @@
 //! Names that rules of the cloud have given, in the store: topics that are listened to, URLs that may be called. What EdgeCore had of
 //! them counts too, until the cloud takes it away.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Where EdgeCore's rows stand since they were taken over, a collection for each of its tables.
 const EDGECORE: &str = "edgecore.outrigger.dev";
@@ -26,23 +29,44 @@ impl NameSet {
 
     /// All of them.
     pub(crate) async fn load(&self, store: &Arc<dyn Store>) -> Result<BTreeSet<String>, StoreError> {
-        let mut names = BTreeSet::new();
+        Ok(self.load_details(store).await?.into_keys().collect())
+    }
+
+    /// All of them, with what was kept beside each; `null` for nothing.
+    pub(crate) async fn load_details(
+        &self,
+        store: &Arc<dyn Store>,
+    ) -> Result<BTreeMap<String, Value>, StoreError> {
+        let mut names = BTreeMap::new();
         for resource in self.resources() {
             let scope = Scope { resource, namespace: None };
-            let items = store.list(&scope, &Page::default()).await?.items;
-            names.extend(items.into_iter().map(|object| object.key.name));
+            for object in store.list(&scope, &Page::default()).await?.items {
+                // one that is damaged has still its name
+                let detail = object.value().map(|mut value| value["detail"].take()).unwrap_or_default();
+                names.entry(object.key.name).or_insert(detail);
+            }
         }
         Ok(names)
     }
 
     /// Adds or removes one.
     pub(crate) async fn set(&self, store: &Arc<dyn Store>, name: &str, on: bool) -> Result<(), StoreError> {
+        self.set_detail(store, name, on.then_some(Value::Null)).await
+    }
+
+    /// Adds one with what is to be kept beside it, or removes it.
+    pub(crate) async fn set_detail(
+        &self,
+        store: &Arc<dyn Store>,
+        name: &str,
+        detail: Option<Value>,
+    ) -> Result<(), StoreError> {
         let resources = self.resources();
         // what EdgeCore kept goes too when it is not wanted any more
-        let count = if on { 1 } else { resources.len() };
+        let count = if detail.is_some() { 1 } else { resources.len() };
         for resource in resources.into_iter().take(count) {
             let key = Key::new(resource, "", name);
-            let value = on.then(|| json!({"metadata": {"name": name}}));
+            let value = detail.as_ref().map(|detail| json!({"metadata": {"name": name}, "detail": detail}));
             match store.commit(vec![Write { key, expect: Expect::Anything, value }]).await {
                 Ok(_) | Err(StoreError::Missing(_)) => {}
                 Err(error) => return Err(error),
@@ -71,9 +95,10 @@ mod tests {
         let key = Key::new(old, "", "default/old");
         store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
         names.set(&store, "default/up", true).await.unwrap();
-        names.set(&store, "default/up", true).await.unwrap();
+        names.set_detail(&store, "default/up", Some(json!({"a": 1}))).await.unwrap();
         let all = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
         assert_eq!(names.load(&store).await.unwrap(), all(&["default/old", "default/up"]));
+        assert_eq!(names.load_details(&store).await.unwrap()["default/up"], json!({"a": 1}));
         names.set(&store, "default/old", false).await.unwrap();
         names.set(&store, "never", false).await.unwrap();
         assert_eq!(names.load(&store).await.unwrap(), all(&["default/up"]));

@@ -10,7 +10,7 @@ use crate::{
     config::{Config, MqttMode},
     edgehub::EdgeHub,
     eventbus::Bus,
-    metamanager::{Listening, ServiceMessages},
+    metamanager::{Listening, RouterMessages},
     rt::Supervisor,
     servicebus::{self, Ports, ServiceBus},
 };
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Ground {
     pub(super) store: Arc<dyn Store>,
     pub(super) hub: EdgeHub,
-    pub(super) messages: ServiceMessages,
+    pub(super) messages: RouterMessages,
 }
 
 /// Starts it where it is switched on.

@@ -64,8 +64,14 @@ impl Figures {
             "eventbus_requests_dropped_total",
             "Requests about devices at QoS 0 that were dropped, since too many waited.",
         );
+        let lost = Metric::counter(
+            "eventbus_uploads_lost_total",
+            "Messages for the cloud that it will not get, by the reason: too many waited for it, no text, or refused by it.",
+        );
+        let reasons = ["outbox_full", "no_text", "refused"].into_iter().zip(sources.dropped.others());
+        let lost = reasons.fold(lost, |metric, (reason, count)| metric.with(&[("reason", reason)], count));
         let mut metrics =
-            vec![uploads.of(sources.dropped.uploads()), requests.of(sources.dropped.requests())];
+            vec![uploads.of(sources.dropped.uploads()), requests.of(sources.dropped.requests()), lost];
         let handle = sources.broker.as_ref().and_then(|broker| broker.lock().clone());
         if let Some(handle) = handle {
             metrics.extend(broker(handle.counts()));

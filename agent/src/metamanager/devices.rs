@@ -95,11 +95,11 @@ impl CloudMessages {
     }
 }
 
-/// What the cloud says of HTTP services, each with the header by which it is answered, for its one reader.
+/// What the cloud's router says of topics or of HTTP services, each with the header by which it is answered, for its one reader.
 #[derive(Debug)]
-pub struct ServiceMessages(mpsc::Receiver<Down>);
+pub struct RouterMessages(mpsc::Receiver<Down>);
 
-impl ServiceMessages {
+impl RouterMessages {
     /// The next; `None` when MetaManager has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Down> {
         self.0.recv().await
@@ -117,15 +117,15 @@ impl ServiceMessages {
 #[derive(Debug)]
 pub(super) struct Readers {
     pub(super) devices: CloudMessages,
-    pub(super) topics: CloudMessages,
-    pub(super) services: ServiceMessages,
+    pub(super) topics: RouterMessages,
+    pub(super) services: RouterMessages,
 }
 
 /// Hands on what is stored by somebody else.
 #[derive(Clone, Debug)]
 pub(super) struct Others {
     devices: mpsc::Sender<Downstream>,
-    topics: mpsc::Sender<Downstream>,
+    topics: mpsc::Sender<Down>,
     services: mpsc::Sender<Down>,
 }
 
@@ -137,8 +137,8 @@ impl Others {
         let (services, of_services) = mpsc::channel(WAITING);
         let readers = Readers {
             devices: CloudMessages(of_devices),
-            topics: CloudMessages(of_topics),
-            services: ServiceMessages(of_services),
+            topics: RouterMessages(of_topics),
+            services: RouterMessages(of_services),
         };
         (Self { devices, topics, services }, readers)
     }
@@ -158,15 +158,13 @@ impl Others {
     pub(super) async fn tell(&self, header: &Header, message: Downstream) -> Option<Downstream> {
         let reader = match &message {
             Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
-                &self.devices
+                return self.devices.send(message).await.err().map(|unread| unread.0);
             }
             Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
-            Downstream::ServiceTarget { .. } | Downstream::ServiceCall { .. } => {
-                let message = Down { header: header.clone(), body: message };
-                return self.services.send(message).await.err().map(|unread| unread.0.body);
-            }
+            Downstream::ServiceTarget { .. } | Downstream::ServiceCall { .. } => &self.services,
             _ => return Some(message),
         };
-        reader.send(message).await.err().map(|unread| unread.0)
+        let message = Down { header: header.clone(), body: message };
+        reader.send(message).await.err().map(|unread| unread.0.body)
     }
 }

@@ -32,9 +32,15 @@ use kubeapi::{
 };
 use tokio::sync::mpsc;
 
-use self::{desired::Desired, devices::{Others, Readers}, remote::Remote, report::Reporter, whole::Judge};
+use self::{
+    desired::Desired,
+    devices::{Others, Readers},
+    remote::Remote,
+    report::Reporter,
+    whole::Judge,
+};
 pub use self::{
-    devices::{CloudMessages, DeviceObject, DeviceObjects, ServiceMessages},
+    devices::{CloudMessages, DeviceObject, DeviceObjects, RouterMessages},
     online::Online,
     server::{
         Authentication, CredentialsError, Guard, KeyError, Listening, Loopback, MetaServer, MetaServerConfig,
@@ -136,9 +142,9 @@ pub struct Ends {
     /// What the cloud says of devices beside their objects.
     pub device_messages: CloudMessages,
     /// What the cloud says of topics of MQTT.
-    pub topic_messages: CloudMessages,
+    pub topic_messages: RouterMessages,
     /// What the cloud says of HTTP services.
-    pub service_messages: ServiceMessages,
+    pub service_messages: RouterMessages,
 }
 
 /// Builds the room.
@@ -153,6 +159,10 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
         limits: remote::events::LIMITS,
         store: desired.store(),
         hub: hub.clone(),
+        deliver: outbox::Deliver::written(hub.clone()),
+        // a later one takes the place of one that waits
+        at_once: 1,
+        dropped: Arc::default(),
     };
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();

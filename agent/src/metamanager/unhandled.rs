@@ -28,6 +28,7 @@ impl Unhandled {
                 | Downstream::TwinConfirmed(_)
                 | Downstream::Application(_)
                 | Downstream::WatchSync(_)
+                | Downstream::UploadAnswer { .. }
         );
         if is_late {
             debug!(message = ?body, "an answer that nobody waits for");

@@ -33,7 +33,15 @@ impl Rig {
     fn on(store: Arc<MemoryStore>) -> Self {
         let (hub, _, line) = line();
         let (items, received) = mpsc::channel(1024);
-        let config = Config { what: "uploads", limits: LIMITS, store: store.clone(), hub };
+        let config = Config {
+            what: "uploads",
+            limits: LIMITS,
+            store: store.clone(),
+            deliver: Deliver::written(hub.clone()),
+            hub,
+            at_once: 1,
+            dropped: Arc::default(),
+        };
         let mut outbox = new(config, received);
         let stop = CancellationToken::new();
         let stopped = stop.clone();

@@ -6,8 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use super::MAX_BODY;
+use wire::bus::MAX_BODY;
 
 /// Up to so many bytes a body is small.
 const SMALL: usize = 64 * 1024;

@@ -2,20 +2,34 @@
 //!
 //! Source: KubeEdge 1.23, `edge/pkg/servicebus/servicebus.go`; recorded messages of `router_servicebus`.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Deserialize;
 use serde_json::{Value, json};
-use wire::{ResourcePath, Upstream, text::short};
+use wire::{
+    ResourcePath, Upstream,
+    bus::{MAX_BODY, ServiceRequest, ServiceResponse},
+    text::short,
+};
 
-use super::{MAX_BODY, headers};
+use super::headers;
 
 /// The longest path that is called, bytes: what servers usually read.
 const MAX_PATH: usize = 8 * 1024;
 /// What cannot stand in a path as it is, and is encoded. A `%` stands for itself: the path is one that was encoded.
-const ENCODED: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+const ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// A request to a server of this machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,31 +70,42 @@ impl Call {
     /// Reads a call: `<port>:<path>`, and `{header, body, method, url}` with the body in base64.
     pub(super) fn read(method: &str, target: &str, request: &Value) -> Result<Self, Refusal> {
         // only the first colon ends the port: a path may have more, which EdgeCore refuses
-        let (port, path) = target
-            .split_once(':')
-            .ok_or_else(|| Refusal::bad(format!("{:?} is no target; it must be <port>:<path>", short(target))))?;
+        let (port, path) = target.split_once(':').ok_or_else(|| {
+            Refusal::bad(format!("{:?} is no target; it must be <port>:<path>", short(target)))
+        })?;
         let port = port
             .parse::<u16>()
             .ok()
             .filter(|number| *number != 0 && port.bytes().all(|byte| byte.is_ascii_digit()))
-            .ok_or_else(|| Refusal::bad(format!("{:?} is no port; the service_port of the RuleEndpoint must be from 1 to 65535", short(port))))?;
+            .ok_or_else(|| {
+                Refusal::bad(format!(
+                    "{:?} is no port; the service_port of the RuleEndpoint must be from 1 to 65535",
+                    short(port)
+                ))
+            })?;
         let method = Method::from_bytes(method.as_bytes())
             .ok()
             .filter(|method| *method != Method::CONNECT)
-            .ok_or_else(|| Refusal::bad(format!("{:?} is no method of HTTP that can be called", short(method))))?;
+            .ok_or_else(|| {
+            Refusal::bad(format!("{:?} is no method of HTTP that can be called", short(method)))
+        })?;
+        let ServiceRequest { header, body, .. } = read(request)?;
         Ok(Self {
             port,
             method,
             uri: uri(port, path)?,
-            headers: headers::of_call(&request["header"]).map_err(Refusal::bad)?,
-            body: body(&request["body"])?,
+            headers: headers::of_call(&header).map_err(Refusal::bad)?,
+            body: body.into(),
         })
     }
 }
 
 fn uri(port: u16, path: &str) -> Result<Uri, Refusal> {
     if path.len() > MAX_PATH {
-        return Err(Refusal::new(StatusCode::URI_TOO_LONG, format!("the path is longer than {MAX_PATH} bytes")));
+        return Err(Refusal::new(
+            StatusCode::URI_TOO_LONG,
+            format!("the path is longer than {MAX_PATH} bytes"),
+        ));
     }
     if path.contains(char::is_control) {
         return Err(Refusal::bad("the path has control characters"));
@@ -90,43 +115,41 @@ fn uri(port: u16, path: &str) -> Result<Uri, Refusal> {
     text.parse().map_err(|error| Refusal::bad(format!("the path cannot be called: {error}")))
 }
 
-/// The body, which stands there in base64 as Go writes bytes; `null` and nothing are none.
-fn body(written: &Value) -> Result<Bytes, Refusal> {
-    let text = match written {
-        Value::Null => "",
-        Value::String(text) => text.as_str(),
-        _ => return Err(Refusal::bad("the body is no base64 text")),
-    };
-    if text.len() / 4 * 3 > MAX_BODY + 2 {
+/// What is sent; nothing at all is an empty request.
+fn read(request: &Value) -> Result<ServiceRequest, Refusal> {
+    let too_large =
+        || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY} bytes"));
+    if request.is_null() {
+        return Ok(ServiceRequest::default());
+    }
+    // in base64 it is longer by a third
+    if request["body"].as_str().is_some_and(|text| text.len() / 4 * 3 > MAX_BODY + 2) {
         return Err(too_large());
     }
-    let body = STANDARD.decode(text).map_err(|error| Refusal::bad(format!("the body is no base64 text: {error}")))?;
-    if body.len() > MAX_BODY { Err(too_large()) } else { Ok(body.into()) }
-}
-
-fn too_large() -> Refusal {
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY} bytes"))
+    let read = ServiceRequest::deserialize(request);
+    let read = read.map_err(|error| Refusal::bad(format!("the request cannot be read: {error}")))?;
+    if read.body.len() > MAX_BODY { Err(too_large()) } else { Ok(read) }
 }
 
 /// The message for the cloud, to be sent as the answer to its own.
-pub(super) fn message(answer: &Answer) -> Upstream {
-    let body = STANDARD.encode(&answer.body);
-    upload(answer.status, headers::of_answer(&answer.headers), body)
+pub(super) fn message(answer: Answer) -> Upstream {
+    let header = headers::of_answer(&answer.headers);
+    upload(&ServiceResponse { header, status_code: answer.status.as_u16(), body: answer.body.into() })
 }
 
 /// The same where there is no answer: EdgeCore's word for it lacks operation and group, so that a cloud never gets it.
 pub(super) fn refusal(refused: &Refusal) -> Upstream {
-    let told = json!({"code": refused.status.as_u16(), "message": refused.why, "source": "servicebus"});
-    upload(refused.status, json!({"Content-Type": ["application/json"]}), STANDARD.encode(told.to_string()))
+    upload(&ServiceResponse::failure(refused.status.as_u16(), &format!("{}\n", refused.why)))
 }
 
-fn upload(status: StatusCode, header: Value, body: String) -> Upstream {
-    let content = json!({"header": header, "status_code": status.as_u16(), "body": body});
-    Upstream::ServiceUpload { target: ResourcePath::default(), content }
+fn upload(response: &ServiceResponse) -> Upstream {
+    Upstream::ServiceUpload { target: ResourcePath::default(), content: json!(response) }
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+
     use super::*;
 
     fn read(method: &str, target: &str, request: Value) -> Result<Call, u16> {
@@ -196,15 +219,20 @@ mod tests {
         headers.append("x-a", "1".parse().unwrap());
         headers.append("x-a", "2".parse().unwrap());
         let answer = Answer { status: StatusCode::NOT_FOUND, headers, body: Bytes::from_static(b"\xff\0") };
-        let sent = message(&answer).into_message(1);
+        let sent = message(answer).into_message(1);
         assert_eq!(sent.route.resource.as_str(), "");
-        assert_eq!((sent.route.source.to_string().as_str(), sent.route.group.as_str()), ("servicebus", "user"));
+        assert_eq!(
+            (sent.route.source.to_string().as_str(), sent.route.group.as_str()),
+            ("servicebus", "user")
+        );
         assert_eq!(sent.content, json!({"header": {"X-A": ["1", "2"]}, "status_code": 404, "body": "/wA="}));
         let refused = refusal(&Refusal::new(StatusCode::BAD_GATEWAY, "nobody")).into_message(1);
-        assert_eq!((refused.route.operation.as_str(), &refused.content["status_code"]), ("upload", &json!(502)));
+        assert_eq!(
+            (refused.route.operation.as_str(), &refused.content["status_code"]),
+            ("upload", &json!(502))
+        );
         let body = STANDARD.decode(refused.content["body"].as_str().unwrap()).unwrap();
-        let told: Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(told, json!({"code": 502, "message": "nobody", "source": "servicebus"}));
+        assert_eq!(body, b"nobody\n");
     }
 
     proptest::proptest! {

@@ -81,7 +81,9 @@ async fn read(
 /// What went wrong, in words for whoever called.
 fn failed(port: u16, error: &legacy::Error) -> Refusal {
     if error.is_connect() {
-        let why = format!("nothing answers at port {port} of this node; start the service, or correct service_port");
+        let why = format!(
+            "nothing answers at port {port} of this node; start the service, or correct service_port"
+        );
         return Refusal::new(StatusCode::BAD_GATEWAY, why);
     }
     let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);

@@ -1,6 +1,6 @@
 //! ServiceBus: HTTP servers of this machine for the cloud, and targets of the cloud for programs of this machine.
 //!
-//! In: what the cloud's rules call ([`ServiceMessages`]), and the URLs that they let programs call. Out: requests to
+//! In: what the cloud's rules call ([`RouterMessages`]), and the URLs that they let programs call. Out: requests to
 //! `127.0.0.1:<port>`, whose answers go back to the cloud; and, from the server for programs, calls to the cloud. Every call has a
 //! deadline, a size and a share of what runs at the same time; whatever goes wrong with one is answered in the form of an answer,
 //! which a cloud hands on to whoever called.
@@ -38,17 +38,14 @@ use kubeapi::store::Store;
 use rustls_pki_types::pem;
 use tokio::sync::watch;
 
-pub use self::{ports::Ports, task::Task};
 use self::{figures::Figures, targets::Targets};
+pub use self::{ports::Ports, task::Task};
 use crate::{
     config::CertificateFiles,
     edgehub::EdgeHub,
-    metamanager::ServiceMessages,
+    metamanager::RouterMessages,
     rt::{Metric, Queue},
 };
-
-/// The largest body that goes either way, bytes; EdgeCore's limit.
-const MAX_BODY: usize = 5 * 1024 * 1024;
 
 /// What the room needs.
 #[derive(Debug)]
@@ -68,14 +65,16 @@ pub struct Config {
     /// The way to the cloud.
     pub hub: EdgeHub,
     /// What the cloud says.
-    pub messages: ServiceMessages,
+    pub messages: RouterMessages,
 }
 
 /// Why the room could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of TLS is missing, or is no PEM of what it should be.
-    #[error("{path} cannot be read; modules.serviceBus.tlsCertFile and tlsPrivateKeyFile must name a certificate and its key, or nothing")]
+    #[error(
+        "{path} cannot be read; modules.serviceBus.tlsCertFile and tlsPrivateKeyFile must name a certificate and its key, or nothing"
+    )]
     File {
         /// Which.
         path: PathBuf,

@@ -36,7 +36,8 @@ impl Ports {
 
     /// Whether the cloud may call a port.
     pub(super) fn check(&self, port: u16) -> Result<(), Refusal> {
-        let listens = |listening: &Listening| listening.borrow().is_some_and(|address| address.port() == port);
+        let listens =
+            |listening: &Listening| listening.borrow().is_some_and(|address| address.port() == port);
         if RESERVED.contains(&port) || self.own.contains(&port) || self.listening.iter().any(listens) {
             let why = format!("port {port} is one of the edge agent's own, which no rule may call");
             return Err(Refusal::new(StatusCode::FORBIDDEN, why));
@@ -51,7 +52,10 @@ impl Ports {
 
 impl fmt::Debug for Ports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ports").field("allowed", &self.allowed).field("own", &self.own).finish_non_exhaustive()
+        f.debug_struct("Ports")
+            .field("allowed", &self.allowed)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
     }
 }
 

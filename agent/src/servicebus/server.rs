@@ -83,7 +83,10 @@ pub(super) async fn run(
             Err(error) => {
                 if !is_told {
                     let error = &error as &dyn std::error::Error;
-                    warn!(error, "ServiceBus cannot listen (modules.serviceBus.server and port); it is tried again until it can");
+                    warn!(
+                        error,
+                        "ServiceBus cannot listen (modules.serviceBus.server and port); it is tried again until it can"
+                    );
                 }
                 is_told = true;
                 tokio::time::sleep(backoff.next(rand::random())).await;
@@ -97,12 +100,8 @@ async fn bind(
     tls: Option<ServerConfig>,
 ) -> Result<
     Server<
-        impl tower::Service<
-            Request<Incoming>,
-            Response = Response<Body>,
-            Error = Infallible,
-            Future: Send,
-        > + Clone
+        impl tower::Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
+        + Clone
         + Send
         + Sync
         + 'static,
@@ -133,7 +132,7 @@ fn limits(timeout: Duration) -> ServerLimits {
 impl Front {
     async fn serve(&self, request: Request<Incoming>, hosts: Option<&Hosts>) -> Response<Body> {
         let (status, told) = match self.answer(request, hosts).await {
-            Ok(told) => (StatusCode::OK, told),
+            Ok(answered) => answered,
             Err(refused) => (refused.status, local::refusal(&refused)),
         };
         self.figures.local(status);
@@ -150,7 +149,7 @@ impl Front {
         &self,
         request: Request<Incoming>,
         hosts: Option<&Hosts>,
-    ) -> Result<serde_json::Value, Refusal> {
+    ) -> Result<(StatusCode, serde_json::Value), Refusal> {
         if let Some(NotOurs { code, why }) =
             hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err())
         {
@@ -161,7 +160,12 @@ impl Front {
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
         }
         let read = timeout(ARRIVAL, self.large.read(request.into_body())).await;
-        let read = read.map_err(|_| Refusal::new(StatusCode::REQUEST_TIMEOUT, format!("the request did not arrive within {ARRIVAL:?}")))?;
+        let read = read.map_err(|_| {
+            Refusal::new(
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the request did not arrive within {ARRIVAL:?}"),
+            )
+        })?;
         // its place is given back when the cloud has answered
         let Held { bytes, place: _place } = read.map_err(|unread| {
             let status = match unread {
@@ -179,12 +183,14 @@ impl Front {
         match self.hub.request(message, self.timeout).await {
             Ok(answer) => local::answer(answer),
             Err(Unreachable::Timeout(patience)) => {
-                let why = format!("the cloud did not answer within {patience:?} (modules.serviceBus.timeout)");
+                let why =
+                    format!("the cloud did not answer within {patience:?} (modules.serviceBus.timeout)");
                 Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, why))
             }
-            Err(unreachable @ (Unreachable::Offline | Unreachable::Superseded)) => {
-                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, format!("{unreachable}; call again when it is")))
-            }
+            Err(unreachable @ (Unreachable::Offline | Unreachable::Superseded)) => Err(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("{unreachable}; call again when it is"),
+            )),
         }
     }
 }

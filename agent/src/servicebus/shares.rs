@@ -104,7 +104,8 @@ mod tests {
     fn a_few_calls_are_before_a_server_and_the_others_wait() {
         let shares = Shares::default();
         let places: Vec<Place> = (0..=AT_ONCE).map(|_| shares.admit(1).unwrap()).collect();
-        let mut turns: Vec<_> = places[1..].iter().map(|place| place.turn().now_or_never().unwrap()).collect();
+        let mut turns: Vec<_> =
+            places[1..].iter().map(|place| place.turn().now_or_never().unwrap()).collect();
         assert!(places[0].turn().now_or_never().is_none());
         turns.pop();
         assert!(places[0].turn().now_or_never().is_some());

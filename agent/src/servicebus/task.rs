@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     edgehub::{EdgeHub, now_ms},
-    metamanager::ServiceMessages,
+    metamanager::RouterMessages,
     rt::{Heart, Part, PartError},
 };
 
@@ -40,7 +40,7 @@ const MAX_TASKS: usize = 2 * shares::ALL;
 /// See [`super::new`].
 #[derive(Debug)]
 pub struct Task {
-    pub(super) messages: ServiceMessages,
+    pub(super) messages: RouterMessages,
     pub(super) front: Arc<Front>,
     pub(super) back: Arc<Back>,
     pub(super) tls: Option<ServerConfig>,
@@ -80,7 +80,10 @@ impl Task {
         back.figures.watch(back.shares.clone());
         heart.beat();
         while let Err(failure) = front.targets.load().await {
-            error!(error = &failure as &dyn std::error::Error, "the URLs that rules have registered cannot be read");
+            error!(
+                error = &failure as &dyn std::error::Error,
+                "the URLs that rules have registered cannot be read"
+            );
             tokio::time::sleep(RETRY).await;
             heart.beat();
         }
@@ -104,7 +107,7 @@ impl Part for Task {
 }
 
 /// Takes what the cloud says, and never waits for a local server.
-async fn listen(messages: &mut ServiceMessages, front: &Front, back: &Arc<Back>, heart: &Heart) {
+async fn listen(messages: &mut RouterMessages, front: &Front, back: &Arc<Back>, heart: &Heart) {
     let mut calls = JoinSet::new();
     loop {
         let rest = heart.rest();
@@ -122,10 +125,6 @@ async fn listen(messages: &mut ServiceMessages, front: &Front, back: &Arc<Back>,
         let Some(Down { header, body }) = message else { break };
         match body {
             Downstream::ServiceTarget { on, url, .. } => register(front, &url, on).await,
-            // an answer to a program that has stopped waiting
-            Downstream::ServiceCall { .. } if !header.parent_msg_id.is_empty() => {
-                debug!("an answer that nobody waits for");
-            }
             Downstream::ServiceCall { method, target, request } => {
                 match back.admit(&method, &target, &request) {
                     Ok(admitted) => drop(calls.spawn(carry_out(back.clone(), header, admitted))),
@@ -145,7 +144,10 @@ async fn register(front: &Front, url: &str, on: bool) {
         match front.targets.set(url, on).await {
             Ok(()) => return,
             Err(Unkept::Store(failure)) => {
-                error!(error = &failure as &dyn std::error::Error, "a URL that a rule registers cannot be kept");
+                error!(
+                    error = &failure as &dyn std::error::Error,
+                    "a URL that a rule registers cannot be kept"
+                );
                 tokio::time::sleep(RETRY).await;
             }
             Err(unkept @ (Unkept::NoUrl | Unkept::TooMany)) => {
@@ -190,18 +192,24 @@ async fn carry_out(back: Arc<Back>, header: Header, admitted: Admitted) {
     match timeout(patience, called).await {
         Ok(Ok((answer, _large_answer))) => {
             back.figures.answered();
-            back.send(&header, call::message(&answer)).await;
+            back.send(&header, call::message(answer)).await;
         }
         Ok(Err(refused)) => refuse(back.clone(), header, refused).await,
         Err(_) => {
-            let why = format!("the service at port {port} of this node did not answer within {patience:?} (modules.serviceBus.callTimeout)");
+            let why = format!(
+                "the service at port {port} of this node did not answer within {patience:?} (modules.serviceBus.callTimeout)"
+            );
             refuse(back.clone(), header, Refusal::new(StatusCode::GATEWAY_TIMEOUT, why)).await;
         }
     }
 }
 
 async fn refuse(back: Arc<Back>, header: Header, refused: Refusal) {
-    debug!(status = refused.status.as_u16(), why = refused.why, "a call of the cloud has no answer of a local server");
+    debug!(
+        status = refused.status.as_u16(),
+        why = refused.why,
+        "a call of the cloud has no answer of a local server"
+    );
     back.figures.refused(refused.status);
     back.send(&header, call::refusal(&refused)).await;
 }

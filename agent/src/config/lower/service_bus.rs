@@ -36,11 +36,13 @@ pub(super) fn lower(written: file::ServiceBus, values: &mut Values<'_>) -> Optio
 }
 
 fn tls(cert: String, key: String, values: &mut Values<'_>) -> Option<CertificateFiles> {
-    let [at_cert, at_key] =
-        ["modules.serviceBus.tlsCertFile", "modules.serviceBus.tlsPrivateKeyFile"];
+    let [at_cert, at_key] = ["modules.serviceBus.tlsCertFile", "modules.serviceBus.tlsPrivateKeyFile"];
     for (given, missing, at) in [(&key, &cert, at_cert), (&cert, &key, at_key)] {
         if missing.is_empty() && !given.is_empty() {
-            values.fault(at, "is missing beside the other of certificate and key; give both, or none for plain HTTP");
+            values.fault(
+                at,
+                "is missing beside the other of certificate and key; give both, or none for plain HTTP",
+            );
             return None;
         }
     }

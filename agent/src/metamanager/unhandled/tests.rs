@@ -117,7 +117,8 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
         server: None,
     };
     let (_meta, ends) = metamanager::new(config);
-    let mut readers = has_readers.then_some((ends.device_messages, ends.topic_messages, ends.service_messages));
+    let mut readers =
+        has_readers.then_some((ends.device_messages, ends.topic_messages, ends.service_messages));
     let readers = async {
         if let Some((devices, topics, services)) = &mut readers {
             tokio::join!(
