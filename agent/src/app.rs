@@ -64,6 +64,7 @@ use crate::{
 
 mod devices;
 mod error;
+mod lost;
 mod metrics;
 mod sealing;
 mod services;
@@ -250,6 +251,10 @@ impl App {
             topic_messages,
         };
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
+        if config.event_bus.is_some() {
+            let lost = lost::LostMessages::new(meta.client(), config.node.name.clone(), bus.clone());
+            supervisor.keep("lost-messages", lost, &shutdown);
+        }
         let services =
             services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
         let sources = metrics::Sources {

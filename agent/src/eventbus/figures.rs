@@ -47,6 +47,14 @@ impl Figures {
         self
     }
 
+    /// Messages for the cloud for which there was no room, on the way to the disk or on it.
+    pub(super) fn lost(&self) -> u64 {
+        self.0.as_ref().map_or(0, |sources| {
+            let [of_outbox, ..] = sources.dropped.others();
+            of_outbox + sources.dropped.uploads()
+        })
+    }
+
     pub(super) fn queues(&self) -> Vec<Queue> {
         let Some(sources) = &self.0 else { return Vec::new() };
         let requests = Queue::of("eventbus/requests", &sources.requests);

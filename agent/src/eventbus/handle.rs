@@ -285,6 +285,11 @@ impl Bus {
         metrics
     }
 
+    /// Messages for the cloud that were dropped since the start, as too many waited.
+    pub(crate) fn lost_uploads(&self) -> u64 {
+        self.figures.lost()
+    }
+
     /// How full its queues are.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         let name = |broker| if broker == "internal" { "eventbus/internal" } else { "eventbus/external" };

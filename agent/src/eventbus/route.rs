@@ -28,7 +28,7 @@ pub(super) enum Routed {
 impl Sinks {
     /// Sends a message where it belongs, if there is room.
     pub(super) fn route(&self, topic: &str, payload: Bytes, receipt: Receipt) -> Routed {
-        match Topic::parse(topic) {
+        match Topic::parse(Topic::without_tag(topic)) {
             Topic::Device(..) | Topic::Node(..) if !self.has_devices => {
                 // nobody looks after devices on this node, and so nobody else would give it
                 receipt.give();
