@@ -251,10 +251,6 @@ impl App {
             topic_messages,
         };
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
-        if config.event_bus.is_some() {
-            let lost = lost::LostMessages::new(meta.client(), config.node.name.clone(), bus.clone());
-            supervisor.keep("lost-messages", lost, &shutdown);
-        }
         let services =
             services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
         let sources = metrics::Sources {
@@ -280,14 +276,8 @@ impl App {
                 secrets_in_memory: parts.secrets_in_memory,
             };
             let edged = edged_config(config, &meta, given, shown)?;
-            let address = edged.node.address.clone();
-            let (edged, edged_task) = edged::new(edged)?;
-            supervisor.keep("edged", edged_task, &shutdown);
-            if let Some(stream) = edge_stream_config(config, address)? {
-                supervisor.keep("edgestream", edgestream::new(stream, edged.api()), &shutdown);
-            }
+            let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
-                let kubelet = OwnKubelet::new(config.node.name.clone(), edged.api());
                 meta_server.serve_pods_of(Arc::new(kubelet));
             }
         } else if config.edge_stream.is_some() {
@@ -337,6 +327,22 @@ impl App {
     pub async fn run(self) -> Result<(), Error> {
         Ok(self.supervisor.run(self.shutdown).await?)
     }
+}
+
+/// Starts the running of pods, and the tunnel for their logs where that is enabled; the way to both.
+fn start_edged(
+    config: &Config,
+    edged: edged::Config,
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
+) -> Result<OwnKubelet, Error> {
+    let address = edged.node.address.clone();
+    let (edged, edged_task) = edged::new(edged)?;
+    supervisor.keep("edged", edged_task, shutdown);
+    if let Some(stream) = edge_stream_config(config, address)? {
+        supervisor.keep("edgestream", edgestream::new(stream, edged.api()), shutdown);
+    }
+    Ok(OwnKubelet::new(config.node.name.clone(), edged.api()))
 }
 
 pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {

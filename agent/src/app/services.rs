@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
+use kube::Client;
 use kubeapi::store::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::Error;
+use super::{Error, lost::LostMessages};
 use crate::{
     config::{Config, MqttMode},
     edgehub::EdgeHub,
@@ -20,21 +21,26 @@ pub(super) struct Ground {
     pub(super) store: Arc<dyn Store>,
     pub(super) hub: EdgeHub,
     pub(super) messages: RouterMessages,
+    pub(super) client: Client,
 }
 
-/// Starts it where it is switched on.
+/// Starts it where it is switched on, and who tells of messages that were lost.
 pub(super) fn start(
     config: &Config,
     ground: Ground,
     (bus, meta_server): (&Bus, Option<&Listening>),
     (supervisor, shutdown): (&mut Supervisor, &CancellationToken),
 ) -> Result<Option<ServiceBus>, Error> {
+    let Ground { store, hub, messages, client } = ground;
+    if config.event_bus.is_some() {
+        let lost = LostMessages::new(client, config.node.name.clone(), bus.clone());
+        supervisor.keep("lost-messages", lost, shutdown);
+    }
     let Some(wanted) = &config.service_bus else { return Ok(None) };
     let mut ports = Ports::new(wanted.allowed_ports.clone(), own_ports(config));
     for listening in bus.internal_listening().into_iter().chain(meta_server.cloned()) {
         ports = ports.and(listening);
     }
-    let Ground { store, hub, messages } = ground;
     let (services, task) = servicebus::new(servicebus::Config {
         address: wanted.server,
         tls: wanted.tls.clone(),
