@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use wire::enroll::Token;
 
-use super::{connect::connect, print, remote::Remote, say};
+use super::{connect::connect, print, remote::Remote, say, warn};
 use crate::{
     cli::{Output, TokenScope},
     pki::{JoinToken, TokenRequest},
@@ -18,6 +18,9 @@ use crate::{
 #[derive(Deserialize)]
 struct Made {
     token: String,
+    /// Whether the node's name is held by an earlier certificate.
+    #[serde(default)]
+    held: bool,
 }
 
 /// A token and what it is good for, for programs.
@@ -50,7 +53,13 @@ pub(super) async fn run(
         let uses = uses.or(node.is_some().then_some(1));
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
         let cloud = Remote::of(kubeconfig).await?;
-        let made = cloud.ask::<Made>(Method::POST, "tokens", &TokenRequest { node, seconds, uses }).await?;
+        let request = TokenRequest { node, seconds, uses };
+        let made = cloud.ask::<Made>(Method::POST, "tokens", &request).await?;
+        if let Some(node) = request.node.filter(|_| made.held) {
+            warn(&format!(
+                "the cloud has a node {node} already: this token gives its name to no other machine before `cloudsim node reset {node}`"
+            ));
+        }
         (made.token, uses)
     } else {
         let (client, server) = connect(kubeconfig).await?;
