@@ -232,13 +232,7 @@ impl App {
             timing: timing(config),
             server,
         });
-        let metamanager::Ends {
-            task: meta_task,
-            server: meta_server,
-            device_messages,
-            topic_messages,
-            service_messages,
-        } = ends;
+        let meta_server = ends.server;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
         let services =
@@ -247,8 +241,8 @@ impl App {
             store,
             objects: meta.devices(),
             hub: to_cloud,
-            device_messages,
-            topic_messages,
+            device_messages: ends.device_messages,
+            topic_messages: ends.topic_messages,
         };
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
         let services =
@@ -285,7 +279,7 @@ impl App {
                 "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
             );
         }
-        supervisor.keep("metamanager", meta_task, &shutdown);
+        supervisor.keep("metamanager", ends.task, &shutdown);
         if let Some(meta_server) = meta_server {
             supervisor.keep("metaserver", meta_server, &shutdown);
         }
