@@ -32,6 +32,10 @@ impl Promises {
     /// What holds for a message: what any of the rules that listen to its topic has.
     pub(super) fn of(&self, topic: &str) -> Terms {
         let all = self.0.lock();
+        // most rules name their topic, and nothing can be added to all that there is
+        if let Some(promise) = all.get(topic).filter(|promise| promise.terms == Terms::OURS) {
+            return promise.terms;
+        }
         let of_it = all.iter().filter(|(filter, _)| filter_matches(filter, topic));
         of_it.fold(Terms::default(), |all, (_, Promise { terms, .. })| Terms {
             answered: all.answered || terms.answered,

@@ -116,6 +116,9 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
             target: ResourcePath::default(),
             content: json!({"header": {}, "status_code": 501, "body": STANDARD.encode(why)}),
         }),
+        Downstream::Publish { topic, .. } => {
+            told(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
+        }
         _ => None,
     }
 }

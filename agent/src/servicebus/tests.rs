@@ -47,6 +47,10 @@ impl Rig {
     }
 
     async fn on(store: Arc<dyn Store>, ports: Ports) -> Self {
+        Self::with(store, ports, CALL_TIMEOUT).await
+    }
+
+    async fn with(store: Arc<dyn Store>, ports: Ports, call_timeout: Duration) -> Self {
         let (hub, _inbound, mut line) = line();
         line.up();
         let (cloud, messages) = RouterMessages::of_test();
@@ -54,7 +58,7 @@ impl Rig {
             address: ([127, 0, 0, 1], 0).into(),
             tls: None,
             timeout: Duration::from_secs(5),
-            call_timeout: CALL_TIMEOUT,
+            call_timeout,
             ports,
             store: store.clone(),
             hub,
@@ -448,7 +452,7 @@ async fn a_thousand_rules_are_registered_and_forgotten() {
 
 #[tokio::test]
 async fn bodies_of_five_megabytes_go_both_ways() {
-    let rig = Rig::new().await;
+    let rig = Rig::with(MemoryStore::new(), Ports::default(), PATIENCE).await;
     let port = local(|mut stream, request| async move {
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());

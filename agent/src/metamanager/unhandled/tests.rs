@@ -241,3 +241,12 @@ async fn a_call_of_a_service_is_answered_where_servicebus_is_disabled() {
     assert_eq!(answer.route.operation.as_str(), "upload");
     assert_eq!(reason(&answer.content), "501 this agent does not handle GET (ServiceBus is disabled)");
 }
+
+#[tokio::test]
+async fn a_publication_is_answered_where_eventbus_is_disabled() {
+    let told = message(("router_eventbus", "user", "publish", "a/b", &json!("x")), "asked");
+    let (sent, _) = sent_for(vec![told], false).await;
+    let answer = sent.iter().find(|message| message.header.parent_msg_id == "asked").unwrap();
+    assert_eq!(answer.route.operation.as_str(), "error");
+    assert!(reason(&answer.content).contains("EventBus is disabled"), "{answer:?}");
+}
