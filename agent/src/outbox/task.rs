@@ -107,8 +107,8 @@ impl<T: Into<Item>> Outbox<T> {
                 self.failed(&failure).await;
             }
             self.measure();
-            // what is on its way is about to be done; only where too much comes after it the disk is needed
-            let due = self.queue.due(now()).filter(|_| self.sending.is_empty() || self.queue.is_full());
+            // what is on its way stays in memory; what comes after it may have to wait for its answers
+            let due = self.queue.due(now()).filter(|_| self.queue.len() > self.from_memory);
             tokio::select! {
                 biased;
                 // cancel-safe: it is kept until it is done
