@@ -47,7 +47,7 @@ impl Mapper {
                     Ok(Event::Incoming(Incoming::ConnAck(_))) => {
                         let filters = ["$hw/events/#", "rules/#"]
                             .map(|filter| SubscribeFilterInput::new(filter.to_owned(), QoS::AtLeastOnce));
-                        subscriber.try_subscribe_many(filters.to_vec()).unwrap();
+                        subscriber.try_subscribe_many(Vec::from(filters)).unwrap();
                     }
                     Ok(Event::Incoming(Incoming::SubAck(_))) => drop(subscribed.try_send(())),
                     Ok(Event::Incoming(Incoming::Publish(publish))) => {
