@@ -1,8 +1,11 @@
 //! What is counted, for `/metrics`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use http::StatusCode;
@@ -16,11 +19,11 @@ use crate::rt::{Metric, Queue};
 pub(super) struct Figures {
     /// Calls of the cloud that a local server answered, and those that none did, by the status that the cloud was told.
     answered: AtomicU64,
-    refused: Mutex<std::collections::BTreeMap<u16, u64>>,
+    refused: Mutex<BTreeMap<u16, u64>>,
     /// Answers that the cloud did not get, as it was not connected any more.
     unsent: AtomicU64,
     /// Requests of local programs, by the status that they got.
-    local: Mutex<std::collections::BTreeMap<u16, u64>>,
+    local: Mutex<BTreeMap<u16, u64>>,
     shares: Mutex<Option<Shares>>,
 }
 
@@ -57,7 +60,7 @@ impl Figures {
     }
 
     pub(super) fn metrics(&self) -> Vec<Metric> {
-        let by_code = |metric: Metric, counts: &std::collections::BTreeMap<u16, u64>| {
+        let by_code = |metric: Metric, counts: &BTreeMap<u16, u64>| {
             counts.iter().fold(metric, |metric, (code, count)| {
                 metric.with(&[("code", code.to_string().as_str())], *count)
             })
@@ -78,11 +81,9 @@ impl Figures {
             "servicebus_local_requests_total",
             "Requests of programs of this machine to the cloud, by the status that they got.",
         );
-        vec![
-            answered.of(self.answered.load(Relaxed)),
-            by_code(refused, &self.refused.lock()),
-            unsent.of(self.unsent.load(Relaxed)),
-            by_code(local, &self.local.lock()),
-        ]
+        // what has no code yet is not told
+        let coded = [by_code(refused, &self.refused.lock()), by_code(local, &self.local.lock())];
+        let always = [answered.of(self.answered.load(Relaxed)), unsent.of(self.unsent.load(Relaxed))];
+        always.into_iter().chain(coded.into_iter().filter(|metric| !metric.samples.is_empty())).collect()
     }
 }
