@@ -235,8 +235,12 @@ impl App {
         let meta_server = ends.server;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
-        let services =
-            services::Ground { store: store.clone(), hub: own_hub.clone(), messages: service_messages };
+        let services = services::Ground {
+            store: store.clone(),
+            hub: own_hub.clone(),
+            messages: ends.service_messages,
+            client: meta.client(),
+        };
         let ground = devices::Ground {
             store,
             objects: meta.devices(),
