@@ -220,17 +220,15 @@ impl App {
     pub fn start(config: &Config, parts: Parts, shutdown: CancellationToken) -> Result<Self, Error> {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
         let (link, traffic) = (hub.link(), hub.traffic());
-        let node_name = config.node.name.clone();
-        let server = meta_server::config(config, parts.copies)?;
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
         let storage = Storage::new(parts.store.clone());
         let (meta, ends) = metamanager::new(metamanager::Config {
-            node_name,
+            node_name: config.node.name.clone(),
             store: parts.store,
             hub,
             inbound,
             timing: timing(config),
-            server,
+            server: meta_server::config(config, parts.copies)?,
         });
         let meta_server = ends.server;
         let listening = meta_server.as_ref().map(MetaServer::listening);
