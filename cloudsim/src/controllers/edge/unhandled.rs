@@ -63,8 +63,8 @@ fn name(body: &Upstream) -> Option<String> {
         Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } | Upstream::BusAnswer { .. } => {
             return None;
         }
-        Upstream::BusUpload { .. } => "upload of bus (there are no rules)".to_owned(),
-        Upstream::ServiceUpload { .. } => "upload of servicebus (there are no rules)".to_owned(),
+        Upstream::BusUpload { .. } => "upload of bus".to_owned(),
+        Upstream::ServiceUpload { .. } => "upload of servicebus".to_owned(),
         Upstream::ActionStatus { path, .. } => {
             format!("UpdateNodeActionStatus of {} (there are no node jobs)", short(path.as_str()))
         }
