@@ -7,6 +7,9 @@
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ devicetwin ─▶ eventbus, dmi ─▶ mappers
 //! cloud ◀─ edgehub ◀──────────────── devicetwin ◀─ eventbus, dmi ◀─┘
 //!
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ servicebus ─▶ HTTP servers of this machine
+//! cloud ◀─ edgehub ◀──────────────── servicebus ◀─ programs of this machine
+//!
 //! cloud ◀─▶ edgestream ◀─▶ edged's kubelet API ◀─▶ logs, CRI
 //! ```
 //!
@@ -17,6 +20,7 @@
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
 //! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
 //! | cloud messages | metamanager → devicetwin, eventbus | 64 each | metamanager waits, and so the cloud | the room is switched off: dropped |
+//! | service messages | metamanager → servicebus | 64 | metamanager waits, and so the cloud | the room is switched off: answered as such |
 //! | commands | all → devicetwin | 256 | whoever asks waits | askers are told that the agent ends |
 //! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | nobody looks after devices: dropped |
 //! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is there, else they are dropped and counted | – |
@@ -55,12 +59,15 @@ use crate::{
     eventbus::Bus,
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
     rt::Supervisor,
+    servicebus::ServiceBus,
 };
 
 mod devices;
 mod error;
+mod lost;
 mod metrics;
 mod sealing;
+mod services;
 
 pub(crate) use self::meta_server::requested_files;
 pub use self::{
@@ -203,6 +210,7 @@ pub struct App {
     traffic: Traffic,
     devices: Option<DeviceTwin>,
     bus: Bus,
+    services: Option<ServiceBus>,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -212,31 +220,37 @@ impl App {
     pub fn start(config: &Config, parts: Parts, shutdown: CancellationToken) -> Result<Self, Error> {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
         let (link, traffic) = (hub.link(), hub.traffic());
-        let node_name = config.node.name.clone();
-        let server = meta_server::config(config, parts.copies)?;
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
         let storage = Storage::new(parts.store.clone());
         let (meta, ends) = metamanager::new(metamanager::Config {
-            node_name,
+            node_name: config.node.name.clone(),
             store: parts.store,
             hub,
             inbound,
             timing: timing(config),
-            server,
+            server: meta_server::config(config, parts.copies)?,
         });
-        let metamanager::Ends { task: meta_task, server: meta_server, device_messages, topic_messages } =
-            ends;
+        let meta_server = ends.server;
         let listening = meta_server.as_ref().map(MetaServer::listening);
         let mut supervisor = Supervisor::new();
+        let services = services::Ground {
+            store: store.clone(),
+            hub: own_hub.clone(),
+            messages: ends.service_messages,
+            client: meta.client(),
+        };
         let ground = devices::Ground {
             store,
             objects: meta.devices(),
             hub: to_cloud,
-            device_messages,
-            topic_messages,
+            device_messages: ends.device_messages,
+            topic_messages: ends.topic_messages,
         };
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
+        let services =
+            services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
         let sources = metrics::Sources {
+            services: services.clone(),
             hub: own_hub,
             meta: meta.clone(),
             bus: bus.clone(),
@@ -258,14 +272,8 @@ impl App {
                 secrets_in_memory: parts.secrets_in_memory,
             };
             let edged = edged_config(config, &meta, given, shown)?;
-            let address = edged.node.address.clone();
-            let (edged, edged_task) = edged::new(edged)?;
-            supervisor.keep("edged", edged_task, &shutdown);
-            if let Some(stream) = edge_stream_config(config, address)? {
-                supervisor.keep("edgestream", edgestream::new(stream, edged.api()), &shutdown);
-            }
+            let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
-                let kubelet = OwnKubelet::new(config.node.name.clone(), edged.api());
                 meta_server.serve_pods_of(Arc::new(kubelet));
             }
         } else if config.edge_stream.is_some() {
@@ -273,12 +281,12 @@ impl App {
                 "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
             );
         }
-        supervisor.keep("metamanager", meta_task, &shutdown);
+        supervisor.keep("metamanager", ends.task, &shutdown);
         if let Some(meta_server) = meta_server {
             supervisor.keep("metaserver", meta_server, &shutdown);
         }
         supervisor.keep("edgehub", hub_task, &shutdown);
-        Ok(Self { link, traffic, meta_server: listening, devices, bus, supervisor, shutdown })
+        Ok(Self { link, traffic, meta_server: listening, devices, bus, services, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
@@ -306,10 +314,31 @@ impl App {
         self.bus.clone()
     }
 
+    /// Calls of HTTP services; `None` where ServiceBus is switched off.
+    pub fn services(&self) -> Option<ServiceBus> {
+        self.services.clone()
+    }
+
     /// Runs until shutdown, or until a part gives up.
     pub async fn run(self) -> Result<(), Error> {
         Ok(self.supervisor.run(self.shutdown).await?)
     }
+}
+
+/// Starts the running of pods, and the tunnel for their logs where that is enabled; the way to both.
+fn start_edged(
+    config: &Config,
+    edged: edged::Config,
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
+) -> Result<OwnKubelet, Error> {
+    let address = edged.node.address.clone();
+    let (edged, edged_task) = edged::new(edged)?;
+    supervisor.keep("edged", edged_task, shutdown);
+    if let Some(stream) = edge_stream_config(config, address)? {
+        supervisor.keep("edgestream", edgestream::new(stream, edged.api()), shutdown);
+    }
+    Ok(OwnKubelet::new(config.node.name.clone(), edged.api()))
 }
 
 pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {

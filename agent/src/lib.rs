@@ -17,10 +17,12 @@ pub mod eventbus;
 mod join;
 pub mod log;
 pub mod metamanager;
+mod name_set;
 mod outbox;
 mod program;
 mod reset;
 mod rt;
+pub mod servicebus;
 mod systemd;
 
 use program::one_line;

@@ -10,6 +10,7 @@ mod herd;
 mod memory;
 mod processes;
 mod quiet;
+mod rules;
 mod twins;
 mod wait;
 
@@ -34,7 +35,7 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 13] = [
+const BENCHES: [Bench; 14] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -44,6 +45,7 @@ const BENCHES: [Bench; 13] = [
     ("twins", || Box::pin(twins::updates())),
     ("devices.report", || Box::pin(devices::reports())),
     ("devices.10000", || Box::pin(devices::many())),
+    ("rules", || Box::pin(rules::rules())),
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),
     ("containerd.idle", || Box::pin(containerd::idle())),

@@ -149,6 +149,7 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         quic: None,
         tunnel: None,
         kubelets: None,
+        router: None,
     })
 }
 

@@ -1,7 +1,11 @@
-//! What CloudCore's admission webhook does, and what it leaves undone: devices are held against their models.
+//! What CloudCore's admission webhook does, and what it leaves undone: devices are held against their models, rules against their
+//! endpoints.
 
 use async_trait::async_trait;
-use crds::devices::{self, DeviceModelSpec, DeviceSpec};
+use crds::{
+    devices::{self, DeviceModelSpec, DeviceSpec},
+    rules::{RuleEndpointSpec, RuleSpec},
+};
 use kubeapi::{
     Admission, Objection, Review,
     store::{Key, Resource, StoreError},
@@ -9,17 +13,23 @@ use kubeapi::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-const GROUP: &str = "devices.kubeedge.io";
+use crate::controllers::rules::check;
 
-/// Holds devices against their models, and models against themselves.
+const GROUP: &str = "devices.kubeedge.io";
+const RULES: &str = "rules.kubeedge.io";
+
+/// Holds devices against their models, rules against their endpoints, and models and endpoints against themselves.
 #[derive(Debug)]
-pub(crate) struct Devices;
+pub(crate) struct OfKubeEdge;
 
 #[async_trait]
-impl Admission for Devices {
+impl Admission for OfKubeEdge {
     /// A write that leaves the spec as it is, is not asked about: what was admitted before its model changed stays what it is.
     async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError> {
         let is_new = review.old.is_none_or(|old| old.get("spec") != review.new.get("spec"));
+        if is_new && review.group == RULES {
+            return rules(&review).await;
+        }
         if review.group != GROUP || !is_new {
             return Ok(Vec::new());
         }
@@ -40,6 +50,33 @@ impl Admission for Devices {
         };
         Ok(faults.into_iter().map(objection).collect())
     }
+}
+
+/// Rules may be applied before their endpoints: those that are not there yet are not looked at, and the status tells of them.
+async fn rules(review: &Review<'_>) -> Result<Vec<Objection>, StoreError> {
+    let faults = match review.kind {
+        "RuleEndpoint" => {
+            spec::<RuleEndpointSpec>(review.new).as_ref().map(check::endpoint).unwrap_or_default()
+        }
+        "Rule" => match spec::<RuleSpec>(review.new) {
+            Some(rule) => {
+                let source = endpoint(review, &rule.source).await?;
+                let target = endpoint(review, &rule.target).await?;
+                check::rule(&rule, source.as_ref(), target.as_ref())
+            }
+            None => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    let objection =
+        |fault: check::Fault| Objection { field: fault.field, value: fault.value.into(), why: fault.why };
+    Ok(faults.into_iter().map(objection).collect())
+}
+
+async fn endpoint(review: &Review<'_>, name: &str) -> Result<Option<RuleEndpointSpec>, StoreError> {
+    let key = Key::new(Resource::new(RULES, "ruleendpoints"), review.namespace, name);
+    let found = review.store.get(&key).await?;
+    Ok(found.map(|endpoint| endpoint.value()).transpose()?.as_ref().and_then(spec))
 }
 
 /// `None` where there is none yet: devices may be applied before their model.

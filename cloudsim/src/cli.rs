@@ -45,6 +45,10 @@ Examples:
     cloudsim devices
     cloudsim devices set default/thermometer target=25
 
+  What rules have carried, and a message by hand:
+    cloudsim rules
+    cloudsim rules send edge-1 default/hello --body on
+
   A node behind a satellite, and one behind a cut link:
     cloudsim faults set edge-1 --profile Satellite
     cloudsim faults cut edge-2
@@ -52,8 +56,8 @@ Examples:
   A scenario from a file, with its outcome for a CI:
     cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
 
-Not in this cloud, which says so where it is asked for them: rules and the router, node jobs
-(operations.kubeedge.io), groups of nodes (apps.kubeedge.io), a cluster's own API server behind it.";
+Not in this cloud, which says so where it is asked for them: node jobs (operations.kubeedge.io),
+groups of nodes (apps.kubeedge.io), a cluster's own API server behind it.";
 
 /// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
 #[derive(Clone, Debug, Parser)]
@@ -138,6 +142,18 @@ pub enum Command {
         /// Print JSON or YAML instead of a table
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
+    },
+    /// List rules: where their messages come from and go, how many arrived, the last error
+    Rules {
+        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML instead of a table
+        #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+        /// What else to do
+        #[command(subcommand)]
+        command: Option<RulesCommand>,
     },
     /// Break links, certificates and messages of a running cloud on purpose, and mend them
     Faults {
@@ -238,6 +254,23 @@ pub enum NodeCommand {
     },
 }
 
+/// What to do with rules.
+#[derive(Clone, Debug, Subcommand)]
+pub enum RulesCommand {
+    /// Send a message through a rule by hand, and print what comes back; it counts as any other
+    Send {
+        /// The node
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// The rule's source: NAMESPACE/PATH of a rule from rest, NAMESPACE/TOPIC of one from eventbus, the URL of one from servicebus
+        #[arg(value_name = "TOPIC|PATH")]
+        to: String,
+        /// What is sent
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        body: String,
+    },
+}
+
 /// What to do with devices.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DeviceCommand {
@@ -311,6 +344,15 @@ pub struct Up {
     /// The common name of that certificate; whoever is of system:masters gets in as well. Repeatable
     #[arg(long = "stream-client-name", value_name = "NAME", default_value = "kube-apiserver-kubelet-client")]
     pub stream_client_names: Vec<String>,
+
+    /// Port of the router, over which requests reach nodes through rules, KubeEdge's 9443: /NODE/NAMESPACE/PATH. Plain HTTP on the
+    /// loopback interface; with another --address HTTPS, and callers show a bearer token
+    #[arg(long, value_name = "PORT")]
+    pub router_port: Option<u16>,
+
+    /// Let everybody call the router who reaches it, also beyond this machine
+    #[arg(long, requires = "router_port")]
+    pub router_anonymous: bool,
 
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::options::Options;
 use self::{
     replicas::{bind_hub, replicas, run_hub},
+    routing::Routing,
     streams::Streams,
 };
 use crate::{
@@ -42,12 +43,14 @@ use crate::{
         ServiceAccountTokens, TokenRequest, Trust,
     },
     resource_metrics::{self, ResourceMetrics},
+    router::NoRouter,
     streams::{NoKeys, NoStreamServer, Tunnels},
     tasks::{TaskPanicked, Tasks},
 };
 
 mod options;
 mod replicas;
+mod routing;
 mod streams;
 
 /// The file of the store in a data directory.
@@ -116,6 +119,9 @@ pub enum StartError {
     /// The same of the port for nodes' stream tunnels.
     #[error(transparent)]
     Streams(#[from] NoStreamServer),
+    /// The same of the router.
+    #[error(transparent)]
+    Router(#[from] NoRouter),
     /// Who may ask for nodes' kubelets is not known.
     #[error(transparent)]
     Kubelets(#[from] NoKeys),
@@ -139,6 +145,8 @@ pub struct Addresses {
     pub tunnel: Option<SocketAddr>,
     /// What an API server that stands elsewhere asks nodes' kubelets by, where it is served.
     pub kubelets: Option<SocketAddr>,
+    /// The router's REST listener, where it is served.
+    pub router: Option<SocketAddr>,
 }
 
 #[cfg(test)]
@@ -146,7 +154,15 @@ impl Addresses {
     /// Those of a cloud that nobody reaches.
     pub(crate) fn nowhere() -> Self {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        Self { api: nowhere, https: nowhere, websocket: nowhere, quic: None, tunnel: None, kubelets: None }
+        Self {
+            api: nowhere,
+            https: nowhere,
+            websocket: nowhere,
+            quic: None,
+            tunnel: None,
+            kubelets: None,
+            router: None,
+        }
     }
 }
 
@@ -175,8 +191,7 @@ impl Cloud {
         let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
         let (certificates, tokens) =
             (NodeCertificates::new(Arc::clone(&store)), JoinTokens::new(Arc::clone(&store)));
-        let metrics = Metrics::default();
-        let sessions = Sessions::default();
+        let (metrics, sessions) = (Metrics::default(), Sessions::default());
         let _ = metrics.sessions.set(sessions.clone());
         let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
         let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
@@ -187,17 +202,17 @@ impl Cloud {
         let (pki, token) = own_objects(&own, &options, &accounts).await?;
 
         let faults = Faults::new(options.seed);
-        let grace = options.renewal_grace;
-        let trust = Trust::new(&pki, &options.names, grace, &faults, certificates.clone())?;
+        let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults, certificates.clone())?;
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
         let events = Recorder::spawn(&tasks, &client, &shutdown);
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
         let (tunnel, kubelets) = streams.addresses();
         let port = kubelets.map(|address| address.port());
-        let replicas = replicas(&options, &client, &events, &pki, &certificates, port);
+        let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
+        let replicas = replicas(&options, &client, &events, &pki, (&certificates, port), &routing.rules);
         let (hub, quic) = bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
-        let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client);
+        let admin = Admin::new(&faults, &sessions, &trust, &tokens, (&client, &routing.rules));
         certificates.warn_of_lost().await?;
 
         let doors = Doors { api: api.service(), admin };
@@ -208,9 +223,9 @@ impl Cloud {
         let enrolment =
             Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
         let https = bind_enrolment(&options, &trust, enrolment).await?;
-        let (api, https_at) = (api_server.local_addr(), https.local_addr());
-        let addresses =
-            Addresses { api, https: https_at, websocket: hub.local_addr(), quic, tunnel, kubelets };
+        let (api, https_at, websocket) = (api_server.local_addr(), https.local_addr(), hub.local_addr());
+        let router = routing.address();
+        let addresses = Addresses { api, https: https_at, websocket, quic, tunnel, kubelets, router };
 
         kubernetes_service::ensure(&own, addresses.api.port(), &options.names).await?;
         let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
@@ -219,6 +234,7 @@ impl Cloud {
         tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
+        routing.run(&tasks, &shutdown);
         if let Some(usage) = usage {
             resource_metrics::ensure_role(&own).await?;
             tasks.spawn("metrics.k8s.io", usage.run(stop()));
@@ -349,7 +365,7 @@ fn api(
     metrics: &Metrics,
 ) -> Builder {
     let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
-    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::Devices));
+    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::OfKubeEdge));
     api.metrics(metrics.source()).rbac(options.rbac)
 }
 

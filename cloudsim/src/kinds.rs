@@ -12,7 +12,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// Group and kind of what is only stored: whoever writes one is warned. Who adds a controller takes its kind out.
-pub(crate) const STORED_ONLY: [(&str, &str); 21] = [
+pub(crate) const STORED_ONLY: [(&str, &str); 19] = [
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
     ("apiregistration.k8s.io", "APIService"),
@@ -32,8 +32,6 @@ pub(crate) const STORED_ONLY: [(&str, &str); 21] = [
     ("operations.kubeedge.io", "ConfigUpdateJob"),
     ("operations.kubeedge.io", "ImagePrePullJob"),
     ("operations.kubeedge.io", "NodeUpgradeJob"),
-    ("rules.kubeedge.io", "Rule"),
-    ("rules.kubeedge.io", "RuleEndpoint"),
 ];
 
 #[cfg(test)]
@@ -51,7 +49,7 @@ mod tests {
 
     async fn cloud() -> Client {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(registry());
-        let client = api.admission(std::sync::Arc::new(admission::Devices)).build().client("default");
+        let client = api.admission(std::sync::Arc::new(admission::OfKubeEdge)).build().client("default");
         namespaces::ensure_initial(&client).await.unwrap();
         client
     }

@@ -22,6 +22,7 @@ mod metrics;
 pub mod pki;
 mod reach;
 mod resource_metrics;
+pub mod router;
 pub mod runtime;
 pub mod scenario;
 pub mod streams;

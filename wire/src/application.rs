@@ -10,7 +10,6 @@ use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-mod bytes;
 mod self_review;
 
 pub use self::self_review::SelfReview;
@@ -78,16 +77,16 @@ pub struct Application {
     /// The node that asks.
     pub nodename: String,
     /// The call's options as JSON: `ListOptions`, `GetOptions`, …, [`PatchInfo`].
-    #[serde(with = "bytes", default)]
+    #[serde(with = "crate::base64_bytes", default)]
     pub option: Vec<u8>,
     /// The object to write, JSON.
-    #[serde(with = "bytes", default)]
+    #[serde(with = "crate::base64_bytes", default)]
     pub req_body: Vec<u8>,
     /// As in `status`; empty for the object itself.
     #[serde(default)]
     pub subresource: String,
     /// What came of it, JSON.
-    #[serde(with = "bytes", default)]
+    #[serde(with = "crate::base64_bytes", default)]
     pub resp_body: Vec<u8>,
     /// How far it has come.
     #[serde(default)]
@@ -112,7 +111,7 @@ pub struct PatchInfo {
     /// The patch's media type.
     pub patch_type: String,
     /// The patch.
-    #[serde(with = "bytes", default)]
+    #[serde(with = "crate::base64_bytes", default)]
     pub data: Vec<u8>,
     /// `PatchOptions`.
     #[serde(default)]

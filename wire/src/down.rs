@@ -58,14 +58,14 @@ pub enum Downstream {
         on: bool,
         /// `<namespace>/<topic>`.
         topic: String,
-        /// Always `null`.
+        /// `null`, or [`crate::bus::Terms`].
         content: Value,
     },
     /// Publish on an MQTT topic.
     Publish {
         /// The topic.
         topic: String,
-        /// The payload, a string.
+        /// A [`crate::bus::Payload`].
         payload: Value,
     },
     /// Accept calls of local applications for this URL, or no longer.
@@ -83,8 +83,19 @@ pub enum Downstream {
         method: String,
         /// `<port>:<path>`.
         target: String,
-        /// `{header, body, method, url}`, body in base64.
+        /// A [`crate::bus::ServiceRequest`].
         request: Value,
+    },
+    /// The answer to an upload of the edge, which the header's parent names: of a message of MQTT, or of a local application's call.
+    UploadAnswer {
+        /// Of which module, as in the upload: `bus` or `servicebus`.
+        origin: Source,
+        /// Whether it failed for good: operation `error`, else `response`.
+        failed: bool,
+        /// As in the upload.
+        path: ResourcePath,
+        /// `"OK"` or the reason; for a call a string, or a [`crate::bus::ServiceResponse`].
+        content: Value,
     },
     /// The answer to a MetaServer request: an Application.
     Application(Value),
@@ -157,6 +168,7 @@ impl Downstream {
             Self::Publish { .. } => "publication",
             Self::ServiceTarget { .. } => "service target",
             Self::ServiceCall { .. } => "service call",
+            Self::UploadAnswer { .. } => "answer to an upload",
             Self::Application(_) => "application",
             Self::WatchSync(_) => "watches",
             Self::Job { .. } => "job",
@@ -253,6 +265,10 @@ impl Downstream {
             (Source::RouterServiceBus, method) => {
                 Self::ServiceCall { method: method.as_str().to_owned(), target: resource, request: content }
             }
+            (Source::Bus | Source::ServiceBus, operation @ (Op::Response | Op::Error)) => {
+                let failed = *operation == Op::Error;
+                Self::UploadAnswer { origin: route.source, failed, path: route.resource, content }
+            }
             _ => Self::Unknown { route, content },
         }
     }
@@ -297,6 +313,10 @@ impl Downstream {
             }
             Self::ServiceCall { method, target, request } => {
                 (user(Source::RouterServiceBus, method.into(), target), request)
+            }
+            Self::UploadAnswer { origin, failed, path, content } => {
+                let operation = if failed { Op::Error } else { Op::Response };
+                (route(origin, Group::User, operation, path), content)
             }
         }
     }

@@ -6,8 +6,11 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+mod rules;
 #[cfg(test)]
 mod tests;
+
+pub use rules::{TopicFault, check_publication, check_subscription, filter_matches};
 
 /// What every topic of a device begins with.
 const DEVICE: &str = "$hw/events/device/";
@@ -23,15 +26,22 @@ const USER: &str = "user";
 /// The longest identifier: a namespace, a slash and the name of an object.
 const MAX_ID: usize = 63 + 1 + 253;
 
-/// What EventBus subscribes to at a broker, beside the topics of rules. Devices with and without a namespace.
-pub const SUBSCRIPTIONS: [&str; 8] = [
+/// What EventBus subscribes to at a broker, beside the topics of rules. Devices with and without a namespace; what some end with may be
+/// followed by a tag of whoever asks ([`Topic::without_tag`]).
+pub const SUBSCRIPTIONS: [&str; 14] = [
     "$hw/events/upload/#",
     "$hw/events/device/+/state/update",
+    "$hw/events/device/+/state/update/+",
     "$hw/events/device/+/+/state/update",
+    "$hw/events/device/+/+/state/update/+",
     "$hw/events/device/+/twin/+",
     "$hw/events/device/+/+/twin/+",
     "$hw/events/node/+/membership/get",
+    "$hw/events/node/+/membership/get/+",
+    "$hw/events/node/+/membership/detail",
+    "$hw/events/node/+/authInfo/get",
     "SYS/dis/upload_records",
+    "SYS/dis/upload_records/+",
     "+/user/#",
 ];
 
@@ -98,7 +108,7 @@ pub enum Topic {
     Device(DeviceId, DeviceTopic),
     /// Of one node.
     Node(String, NodeTopic),
-    /// Handed to the cloud as it is: `$hw/events/upload/…`, `SYS/dis/upload_records`, `<namespace>/user/…`.
+    /// Handed to the cloud as it is: `$hw/events/upload/…`, `SYS/dis/upload_records`, `SYS/dis/upload_records/…`, `<namespace>/user/…`.
     Upload(String),
     /// None of these; handed to the cloud where a rule asked for it.
     Other(String),
@@ -145,7 +155,7 @@ suffixes! {
         TwinUpdate = "twin/update",
         /// Asks for the twin.
         TwinGet = "twin/get",
-        /// What the cloud wants; a resource of messages, not spoken over MQTT.
+        /// What the cloud wants of the device; told to mappers, and a resource of messages.
         TwinCloudUpdated = "twin/cloud_updated",
         /// What the cloud is told; a resource of messages, not spoken over MQTT.
         TwinEdgeUpdated = "twin/edge_updated",
@@ -173,6 +183,8 @@ suffixes! {
         MembershipGet = "membership/get",
         /// Devices were bound to the node, or taken from it.
         MembershipUpdated = "membership/updated",
+        /// Asks for credentials.
+        AuthInfoGet = "authInfo/get",
     }
 }
 
@@ -196,6 +208,19 @@ impl Topic {
         device.or_else(node).or_else(upload).unwrap_or_else(|| Self::Other(text.to_owned()))
     }
 
+    /// The topic without the tag that a client may add to a question: `…/state/update/<tag>`, `…/membership/get/<tag>`. It is answered as one
+    /// without.
+    pub fn without_tag(text: &str) -> &str {
+        let is_question = |asked: &str| {
+            asked.starts_with(DEVICE) && asked.ends_with("/state/update")
+                || asked.starts_with(NODE) && asked.ends_with("/membership/get")
+        };
+        match text.rsplit_once('/') {
+            Some((asked, tag)) if !tag.is_empty() && tag != "result" && is_question(asked) => asked,
+            _ => text,
+        }
+    }
+
     /// Whether a topic is one of a device or node, known or not: such a message is never for the cloud.
     pub fn is_of_devices(text: &str) -> bool {
         text.starts_with(DEVICE) || text.starts_with(NODE)
@@ -217,11 +242,18 @@ fn before(rest: &str, suffix: &str) -> Option<DeviceId> {
     DeviceId::parse(rest.strip_suffix(suffix)?.strip_suffix('/')?)
 }
 
+/// The topic of records, or one level below it.
+fn is_record(text: &str) -> bool {
+    text.strip_prefix(UPLOAD_RECORDS).is_some_and(|rest| {
+        rest.is_empty() || rest.strip_prefix('/').is_some_and(|level| !level.contains('/'))
+    })
+}
+
 fn is_upload(text: &str) -> bool {
     let mut levels = text.split('/');
     text.starts_with(UPLOAD)
         || text == UPLOAD.trim_end_matches('/')
-        || text == UPLOAD_RECORDS
+        || is_record(text)
         // a wildcard does not stand for a level with a dollar in front
         || levels.next().is_some_and(|first| !first.starts_with('$')) && levels.next() == Some(USER)
 }

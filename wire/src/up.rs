@@ -74,14 +74,23 @@ pub enum Upstream {
     BusUpload {
         /// The topic.
         topic: ResourcePath,
-        /// The payload, a string.
+        /// A [`crate::bus::Payload`].
         payload: Value,
+    },
+    /// The answer to a publication of the cloud, which the header's parent names. EdgeCore answers none.
+    BusAnswer {
+        /// The topic.
+        topic: ResourcePath,
+        /// Whether it was not published: operation `error`, else `response`.
+        failed: bool,
+        /// `"OK"`, or the reason.
+        content: Value,
     },
     /// A local service's answer to a call of the cloud, or (with a URL as resource) a local application's call.
     ServiceUpload {
         /// Absent for answers, else the target URL.
         target: ResourcePath,
-        /// `{header, status_code, body}`, or the request in base64.
+        /// A [`crate::bus::ServiceResponse`], or a [`crate::bus::LocalCall`] in base64.
         content: Value,
     },
     /// A MetaServer request: an Application.
@@ -199,6 +208,10 @@ impl Upstream {
             (Source::WebSocket, Group::Resource, Op::Keepalive) if path == KEEPALIVE => {
                 Self::Keepalive(content)
             }
+            (Source::Bus, Group::User, operation @ (Op::Response | Op::Error)) => {
+                let failed = *operation == Op::Error;
+                Self::BusAnswer { topic: route.resource, failed, content }
+            }
             (_, _, Op::Response) if content.as_str() == Some("OK") => {
                 Self::Ack { source: route.source, group: route.group, path: route.resource }
             }
@@ -266,6 +279,10 @@ impl Upstream {
             Self::Device { path, update } => (twin(Op::Update, path), update),
             Self::BusUpload { topic, payload } => {
                 (route(Source::Bus, Group::User, Op::Upload, topic), payload)
+            }
+            Self::BusAnswer { topic, failed, content } => {
+                let operation = if failed { Op::Error } else { Op::Response };
+                (route(Source::Bus, Group::User, operation, topic), content)
             }
             Self::ServiceUpload { target, content } => {
                 (route(Source::ServiceBus, Group::User, Op::Upload, target), content)

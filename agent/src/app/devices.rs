@@ -14,7 +14,7 @@ use crate::{
     },
     edgehub::EdgeHub,
     eventbus::{self, Bus, External, Internal, Requests},
-    metamanager::{CloudMessages, DeviceObjects},
+    metamanager::{CloudMessages, DeviceObjects, RouterMessages},
     rt::Supervisor,
 };
 
@@ -24,7 +24,7 @@ pub(super) struct Ground {
     pub(super) objects: DeviceObjects,
     pub(super) hub: EdgeHub,
     pub(super) device_messages: CloudMessages,
-    pub(super) topic_messages: CloudMessages,
+    pub(super) topic_messages: RouterMessages,
 }
 
 /// Starts those of them that are switched on.

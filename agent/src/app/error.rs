@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, path::PathBuf};
 use kubeapi::store::{LockError, StoreError};
 
 use super::KeysError;
-use crate::{edged, edgehub::ProxyError, eventbus, rt::Ended};
+use crate::{edged, edgehub::ProxyError, eventbus, rt::Ended, servicebus};
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,9 @@ pub enum Error {
     /// MQTT cannot be spoken.
     #[error(transparent)]
     EventBus(#[from] eventbus::Error),
+    /// Services cannot be called.
+    #[error(transparent)]
+    ServiceBus(#[from] servicebus::Error),
     /// A part ended on its own.
     #[error("the agent cannot go on")]
     Ended(#[from] Ended),

@@ -6,6 +6,7 @@ use crate::{
     eventbus::Bus,
     metamanager::MetaManager,
     rt::{Collector, Metric, Queue, Vitals},
+    servicebus::ServiceBus,
 };
 
 /// The rooms.
@@ -15,6 +16,7 @@ pub(super) struct Sources {
     pub(super) bus: Bus,
     pub(super) devices: Option<DeviceTwin>,
     pub(super) dmi: Option<Dmi>,
+    pub(super) services: Option<ServiceBus>,
     pub(super) vitals: Vitals,
 }
 
@@ -29,10 +31,12 @@ impl Sources {
         all.extend(self.meta.queues());
         all.extend(self.bus.queues());
         all.extend(self.devices.iter().filter_map(DeviceTwin::queues));
+        all.extend(self.services.iter().flat_map(ServiceBus::queues));
         let mut metrics = self.hub.metrics();
         metrics.extend(self.bus.metrics());
         metrics.extend(self.devices.iter().flat_map(DeviceTwin::metrics));
         metrics.extend(self.dmi.iter().flat_map(Dmi::metrics));
+        metrics.extend(self.services.iter().flat_map(ServiceBus::metrics));
         metrics.extend(queues(&all));
         metrics.push(self.vitals.metric());
         metrics

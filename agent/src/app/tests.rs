@@ -286,7 +286,7 @@ async fn every_part_can_be_started_anew() {
     let parts: Vec<_> = vitals.read().iter().map(|vital| vital.part).collect();
     assert_eq!(
         parts,
-        ["devicetwin", "dmi", "edged", "edgehub", "eventbus", "metamanager", "metaserver"],
+        ["devicetwin", "dmi", "edged", "edgehub", "eventbus", "lost-messages", "metamanager", "metaserver"],
         "all have a heart"
     );
     for part in parts {

@@ -12,7 +12,7 @@ mod services;
 
 pub(super) use self::{
     edged::{Edged, Kubelet, Taint},
-    services::{DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer},
+    services::{DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus},
 };
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -50,6 +50,7 @@ pub(super) struct Modules {
     pub(super) event_bus: EventBus,
     pub(super) device_twin: DeviceTwin,
     pub(super) edge_stream: EdgeStream,
+    pub(super) service_bus: ServiceBus,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

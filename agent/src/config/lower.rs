@@ -13,6 +13,7 @@ mod edged;
 mod eviction;
 mod groups;
 mod housekeeping;
+mod service_bus;
 mod services;
 mod values;
 
@@ -52,6 +53,7 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),
+        service_bus: service_bus::lower(modules.service_bus, &mut values),
         require_authorization: asks_who_calls,
     }
 }

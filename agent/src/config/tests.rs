@@ -1,6 +1,6 @@
 //! From text to configuration, or to what is wrong with it.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use super::*;
 
@@ -162,7 +162,7 @@ modules:
 #[test]
 fn what_is_not_in_this_agent_is_warned_of() {
     for (text, expected) in [
-        ("modules: {serviceBus: {enable: true}}", "modules.serviceBus: not used"),
+        ("modules: {serviceBus: {enable: true, port: 9061, callTimeout: 5, allowedPorts: [8080]}}", ""),
         ("modules: {serviceBus: {enable: false, port: 9060}}", ""),
         ("modules: {taskManager: {enable: true}}", "modules.taskManager: not used"),
         (
@@ -300,6 +300,44 @@ proptest::proptest! {
     ) {
         let _ = read_text(&format!("{key}: {value}"));
         let _ = read_text(&format!("modules: {{{inner}: {value}, edged: {{{inner}: {value}}}, edgeHub: {{{inner}: {value}}}}}"));
+    }
+}
+
+#[test]
+fn what_servicebus_may_do() {
+    let bus = |text: &str| config(&format!("modules: {{serviceBus: {{{text}}}}}")).service_bus;
+    assert_eq!(bus("port: 1"), None, "it is off by default, as in EdgeCore");
+    let expected = ServiceBus {
+        server: ([127, 0, 0, 1], 9060).into(),
+        tls: None,
+        timeout: Duration::from_secs(60),
+        call_timeout: Duration::from_secs(10),
+        allowed_ports: BTreeSet::new(),
+    };
+    assert_eq!(bus("enable: true"), Some(expected.clone()));
+    let files = CertificateFiles { cert: "/c.crt".into(), key: "/c.key".into() };
+    let text = "enable: true, server: 10.0.0.1, allowNonLoopback: true, port: 9061, timeout: 5, callTimeout: 3, allowedPorts: [8080, 80], \
+                tlsCertFile: /c.crt, tlsPrivateKeyFile: /c.key";
+    let expected = ServiceBus {
+        server: ([10, 0, 0, 1], 9061).into(),
+        tls: Some(files),
+        timeout: Duration::from_secs(5),
+        call_timeout: Duration::from_secs(3),
+        allowed_ports: BTreeSet::from([80, 8080]),
+    };
+    assert_eq!(bus(text), Some(expected));
+    for (text, place) in [
+        ("server: 0.0.0.0", "serviceBus.server"),
+        ("server: here", "serviceBus.server"),
+        ("port: 0", "serviceBus.port"),
+        ("timeout: 0", "serviceBus.timeout"),
+        ("callTimeout: -1", "serviceBus.callTimeout"),
+        ("allowedPorts: [70000]", "serviceBus.allowedPorts"),
+        ("tlsCertFile: /c.crt", "serviceBus.tlsPrivateKeyFile"),
+        ("tlsPrivateKeyFile: /c.key", "serviceBus.tlsCertFile"),
+    ] {
+        let told = refused(&format!("modules: {{serviceBus: {{enable: true, {text}}}}}"));
+        assert!(told.contains(place), "{place} in {told}");
     }
 }
 

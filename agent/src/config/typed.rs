@@ -10,10 +10,12 @@ use std::{
 
 mod groups;
 mod resources;
+mod service_bus;
 mod services;
 
 pub use self::groups::{CgroupDriver, ControlGroups};
 pub use self::resources::{Amount, Eviction, Housekeeping, Signal, Threshold};
+pub use self::service_bus::{CertificateFiles, ServiceBus};
 pub use self::services::{
     DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode,
 };
@@ -48,6 +50,8 @@ pub struct Config {
     pub device_twin: Option<DeviceTwin>,
     /// The tunnel for logs and exec.
     pub edge_stream: Option<EdgeStream>,
+    /// Calls of local HTTP servers for the cloud, and of the cloud's for local programs.
+    pub service_bus: Option<ServiceBus>,
     /// Whether MetaServer asks who calls: the feature gate of this name.
     pub require_authorization: bool,
 }

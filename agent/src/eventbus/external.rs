@@ -98,9 +98,23 @@ impl Broker {
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
         let publish = async {
-            while let Some(Publication { topic, payload }) = publications.recv().await {
-                match publisher.publish(topic, payload, PublishOptions::new(*qos)).await {
-                    Ok(_) => Passed::count(&passed.published),
+            while let Some(Publication { topic, payload, told }) = publications.recv().await {
+                let given = match told {
+                    None => publisher.publish(topic, payload, PublishOptions::new(*qos)).await,
+                    Some(told) => {
+                        let tracked =
+                            publisher.publish_tracked(topic, payload, PublishOptions::new(*qos)).await;
+                        tracked.map(|notice| {
+                            // it ends with the connection's queue, or with the broker's acknowledgement
+                            tokio::spawn(async move {
+                                let confirmed = notice.wait_completion_async().await;
+                                Publication::tell(Some(told), confirmed.map_err(|error| error.to_string()));
+                            });
+                        })
+                    }
+                };
+                match given {
+                    Ok(()) => Passed::count(&passed.published),
                     Err(error) => warn!(%error, "not published"),
                 }
             }

@@ -47,6 +47,14 @@ impl Figures {
         self
     }
 
+    /// Messages for the cloud for which there was no room, on the way to the disk or on it.
+    pub(super) fn lost(&self) -> u64 {
+        self.0.as_ref().map_or(0, |sources| {
+            let [of_outbox, ..] = sources.dropped.others();
+            of_outbox + sources.dropped.uploads()
+        })
+    }
+
     pub(super) fn queues(&self) -> Vec<Queue> {
         let Some(sources) = &self.0 else { return Vec::new() };
         let requests = Queue::of("eventbus/requests", &sources.requests);
@@ -64,8 +72,14 @@ impl Figures {
             "eventbus_requests_dropped_total",
             "Requests about devices at QoS 0 that were dropped, since too many waited.",
         );
+        let lost = Metric::counter(
+            "eventbus_uploads_lost_total",
+            "Messages for the cloud that it will not get, by the reason: too many waited for it, no text, or refused by it.",
+        );
+        let reasons = ["outbox_full", "no_text", "refused"].into_iter().zip(sources.dropped.others());
+        let lost = reasons.fold(lost, |metric, (reason, count)| metric.with(&[("reason", reason)], count));
         let mut metrics =
-            vec![uploads.of(sources.dropped.uploads()), requests.of(sources.dropped.requests())];
+            vec![uploads.of(sources.dropped.uploads()), requests.of(sources.dropped.requests()), lost];
         let handle = sources.broker.as_ref().and_then(|broker| broker.lock().clone());
         if let Some(handle) = handle {
             metrics.extend(broker(handle.counts()));

@@ -31,6 +31,42 @@ const STANDSTILL: Duration = Duration::from_secs(1);
 pub(super) struct Publication {
     pub(super) topic: String,
     pub(super) payload: Bytes,
+    /// Told whether the broker has it, where anybody waits for that.
+    pub(super) told: Option<mpsc::Sender<Outcome>>,
+}
+
+/// Whether a broker has a message, or why not.
+pub(super) type Outcome = Result<(), String>;
+
+impl Publication {
+    /// Tells whether a broker has it.
+    pub(super) fn tell(told: Option<mpsc::Sender<Outcome>>, outcome: Outcome) {
+        if let Some(told) = told {
+            // whoever asked may have left; there is room for each broker
+            let _ = told.try_send(outcome);
+        }
+    }
+}
+
+/// A message on its way to the brokers.
+#[derive(Debug)]
+pub(super) struct Published {
+    outcomes: mpsc::Receiver<Outcome>,
+    brokers: usize,
+}
+
+impl Published {
+    /// Waits until every broker has it, or one does not take it.
+    pub(super) async fn outcome(mut self) -> Outcome {
+        if self.brokers == 0 {
+            return Err("this node has no MQTT broker".to_owned());
+        }
+        for _ in 0..self.brokers {
+            let dropped = || Err("too many messages wait for the MQTT broker of this node".to_owned());
+            self.outcomes.recv().await.unwrap_or_else(dropped)?;
+        }
+        Ok(())
+    }
 }
 
 /// The way to one broker.
@@ -249,6 +285,11 @@ impl Bus {
         metrics
     }
 
+    /// Messages for the cloud that were dropped since the start, as too many waited.
+    pub(crate) fn lost_uploads(&self) -> u64 {
+        self.figures.lost()
+    }
+
     /// How full its queues are.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         let name = |broker| if broker == "internal" { "eventbus/internal" } else { "eventbus/external" };
@@ -266,10 +307,20 @@ impl Bus {
 
     /// Publishes at every broker. What does not fit into the queue to a broker that is not there is dropped, and counted.
     pub async fn publish(&self, topic: String, payload: impl Into<Bytes>) {
-        let publication = Publication { topic, payload: payload.into() };
+        let publication = Publication { topic, payload: payload.into(), told: None };
         for outlet in self.outlets.iter() {
             outlet.publish(publication.clone()).await;
         }
+    }
+
+    /// The same for whoever wants to know what came of it.
+    pub(super) async fn begin_publish(&self, topic: String, payload: impl Into<Bytes>) -> Published {
+        let (told, outcomes) = mpsc::channel(self.outlets.len().max(1));
+        let publication = Publication { topic, payload: payload.into(), told: Some(told) };
+        for outlet in self.outlets.iter() {
+            outlet.publish(publication.clone()).await;
+        }
+        Published { outcomes, brokers: self.outlets.len() }
     }
 
     /// How much was dropped.
@@ -287,6 +338,11 @@ impl Bus {
         let mut address = self.address.clone()?;
         let found = address.wait_for(Option::is_some).await.ok()?;
         *found
+    }
+
+    /// The same as it changes; `None` where there is no internal broker.
+    pub(crate) fn internal_listening(&self) -> Option<watch::Receiver<Option<SocketAddr>>> {
+        self.address.clone()
     }
 
     /// Whether every broker is there.

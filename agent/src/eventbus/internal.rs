@@ -136,11 +136,11 @@ async fn publish(
     (qos, retain): (QoS, bool),
 ) {
     let publications = futures::stream::poll_fn(|context| publications.poll_recv(context));
-    let given = publications.then(move |Publication { topic, payload }| {
+    let given = publications.then(move |Publication { topic, payload, told }| {
         let handle = handle.clone();
-        async move { (topic.clone(), handle.begin_publish(topic, payload, qos, retain).await) }
+        async move { (topic.clone(), told, handle.begin_publish(topic, payload, qos, retain).await) }
     });
-    let published = given.map(move |(topic, given)| {
+    let published = given.map(move |(topic, told, given)| {
         let progress = progress.clone();
         async move {
             let outcome = match given {
@@ -148,6 +148,7 @@ async fn publish(
                 Err(error) => Err(error),
             };
             progress.done();
+            Publication::tell(told, outcome.as_ref().map(|_| ()).map_err(ToString::to_string));
             outcome.map_err(|error| (topic, error))
         }
     });

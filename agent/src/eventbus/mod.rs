@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `internal`, `external` | the two brokers |
 //! | `topics` | what rules listen to, in the store |
+//! | `promises` | what the cloud promises for the messages of a rule |
+//! | `publish` | what the cloud publishes, and what it is answered |
 //! | `upload` | what goes to the cloud, by way of an outbox |
 //! | `handle` | the doors for other rooms |
 //! | `tls` | the connection to the broker beside |
@@ -20,7 +22,9 @@ mod figures;
 mod handle;
 mod internal;
 mod passwords;
+mod promises;
 mod prompt;
+mod publish;
 mod route;
 mod task;
 mod tls;
@@ -43,7 +47,7 @@ pub use crate::rt::tls_files::TlsError;
 use crate::{
     config::{HostPort, InternalAccess, Secret, TlsFiles},
     edgehub::EdgeHub,
-    metamanager::CloudMessages,
+    metamanager::RouterMessages,
     outbox,
 };
 
@@ -98,7 +102,7 @@ pub struct Config {
     /// The way to the cloud.
     pub hub: EdgeHub,
     /// What the cloud says of topics.
-    pub messages: CloudMessages,
+    pub messages: RouterMessages,
 }
 
 /// Why the room could not be built or had to give up.
@@ -133,6 +137,8 @@ struct Sinks {
     /// Whether anybody looks after devices.
     has_devices: bool,
     dropped: Arc<upload::Dropped>,
+    /// What the cloud does with uploads.
+    promises: promises::Promises,
 }
 
 /// Builds the room. [`Task::run`] opens the internal broker and dials the external one.
@@ -143,7 +149,17 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let Config { internal, external, store, hub, messages } = config;
     let (requests, received) = mpsc::channel(REQUESTS);
     let (uploads, items) = mpsc::channel(upload::WAITING);
-    let outbox = outbox::Config { what: "uploads", limits: upload::LIMITS, store: store.clone(), hub };
+    let promises = promises::Promises::default();
+    let dropped = Arc::<upload::Dropped>::default();
+    let outbox = outbox::Config {
+        what: "uploads",
+        limits: upload::LIMITS,
+        store: store.clone(),
+        hub: hub.clone(),
+        deliver: upload::deliver(hub.clone(), promises.clone(), dropped.clone()),
+        at_once: upload::AT_ONCE,
+        dropped: dropped.of_outbox(),
+    };
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();
     let (connections, connected) = watch::channel(0);
@@ -153,7 +169,8 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
         held: Arc::new(Semaphore::new(upload::HELD)),
         connections: Arc::new(connections),
         has_devices: true,
-        dropped: Arc::default(),
+        dropped,
+        promises,
     };
     let external = external.map(external::Broker::new).transpose()?;
     let (inside, internal) = internal.map(internal::Broker::new).transpose()?.unzip();
@@ -163,7 +180,7 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let figures =
         Figures::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone()).with_outbox(length);
     let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(figures);
-    let task = Task { internal, external, sinks, outbox, store, messages, bus: bus.clone() };
+    let task = Task { internal, external, sinks, outbox, store, hub, messages, bus: bus.clone() };
     Ok((bus, Requests::new(received, connected), task))
 }
 

@@ -28,7 +28,7 @@ pub(super) enum Routed {
 impl Sinks {
     /// Sends a message where it belongs, if there is room.
     pub(super) fn route(&self, topic: &str, payload: Bytes, receipt: Receipt) -> Routed {
-        match Topic::parse(topic) {
+        match Topic::parse(Topic::without_tag(topic)) {
             Topic::Device(..) | Topic::Node(..) if !self.has_devices => {
                 // nobody looks after devices on this node, and so nobody else would give it
                 receipt.give();
@@ -74,6 +74,12 @@ impl Sinks {
     }
 
     fn upload(&self, mut upload: Upload) {
+        let is_text = std::str::from_utf8(&upload.payload).is_ok();
+        if !is_text && !self.promises.of(&upload.topic).base64 {
+            self.dropped.note_no_text(&upload.topic, Instant::now());
+            upload.receipt.give();
+            return;
+        }
         match self.uploads.try_reserve() {
             Ok(room) => {
                 upload.held = self.held.clone().try_acquire_owned().ok();
@@ -100,7 +106,7 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc, watch};
 
     use super::{
-        super::{handle::Connections, upload::HELD},
+        super::{handle::Connections, promises::Promises, upload::HELD},
         *,
     };
 
@@ -128,6 +134,7 @@ mod tests {
                 connections: Arc::new(watch::Sender::new(0)),
                 has_devices,
                 dropped: Arc::default(),
+                promises: Promises::default(),
             };
             Self { sinks, client, events, uploads, requests }
         }
@@ -174,6 +181,23 @@ mod tests {
         assert!(rig.uploads.try_recv().is_err() && rig.requests.try_recv().is_err());
         rig.routes("default/up");
         assert_eq!(rig.uploads.try_recv().unwrap().topic, "default/up");
+    }
+
+    #[test]
+    fn what_is_no_text_goes_to_a_cloud_that_takes_it_and_is_acknowledged_where_none_does() {
+        let mut rig = Rig::new(true);
+        let publish = Publish::new("default/up", QoS::AtLeastOnce, Vec::new());
+        let route = |rig: &Rig| {
+            let receipt = Receipt::of(&rig.client, &publish, &Connections::default());
+            rig.sinks.route("default/up", Bytes::from_static(b"\xff\0"), receipt);
+        };
+        route(&rig);
+        assert_eq!((rig.acknowledged(), rig.sinks.dropped.others()), (1, [0, 1, 0]));
+        assert!(rig.uploads.try_recv().is_err());
+        rig.sinks.promises.set("default/#", Some(wire::bus::Terms::OURS));
+        route(&rig);
+        let item = crate::outbox::Item::from(rig.uploads.try_recv().unwrap());
+        assert_eq!(item.message.content, serde_json::json!({"base64": "/wA="}));
     }
 
     #[test]

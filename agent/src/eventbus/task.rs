@@ -6,17 +6,23 @@ use kubeapi::store::{Store, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use wire::Downstream;
+use wire::{Down, Downstream, bus::Terms, text::short, topic::check_subscription};
 
-use super::{Bus, Error, Sinks, external, internal, topics, upload::Upload};
+use super::{
+    Bus, Error, Sinks, external, internal, promises::Promises, publish::Publisher, topics::TOPICS,
+    upload::Upload,
+};
 use crate::{
-    metamanager::CloudMessages,
+    edgehub::EdgeHub,
+    metamanager::RouterMessages,
     outbox::Outbox,
     rt::{Heart, Part, PartError},
 };
 
 /// After the store failed.
 const RETRY: Duration = Duration::from_secs(1);
+/// Topics that rules may listen to: a few for each of a thousand rules.
+const MAX_TOPICS: usize = 4096;
 /// How long the internal broker may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
@@ -28,7 +34,8 @@ pub struct Task {
     pub(super) sinks: Sinks,
     pub(super) outbox: Outbox<Upload>,
     pub(super) store: Arc<dyn Store>,
-    pub(super) messages: CloudMessages,
+    pub(super) hub: EdgeHub,
+    pub(super) messages: RouterMessages,
     pub(super) bus: Bus,
 }
 
@@ -49,10 +56,10 @@ impl Task {
 
     /// The same for whoever may drop it in its middle, and call it again: clients of the internal broker are cut off and come again.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { internal, external, sinks, outbox, store, messages, bus } = self;
+        let Self { internal, external, sinks, outbox, store, hub, messages, bus } = self;
         let (stop, has_last_words) = (shutdown.clone(), internal.is_some());
         heart.beat();
-        let known = load(store).await;
+        let known = load(store, &sinks.promises).await;
         drop(heart.rest());
         let (set, topics) = watch::channel(known);
         let (mine, of_external) = (sinks.clone(), topics.clone());
@@ -68,7 +75,8 @@ impl Task {
                 None => std::future::pending().await,
             }
         };
-        let others = async { tokio::join!(outbox.run(), listen(messages, store, set, bus, heart)) };
+        let rules = Rules { store, topics: set, promises: sinks.promises.clone(), bus, hub };
+        let others = async { tokio::join!(outbox.run(), listen(messages, rules, heart)) };
         let ended = tokio::select! {
             // the internal broker ends by itself, after its clients were told
             biased;
@@ -96,12 +104,15 @@ async fn ended(shutdown: &CancellationToken, has_last_words: bool) {
     }
 }
 
-async fn load(store: &Arc<dyn Store>) -> BTreeSet<String> {
+async fn load(store: &Arc<dyn Store>, promises: &Promises) -> BTreeSet<String> {
     loop {
-        match topics::load(store).await {
+        match TOPICS.load_details(store).await {
             Ok(mut topics) => {
-                topics.retain(|topic| mqtt::is_filter(topic));
-                return topics;
+                topics.retain(|topic, _| check_subscription(topic).is_ok());
+                for (topic, terms) in &topics {
+                    promises.set(topic, Some(Terms::read(terms)));
+                }
+                return topics.into_keys().collect();
             }
             Err(failure) => failed(&failure).await,
         }
@@ -113,43 +124,55 @@ async fn failed(failure: &StoreError) {
     tokio::time::sleep(RETRY).await;
 }
 
-/// Does what the cloud says of topics.
-async fn listen(
-    messages: &mut CloudMessages,
-    store: &Arc<dyn Store>,
+/// What the cloud's rules change and use.
+struct Rules<'a> {
+    store: &'a Arc<dyn Store>,
     topics: watch::Sender<BTreeSet<String>>,
-    bus: &Bus,
-    heart: &Heart,
-) {
+    promises: Promises,
+    bus: &'a Bus,
+    hub: &'a EdgeHub,
+}
+
+impl Rules<'_> {
+    /// Listens to a topic, or no longer. Said again, as with each connection to the cloud, it changes nothing.
+    async fn subscribe(&self, topic: String, terms: Option<Terms>) {
+        if let (Some(_), Err(fault)) = (terms, check_subscription(&topic)) {
+            warn!(topic = short(&topic), %fault, "a rule of the cloud listens to what it may not");
+            return;
+        }
+        if terms.is_some()
+            && self.topics.borrow().len() >= MAX_TOPICS
+            && !self.topics.borrow().contains(&topic)
+        {
+            warn!(
+                topic,
+                "rules listen to {MAX_TOPICS} topics already; this one is left out, delete rules that nobody needs"
+            );
+            return;
+        }
+        while let Err(failure) = TOPICS.set_detail(self.store, &topic, terms.map(Terms::content)).await {
+            failed(&failure).await;
+        }
+        self.promises.set(&topic, terms);
+        self.topics.send_if_modified(|topics| {
+            if terms.is_some() { topics.insert(topic) } else { topics.remove(&topic) }
+        });
+    }
+}
+
+/// Does what the cloud says of topics.
+async fn listen(messages: &mut RouterMessages, rules: Rules<'_>, heart: &Heart) {
+    let mut publisher = Publisher::new(rules.bus, rules.hub);
     loop {
         let rest = heart.rest();
         let message = messages.next().await;
         drop(rest);
-        let Some(message) = message else { break };
-        match message {
-            Downstream::Subscription { on, topic, .. } => {
-                if !mqtt::is_filter(&topic) {
-                    warn!(topic, "a rule of the cloud listens to what is no topic");
-                    continue;
-                }
-                while let Err(failure) = topics::set(store, &topic, on).await {
-                    failed(&failure).await;
-                }
-                // said again, as with each connection to the cloud, it changes nothing
-                topics
-                    .send_if_modified(|topics| if on { topics.insert(topic) } else { topics.remove(&topic) });
+        let Some(Down { header, body }) = message else { break };
+        match body {
+            Downstream::Subscription { on, topic, content } => {
+                rules.subscribe(topic, on.then(|| Terms::read(&content))).await;
             }
-            Downstream::Publish { topic, payload } => {
-                if topic.is_empty() || topic.contains(['+', '#', '\0']) {
-                    warn!(topic, "a rule of the cloud publishes on what is no topic");
-                    continue;
-                }
-                let payload = match payload {
-                    serde_json::Value::String(text) => text,
-                    other => other.to_string(),
-                };
-                bus.publish(topic, payload).await;
-            }
+            Downstream::Publish { topic, payload } => publisher.publish(&header, topic, &payload).await,
             other => warn!(what = other.kind(), "this is not about topics"),
         }
     }

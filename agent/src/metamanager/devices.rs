@@ -10,7 +10,7 @@ use kubeapi::store::Store;
 use kubeapi::store::{Key, Object, StoreError, Watch};
 use serde_json::Value;
 use tokio::sync::mpsc;
-use wire::{Downstream, ResourceType, topic::DeviceId};
+use wire::{Down, Downstream, Header, ResourceType, topic::DeviceId};
 
 use super::desired::{Desired, resource};
 use crate::rt::Queue;
@@ -95,39 +95,76 @@ impl CloudMessages {
     }
 }
 
+/// What the cloud's router says of topics or of HTTP services, each with the header by which it is answered, for its one reader.
+#[derive(Debug)]
+pub struct RouterMessages(mpsc::Receiver<Down>);
+
+impl RouterMessages {
+    /// The next; `None` when MetaManager has ended. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Down> {
+        self.0.recv().await
+    }
+
+    /// Those that a test sends.
+    #[cfg(test)]
+    pub(crate) fn of_test() -> (mpsc::Sender<Down>, Self) {
+        let (sender, messages) = mpsc::channel(WAITING);
+        (sender, Self(messages))
+    }
+}
+
+/// The ends that read what is stored by somebody else.
+#[derive(Debug)]
+pub(super) struct Readers {
+    pub(super) devices: CloudMessages,
+    pub(super) topics: RouterMessages,
+    pub(super) services: RouterMessages,
+}
+
 /// Hands on what is stored by somebody else.
 #[derive(Clone, Debug)]
 pub(super) struct Others {
     devices: mpsc::Sender<Downstream>,
-    topics: mpsc::Sender<Downstream>,
+    topics: mpsc::Sender<Down>,
+    services: mpsc::Sender<Down>,
 }
 
 impl Others {
-    /// With the ends that read what is about devices, and what is about topics.
-    pub(super) fn new() -> (Self, CloudMessages, CloudMessages) {
+    /// With the ends that read.
+    pub(super) fn new() -> (Self, Readers) {
         let (devices, of_devices) = mpsc::channel(WAITING);
         let (topics, of_topics) = mpsc::channel(WAITING);
-        (Self { devices, topics }, CloudMessages(of_devices), CloudMessages(of_topics))
+        let (services, of_services) = mpsc::channel(WAITING);
+        let readers = Readers {
+            devices: CloudMessages(of_devices),
+            topics: RouterMessages(of_topics),
+            services: RouterMessages(of_services),
+        };
+        (Self { devices, topics, services }, readers)
     }
 
     /// How full the queues are, as long as anybody hands on.
     pub(super) fn queues(&self) -> impl Fn() -> Vec<Queue> + Send + Sync + Clone + use<> {
         let (devices, topics) = (self.devices.downgrade(), self.topics.downgrade());
+        let services = self.services.downgrade();
         move || {
             let devices = Queue::of("metamanager/devices", &devices);
-            devices.into_iter().chain(Queue::of("metamanager/topics", &topics)).collect()
+            let topics = Queue::of("metamanager/topics", &topics);
+            devices.into_iter().chain(topics).chain(Queue::of("metamanager/services", &services)).collect()
         }
     }
 
-    /// Hands a message on where it is about devices or topics and somebody reads these, else gives it back.
-    pub(super) async fn tell(&self, message: Downstream) -> Option<Downstream> {
+    /// Hands a message on where it is about devices, topics or services and somebody reads these, else gives it back.
+    pub(super) async fn tell(&self, header: &Header, message: Downstream) -> Option<Downstream> {
         let reader = match &message {
             Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
-                &self.devices
+                return self.devices.send(message).await.err().map(|unread| unread.0);
             }
             Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
+            Downstream::ServiceTarget { .. } | Downstream::ServiceCall { .. } => &self.services,
             _ => return Some(message),
         };
-        reader.send(message).await.err().map(|unread| unread.0)
+        let message = Down { header: header.clone(), body: message };
+        reader.send(message).await.err().map(|unread| unread.0.body)
     }
 }

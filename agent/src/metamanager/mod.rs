@@ -32,9 +32,15 @@ use kubeapi::{
 };
 use tokio::sync::mpsc;
 
-use self::{desired::Desired, devices::Others, remote::Remote, report::Reporter, whole::Judge};
+use self::{
+    desired::Desired,
+    devices::{Others, Readers},
+    remote::Remote,
+    report::Reporter,
+    whole::Judge,
+};
 pub use self::{
-    devices::{CloudMessages, DeviceObject, DeviceObjects},
+    devices::{CloudMessages, DeviceObject, DeviceObjects, RouterMessages},
     online::Online,
     server::{
         Authentication, CredentialsError, Guard, KeyError, Listening, Loopback, MetaServer, MetaServerConfig,
@@ -136,7 +142,9 @@ pub struct Ends {
     /// What the cloud says of devices beside their objects.
     pub device_messages: CloudMessages,
     /// What the cloud says of topics of MQTT.
-    pub topic_messages: CloudMessages,
+    pub topic_messages: RouterMessages,
+    /// What the cloud says of HTTP services.
+    pub service_messages: RouterMessages,
 }
 
 /// Builds the room.
@@ -151,6 +159,10 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
         limits: remote::events::LIMITS,
         store: desired.store(),
         hub: hub.clone(),
+        deliver: outbox::Deliver::written(hub.clone()),
+        // a later one takes the place of one that waits
+        at_once: 1,
+        dropped: Arc::default(),
     };
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();
@@ -163,13 +175,14 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let online = Online::new(hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
     let devices = DeviceObjects::new(desired.clone());
-    let (others, device_messages, topic_messages) = Others::new();
+    let (others, readers) = Others::new();
+    let Readers { devices: device_messages, topics: topic_messages, services: service_messages } = readers;
     let queues = others.queues();
     let queues = Arc::new(move || queues().into_iter().chain([length.queue()]).collect::<Vec<_>>());
     let task = Task::new(inbound, hub, desired, (reporter, judge, outbox, remote), (told, others, service));
     (
         MetaManager { client, pods_whole, devices, online, queues },
-        Ends { task, server, device_messages, topic_messages },
+        Ends { task, server, device_messages, topic_messages, service_messages },
     )
 }
 

@@ -148,7 +148,7 @@ async fn store(
         other => {
             // whoever takes it has a heart of its own
             let _rest = heart.rest();
-            let unread = others.tell(other).await;
+            let unread = others.tell(&down.header, other).await;
             let node = desired.node_name();
             return (true, unread.and_then(|unread| unhandled.answer(node, &down.header, unread)));
         }

@@ -28,6 +28,7 @@ impl Unhandled {
                 | Downstream::TwinConfirmed(_)
                 | Downstream::Application(_)
                 | Downstream::WatchSync(_)
+                | Downstream::UploadAnswer { .. }
         );
         if is_late {
             debug!(message = ?body, "an answer that nobody waits for");
@@ -72,9 +73,9 @@ fn name(body: &Downstream) -> String {
         Downstream::Job { action, path, .. } => {
             format!("{} of {} (node jobs)", short(action), short(path.as_str()))
         }
-        Downstream::ServiceCall { method, .. } => format!("{} (ServiceBus)", short(method)),
+        Downstream::ServiceCall { method, .. } => format!("{} (ServiceBus is disabled)", short(method)),
         Downstream::ServiceTarget { on, .. } => {
-            format!("{} (ServiceBus)", if *on { Operation::Start } else { Operation::Stop })
+            format!("{} (ServiceBus is disabled)", if *on { Operation::Start } else { Operation::Stop })
         }
         Downstream::Subscription { on, .. } => {
             format!(
@@ -91,7 +92,8 @@ fn name(body: &Downstream) -> String {
         Downstream::RootCa(_)
         | Downstream::TwinConfirmed(_)
         | Downstream::Application(_)
-        | Downstream::WatchSync(_) => "an answer".to_owned(),
+        | Downstream::WatchSync(_)
+        | Downstream::UploadAnswer { .. } => "an answer".to_owned(),
     }
 }
 
@@ -114,6 +116,9 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
             target: ResourcePath::default(),
             content: json!({"header": {}, "status_code": 501, "body": STANDARD.encode(why)}),
         }),
+        Downstream::Publish { topic, .. } => {
+            told(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
+        }
         _ => None,
     }
 }

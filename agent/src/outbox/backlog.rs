@@ -133,6 +133,16 @@ impl Backlog {
         }
     }
 
+    /// One of the oldest chunk, which was read, that comes so many after its first; `None` where it has no more.
+    pub(super) fn after_first(&self, number: usize) -> Option<Message> {
+        self.oldest.as_ref()?.get(number).cloned()
+    }
+
+    /// Whether the oldest chunk is still the one that was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.oldest.is_some()
+    }
+
     /// The oldest message was sent.
     pub(super) fn sent(&mut self) {
         self.oldest.as_mut().and_then(VecDeque::pop_front);

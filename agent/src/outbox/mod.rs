@@ -1,33 +1,40 @@
-//! Messages for the cloud that it never confirms: uploads of MQTT, and events. Each goes as soon as the connection takes it. What
+//! Messages for the cloud that CloudCore never confirms: uploads of MQTT, and events. Each goes as soon as the connection takes it. What
 //! waits because there is no connection is kept on disk, the oldest first to go, and is bounded: beyond it the oldest are dropped,
 //! counted, and said to be.
 //!
 //! While the connection takes them nothing is written: a disk of flash is not worn by what is gone in a moment. What waits is
 //! written together, [`FLUSH_AFTER`] after the first of it at the latest; that much a power cut may lose. A message leaves the disk
 //! after it was written to the connection, with the others of its chunk: one may be sent twice, none is left out. What the hub
-//! had written into a connection that was dead already is lost with it, as the cloud says nothing of these.
+//! had written into a connection that was dead already is lost with it where the cloud says nothing of these; a cloud that answers
+//! them is sent each again, under the same id, until it has ([`Deliver`]).
 //!
 //! | part | what |
 //! |---|---|
 //! | `waiting` | what waits in memory, pure |
 //! | `backlog` | what waits on disk |
+//! | `deliver` | how one is sent, and when it is done with |
 //! | `length` | how much waits, for `/metrics` |
 //! | `task` | the owner of both |
 
 mod backlog;
+mod deliver;
 mod length;
 mod task;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use kubeapi::store::Store;
 use tokio::sync::mpsc;
 use wire::Message;
 
-pub(crate) use self::{length::Length, task::Outbox};
+pub(crate) use self::{deliver::Deliver, length::Length, task::Outbox};
 use crate::edgehub::EdgeHub;
 
 /// How long a message waits in memory before it is on disk.
@@ -60,6 +67,12 @@ pub(crate) struct Config {
     pub(crate) store: Arc<dyn Store>,
     /// The way to the cloud.
     pub(crate) hub: EdgeHub,
+    /// How one of them is sent.
+    pub(crate) deliver: Deliver,
+    /// How many of them are on their way at the same time; what is on its way stays in memory.
+    pub(crate) at_once: usize,
+    /// Told how many were dropped, whenever some are.
+    pub(crate) dropped: Arc<AtomicU64>,
 }
 
 /// A message that is to be sent.

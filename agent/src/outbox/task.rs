@@ -1,11 +1,12 @@
 //! The one owner of what waits: takes what comes, sends what is oldest, writes what waits for too long.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use kubeapi::store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
+use wire::Message;
 
 use super::{
     Config, Item, Length,
@@ -32,10 +33,14 @@ pub(crate) struct Outbox<T> {
     queue: Queue,
     /// `None` until the disk was read.
     backlog: Option<Backlog>,
-    /// The oldest of all, on its way: from the disk or from memory.
-    sending: Option<(Origin, BoxFuture<'static, Result<(), Unreachable>>)>,
-    /// The first in memory is older than what is on disk: it was on its way when the others were written.
-    is_ahead: bool,
+    /// The oldest of all, on their way, in their order: from the disk or from memory.
+    sending: FuturesOrdered<BoxFuture<'static, Sent>>,
+    /// How many of the oldest on disk are on their way.
+    from_disk: usize,
+    /// How many of the oldest in memory are on their way.
+    from_memory: usize,
+    /// So many in memory are older than what is on disk: they were on their way when the others were written.
+    ahead: usize,
     dropped: Dropped,
     faults: Repeated,
     length: Length,
@@ -46,6 +51,9 @@ enum Origin {
     Disk,
     Memory,
 }
+
+/// What became of one that was on its way.
+type Sent = (Origin, Result<(), Unreachable>);
 
 /// What was dropped, until nothing waits any more.
 #[derive(Debug, Default)]
@@ -66,8 +74,10 @@ impl<T: Into<Item>> Outbox<T> {
             link,
             queue,
             backlog: None,
-            sending: None,
-            is_ahead: false,
+            sending: FuturesOrdered::new(),
+            from_disk: 0,
+            from_memory: 0,
+            ahead: 0,
             dropped,
             faults,
             length,
@@ -92,13 +102,13 @@ impl<T: Into<Item>> Outbox<T> {
             }
         }
         let mut is_fed = true;
-        while is_fed || self.sending.is_some() || self.queue.len() > 0 {
+        while is_fed || !self.sending.is_empty() || self.queue.len() > 0 {
             if let Err(failure) = self.begin().await {
                 self.failed(&failure).await;
             }
             self.measure();
-            // what is on its way is about to be done; only where too much comes after it the disk is needed
-            let due = self.queue.due(now()).filter(|_| self.sending.is_none() || self.queue.is_full());
+            // what is on its way stays in memory; what comes after it may have to wait for its answers
+            let due = self.queue.due(now()).filter(|_| self.queue.len() > self.from_memory);
             tokio::select! {
                 biased;
                 // cancel-safe: it is kept until it is done
@@ -112,7 +122,7 @@ impl<T: Into<Item>> Outbox<T> {
                 }
                 // cancel-safe: nothing is taken unless this arm wins
                 item = self.items.recv(), if is_fed => match item {
-                    Some(item) => self.queue.push(item.into(), now()),
+                    Some(item) => self.queue.push(item.into(), self.from_memory.max(1), now()),
                     None => is_fed = false,
                 },
             }
@@ -122,10 +132,10 @@ impl<T: Into<Item>> Outbox<T> {
     /// Writes what waits, at the end of the program.
     pub(crate) async fn finish(&mut self) {
         while let Ok(item) = self.items.try_recv() {
-            self.queue.push(item.into(), now());
+            self.queue.push(item.into(), self.from_memory.max(1), now());
         }
         // it is sent by the next run, once more if it was written just now
-        self.sending = None;
+        self.call_back();
         let written = async {
             if self.backlog.is_none() {
                 self.load().await?;
@@ -156,63 +166,97 @@ impl<T: Into<Item>> Outbox<T> {
 
     /// Begins to send what is oldest, where there is a connection.
     async fn begin(&mut self) -> Result<(), StoreError> {
-        if self.sending.is_some() || *self.link.borrow_and_update() == Link::Down {
+        if *self.link.borrow_and_update() == Link::Down {
             return Ok(());
         }
-        let of_disk = match &mut self.backlog {
-            Some(backlog) if !self.is_ahead && !backlog.is_empty() => backlog.first().await?,
-            _ => None,
-        };
-        let of_memory = || self.queue.first().map(|waiting| (Origin::Memory, waiting.item.message.clone()));
-        if let Some((origin, message)) = of_disk.map(|message| (Origin::Disk, message)).or_else(of_memory) {
-            let hub = self.config.hub.clone();
-            self.sending = Some((origin, async move { hub.deliver(message).await }.boxed()));
-        } else {
+        while self.sending.len() < self.config.at_once {
+            let Some((origin, message)) = self.next().await? else { break };
+            match origin {
+                Origin::Disk => self.from_disk += 1,
+                Origin::Memory => self.from_memory += 1,
+            }
+            let sending = self.config.deliver.send(message);
+            self.sending.push_back(async move { (origin, sending.await) }.boxed());
+        }
+        if self.sending.is_empty() {
             self.dropped = Dropped::default();
         }
         Ok(())
     }
 
-    fn sent(&mut self, (origin, sent): (Origin, Result<(), Unreachable>)) {
-        self.sending = None;
-        // there was no connection: again
+    /// The oldest that is not on its way yet; `None` where it has to wait for those that are.
+    async fn next(&mut self) -> Result<Option<(Origin, Message)>, StoreError> {
+        if self.ahead == 0
+            && let Some(backlog) = self.backlog.as_mut().filter(|backlog| !backlog.is_empty())
+        {
+            // of the oldest chunk alone: what comes after it is read when it is done with
+            let message = match self.from_disk {
+                0 => backlog.first().await?,
+                number => return Ok(backlog.after_first(number).map(|message| (Origin::Disk, message))),
+            };
+            if let Some(message) = message {
+                return Ok(Some((Origin::Disk, message)));
+            }
+        }
+        let is_theirs = self.ahead == 0 || self.from_memory < self.ahead;
+        let waiting = self.queue.nth(self.from_memory).filter(|_| is_theirs);
+        Ok(waiting.map(|waiting| (Origin::Memory, waiting.item.message.clone())))
+    }
+
+    fn sent(&mut self, (origin, sent): Sent) {
+        // there was no connection: this one, and what came after it, again
         if sent.is_err() {
-            return;
+            return self.call_back();
         }
         match origin {
             Origin::Disk => {
+                self.from_disk = self.from_disk.saturating_sub(1);
                 if let Some(backlog) = &mut self.backlog {
                     backlog.sent();
                 }
             }
             Origin::Memory => {
-                self.is_ahead = false;
+                self.from_memory = self.from_memory.saturating_sub(1);
+                self.ahead = self.ahead.saturating_sub(1);
                 self.queue.pop(now()).into_iter().for_each(keep);
             }
         }
     }
 
+    /// What is on its way is sent once more.
+    fn call_back(&mut self) {
+        self.sending = FuturesOrdered::new();
+        self.from_disk = 0;
+        self.from_memory = 0;
+    }
+
     /// Writes all that waits in memory, but for what is on its way.
     async fn flush(&mut self) -> Result<(), StoreError> {
-        let is_first_on_its_way = self.sending.as_ref().is_some_and(|(origin, _)| *origin == Origin::Memory);
-        if self.is_ahead && !is_first_on_its_way {
+        if self.ahead > 0 && self.from_memory == 0 {
             let mut first = self.queue.texts(0);
-            first.truncate(1);
+            first.truncate(self.ahead);
             self.write(&first, Place::Front).await?;
-            self.is_ahead = false;
-            self.queue.pop(now()).into_iter().for_each(keep);
+            for _ in 0..std::mem::take(&mut self.ahead) {
+                self.queue.pop(now()).into_iter().for_each(keep);
+            }
         }
-        let from = usize::from(is_first_on_its_way);
+        let from = self.from_memory;
         self.write(&self.queue.texts(from), Place::Back).await?;
         self.queue.take(from, now()).into_iter().for_each(keep);
-        self.is_ahead = is_first_on_its_way;
+        self.ahead = from;
         Ok(())
     }
 
     async fn write(&mut self, messages: &[String], place: Place) -> Result<(), StoreError> {
         let Some(backlog) = self.backlog.as_mut().filter(|_| !messages.is_empty()) else { return Ok(()) };
         match backlog.push(messages, place).await {
-            Ok(dropped) => self.dropped(dropped),
+            Ok(dropped) => {
+                // what was on its way may be among what was dropped
+                if self.from_disk > 0 && !backlog.is_read() {
+                    self.call_back();
+                }
+                self.dropped(dropped);
+            }
             Err(failure) => {
                 self.make_room();
                 return Err(failure);
@@ -225,8 +269,8 @@ impl<T: Into<Item>> Outbox<T> {
     fn make_room(&mut self) {
         let over = self.queue.len().saturating_sub(WITHOUT_DISK);
         if over > 0 {
-            self.sending = None;
-            self.is_ahead = false;
+            self.call_back();
+            self.ahead = 0;
         }
         for _ in 0..over {
             self.queue.pop(now());
@@ -239,6 +283,7 @@ impl<T: Into<Item>> Outbox<T> {
             return;
         }
         self.dropped.count += count;
+        self.config.dropped.fetch_add(count as u64, Ordering::Relaxed);
         if self.dropped.said.count("full", now()).is_some() {
             let (what, dropped) = (self.config.what, self.dropped.count);
             warn!(what, dropped, "too much waits for the cloud: the oldest are dropped");
@@ -260,11 +305,9 @@ fn keep(waiting: Waiting) {
     }
 }
 
-async fn sent(
-    sending: &mut Option<(Origin, BoxFuture<'static, Result<(), Unreachable>>)>,
-) -> (Origin, Result<(), Unreachable>) {
-    match sending {
-        Some((origin, sending)) => (*origin, sending.await),
+async fn sent(sending: &mut FuturesOrdered<BoxFuture<'static, Sent>>) -> Sent {
+    match sending.next().await {
+        Some(sent) => sent,
         None => std::future::pending().await,
     }
 }

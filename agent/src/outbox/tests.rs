@@ -8,12 +8,16 @@ use kubeapi::store::{MemoryStore, Page, Scope, Store};
 use serde_json::json;
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
-use wire::Upstream;
+use wire::{Downstream, Source, Upstream};
 
 use super::*;
 use crate::edgehub::line::{Line, line};
 
 const LIMITS: Limits = Limits { messages: 200, bytes: 1 << 20 };
+/// Messages on their way to a cloud that answers.
+const AT_ONCE: usize = 4;
+/// How long such a cloud may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Rig {
     store: Arc<MemoryStore>,
@@ -31,9 +35,31 @@ impl Rig {
 
     /// Over a store that an earlier run has left.
     fn on(store: Arc<MemoryStore>) -> Self {
+        Self::with(store, 1, Deliver::written)
+    }
+
+    /// With a cloud that answers, and so many messages on their way at the same time.
+    fn answered(store: Arc<MemoryStore>) -> Self {
+        Self::with(store, AT_ONCE, |hub| {
+            Deliver::new(move |message| {
+                let hub = hub.clone();
+                async move { hub.request(message, PATIENCE).await.map(drop) }
+            })
+        })
+    }
+
+    fn with(store: Arc<MemoryStore>, at_once: usize, deliver: impl FnOnce(EdgeHub) -> Deliver) -> Self {
         let (hub, _, line) = line();
         let (items, received) = mpsc::channel(1024);
-        let config = Config { what: "uploads", limits: LIMITS, store: store.clone(), hub };
+        let config = Config {
+            what: "uploads",
+            limits: LIMITS,
+            store: store.clone(),
+            deliver: deliver(hub.clone()),
+            hub,
+            at_once,
+            dropped: Arc::default(),
+        };
         let mut outbox = new(config, received);
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -70,6 +96,23 @@ impl Rig {
         let message =
             timeout(Duration::from_secs(60), self.line.next()).await.expect("the cloud hears nothing");
         message.content.as_str().unwrap().parse().unwrap()
+    }
+
+    /// The next message that the cloud hears: its number and id.
+    async fn asked(&self) -> (usize, String) {
+        let message = timeout(PATIENCE * 2, self.line.next()).await.expect("the cloud hears nothing");
+        (message.content.as_str().unwrap().parse().unwrap(), message.header.msg_id)
+    }
+
+    /// The cloud answers for one.
+    async fn answer(&self, id: &str) {
+        let answer = Downstream::UploadAnswer {
+            origin: Source::Bus,
+            failed: false,
+            path: "t".into(),
+            content: "OK".into(),
+        };
+        self.line.say(answer.into_message(1).answering(id)).await;
     }
 
     fn hears_nothing(&self) -> bool {
@@ -237,4 +280,91 @@ async fn more_than_the_connection_takes_is_on_disk_meanwhile_and_none_comes_twic
     }
     pass(2 * FLUSH_AFTER).await;
     assert!(rig.hears_nothing());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_answered_is_sent_again_under_the_same_id() {
+    let mut rig = Rig::answered(MemoryStore::new());
+    rig.line.up();
+    (0..10).for_each(|number| rig.say(number));
+    let mut ids = Vec::new();
+    for number in 0..AT_ONCE {
+        let (heard, id) = rig.asked().await;
+        assert_eq!(heard, number);
+        ids.push(id);
+    }
+    assert!(rig.hears_nothing(), "no more are on their way at a time");
+    rig.answer(&ids[0]).await;
+    rig.answer(&ids[1]).await;
+    rig.until("two done", async |rig| rig.kept.load(Ordering::SeqCst) == 2).await;
+    rig.line.down();
+    rig.line.up();
+    for number in 2..10 {
+        let (heard, id) = rig.asked().await;
+        assert_eq!(heard, number);
+        assert!(ids.get(number).is_none_or(|before| *before == id), "{number} has another id");
+        rig.answer(&id).await;
+    }
+    rig.until("all done", async |rig| rig.kept.load(Ordering::SeqCst) == 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_never_answered_is_sent_until_it_is_and_nothing_overtakes_it() {
+    let mut rig = Rig::answered(MemoryStore::new());
+    rig.line.up();
+    (0..6).for_each(|number| rig.say(number));
+    let (_, first) = rig.asked().await;
+    for _ in 1..AT_ONCE {
+        let (_, id) = rig.asked().await;
+        rig.answer(&id).await;
+    }
+    // after the cloud's time is over
+    for number in 0..6 {
+        let (heard, id) = rig.asked().await;
+        assert_eq!(heard, number);
+        assert!(number > 0 || id == first);
+        rig.answer(&id).await;
+    }
+    rig.until("all done", async |rig| rig.kept.load(Ordering::SeqCst) == 6).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waited_on_disk_is_answered_for_in_order() {
+    const ALL: usize = 150;
+    let mut rig = Rig::answered(MemoryStore::new());
+    (0..ALL).for_each(|number| rig.say(number));
+    rig.until("on disk", async |rig| rig.on_disk().await.1 == ALL).await;
+    rig.line.up();
+    for number in 0..ALL {
+        let (heard, id) = rig.asked().await;
+        assert_eq!(heard, number);
+        rig.answer(&id).await;
+    }
+    rig.until("the disk is empty", async |rig| rig.on_disk().await.1 == 0).await;
+    rig.say(ALL);
+    assert_eq!(rig.asked().await.0, ALL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_on_its_way_when_the_agent_ended_is_sent_by_the_next_one_before_all_others() {
+    let mut rig = Rig::answered(MemoryStore::new());
+    rig.line.up();
+    (0..AT_ONCE).for_each(|number| rig.say(number));
+    let mut ids = Vec::new();
+    for _ in 0..AT_ONCE {
+        ids.push(rig.asked().await.1);
+    }
+    // more than may wait in memory: they go to the disk, behind those that are on their way
+    (AT_ONCE..100).for_each(|number| rig.say(number));
+    rig.until("on disk", async |rig| rig.on_disk().await.1 == 100 - AT_ONCE).await;
+    rig.stop.cancel();
+    rig.running.await.unwrap();
+    let mut rig = Rig::answered(rig.store);
+    rig.line.up();
+    for number in 0..100 {
+        let (heard, id) = rig.asked().await;
+        assert_eq!(heard, number);
+        assert!(ids.get(number).is_none_or(|before| *before == id), "{number} has another id");
+        rig.answer(&id).await;
+    }
 }

@@ -24,14 +24,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// One more. The first one may be on its way and is not replaced.
-    pub(super) fn push(&mut self, item: Item, now: Instant) {
+    /// One more. The first `fixed` are on their way and are not replaced.
+    pub(super) fn push(&mut self, item: Item, fixed: usize, now: Instant) {
         let json = wire::json::encode(&item.message);
         self.bytes += json.len();
         let waiting = Waiting { item, json };
         let key = waiting.item.key.as_ref();
         let older =
-            self.waiting.iter_mut().skip(1).find(|older| key.is_some() && older.item.key.as_ref() == key);
+            self.waiting.iter_mut().skip(fixed).find(|older| key.is_some() && older.item.key.as_ref() == key);
         match older {
             Some(older) => {
                 self.bytes -= older.json.len();
@@ -42,9 +42,9 @@ impl Queue {
         self.since.get_or_insert(now);
     }
 
-    /// The oldest.
-    pub(super) fn first(&self) -> Option<&Waiting> {
-        self.waiting.front()
+    /// One that comes so many after the oldest.
+    pub(super) fn nth(&self, number: usize) -> Option<&Waiting> {
+        self.waiting.get(number)
     }
 
     /// The oldest is done with.

@@ -12,6 +12,7 @@
 //! | `POST reset/NODE` | the end of the node's certificates and session: its name is free for a join token |
 //! | `POST reset` | the same for all names whose records were lost with a damaged database |
 //! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each of them optional: a join token, and whether the node's name is held, so that it gives no certificate before a reset |
+//! | `POST rules/NODE` | `{"to": PLACE, "body": TEXT}`: a message through the rule whose source that is; what came of it |
 //! | `POST hostile/NODE` | `{"shape": NAME}`: a message that no cloud should send |
 
 mod request;
@@ -34,8 +35,9 @@ use serde_json::{Value, json};
 use tower::Service;
 use tracing::info;
 
-use self::request::{Order, Wanted, wanted};
+use self::request::{Order, RuleMessage, Wanted, wanted};
 use crate::{
+    controllers::rules::Rules,
     faults::{Certificate, Faults},
     hub::Sessions,
     pki::{JoinTokens, Name, NoToken, Trust},
@@ -54,6 +56,7 @@ pub(crate) struct Admin {
     trust: Trust,
     tokens: JoinTokens,
     client: Client,
+    rules: Rules,
 }
 
 /// A refusal: a status and why.
@@ -66,10 +69,11 @@ impl Admin {
         sessions: &Sessions,
         trust: &Trust,
         tokens: &JoinTokens,
-        client: &Client,
+        (client, rules): (&Client, &Rules),
     ) -> Self {
         let (faults, sessions, client) = (faults.clone(), sessions.clone(), client.clone());
-        Self { faults, sessions, trust: trust.clone(), tokens: tokens.clone(), client }
+        let rules = rules.clone();
+        Self { faults, sessions, trust: trust.clone(), tokens: tokens.clone(), client, rules }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
@@ -99,6 +103,7 @@ impl Admin {
                 let sent = self.faults.send_hostile(&node, shape).await;
                 sent.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
             }
+            Order::Message(node, message) => return self.send(&node, message).await,
             Order::Answers(answers) => self.faults.set_answers(answers),
             Order::Reset(node) => return self.reset(&node).await,
             Order::ResetLost => {
@@ -133,6 +138,14 @@ impl Admin {
 }
 
 impl Admin {
+    /// Sends a message through a rule, and tells what came of it.
+    async fn send(&self, node: &str, message: RuleMessage) -> Result<Value, Refusal> {
+        let answer = self.rules.try_one(node, &message.to, message.body.into()).await;
+        let answer = answer.map_err(|error| (error.status, error.why))?;
+        let body = String::from_utf8_lossy(&answer.body);
+        Ok(json!({"status": answer.status.as_u16(), "body": body}))
+    }
+
     /// Whether no join token gives a certificate for the node's name, before it is reset.
     async fn is_held(&self, node: &str) -> Result<bool, Refusal> {
         let (authority, grace) = (self.trust.authority().cert_der(), self.trust.grace());

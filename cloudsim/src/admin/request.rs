@@ -40,6 +40,19 @@ pub(super) enum Order {
     ResetLost,
     /// A join token.
     Token(TokenRequest),
+    /// A message of this node, or to it, through a rule.
+    Message(String, RuleMessage),
+}
+
+/// A message through a rule.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleMessage {
+    /// The source of the rule, as `controllers::rules` has it.
+    pub(super) to: String,
+    /// What is sent.
+    #[serde(default)]
+    pub(super) body: String,
 }
 
 #[derive(Deserialize)]
@@ -81,8 +94,12 @@ pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted,
             Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is reset by itself".to_owned())),
         },
         ("POST", "reset", None) => order(Order::ResetLost),
+        ("POST", "rules", Some(name)) => match whom(name)? {
+            Whom::Node(node) => order(Order::Message(node, read(body)?)),
+            Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; a message goes to one".to_owned())),
+        },
         ("POST", "tokens", None) => order(Order::Token(read(body)?)),
-        (_, "nodes" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens", _) => {
+        (_, "nodes" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens" | "rules", _) => {
             Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}")))
         }
         _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
@@ -134,6 +151,9 @@ mod tests {
         assert_eq!(hostile, order(Order::Hostile("edge-1".to_owned(), Shape::Null)));
         assert_eq!(ask("POST", "reset/edge-1", ""), order(Order::Reset("edge-1".to_owned())));
         assert_eq!(ask("POST", "reset", ""), order(Order::ResetLost));
+        let message = RuleMessage { to: "default/a".to_owned(), body: "1".to_owned() };
+        let asked = ask("POST", "rules/edge-1", r#"{"to": "default/a", "body": "1"}"#);
+        assert_eq!(asked, order(Order::Message("edge-1".to_owned(), message)));
         let token = TokenRequest { node: Some("edge-1".to_owned()), seconds: Some(600), uses: Some(1) };
         let asked = r#"{"node": "edge-1", "seconds": 600, "uses": 1}"#;
         assert_eq!(ask("POST", "tokens", asked), order(Order::Token(token)));
@@ -155,6 +175,9 @@ mod tests {
             ("POST", "reset/all", "", 400),
             ("POST", "reset/UPPER", "", 400),
             ("GET", "reset/edge-1", "", 405),
+            ("POST", "rules/all", r#"{"to": "default/a"}"#, 400),
+            ("POST", "rules/edge-1", "{}", 400),
+            ("GET", "rules/edge-1", "", 405),
             ("POST", "tokens", "", 400),
             ("POST", "tokens", r#"{"nodes": 1}"#, 400),
         ] {

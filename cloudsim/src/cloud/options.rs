@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{controllers::manager, hub::Limits, pki::ServiceAccountTokens, streams::KubeletOptions};
+use crate::{
+    controllers::manager, hub::Limits, pki::ServiceAccountTokens, router::RouterOptions,
+    streams::KubeletOptions,
+};
 
 /// What a cloud is started with.
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub struct Options {
     pub tunnel_port: Option<u16>,
     /// What an API server that stands elsewhere asks nodes' kubelets by; `None`: it is not served.
     pub kubelets: Option<KubeletOptions>,
+    /// The router's REST listener; `None`: it is not served.
+    pub router: Option<RouterOptions>,
     /// Where to keep its state; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
     /// The keys that Secrets are encrypted with on the disk; `None`: they lie there in plain text.
@@ -67,6 +72,7 @@ impl Default for Options {
             quic_port: None,
             tunnel_port: Some(10004),
             kubelets: None,
+            router: None,
             data_dir: None,
             key_file: None,
             kubeconfig: None,
@@ -87,6 +93,7 @@ impl Options {
     /// Ports that are free, for tests and for several clouds on one machine.
     pub fn any_ports(self) -> Self {
         let tunnel_port = self.tunnel_port.map(|_| 0);
-        Self { api_port: 0, https_port: 0, ws_port: 0, tunnel_port, ..self }
+        let router = self.router.map(|router| RouterOptions { port: 0, ..router });
+        Self { api_port: 0, https_port: 0, ws_port: 0, tunnel_port, router, ..self }
     }
 }

@@ -1,13 +1,17 @@
 //! The hub with its replicas: making, binding and running them.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use kube::Client;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::{Options, StartError};
 use crate::{
-    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, sync::SyncRecords},
+    controllers::{
+        device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, rules::Rules, sync::SyncRecords,
+    },
     faults::Faults,
     hub::{Hub, Replica, Sessions},
     mailbox::Mailboxes,
@@ -15,14 +19,17 @@ use crate::{
     tasks::Tasks,
 };
 
+/// How long nodes wait for the rules to be read.
+const RULES_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The replicas of the hub; their controllers do not run yet.
 pub(super) fn replicas(
     options: &Options,
     client: &Client,
     events: &Recorder,
     pki: &Pki,
-    certificates: &NodeCertificates,
-    kubelet_port: Option<u16>,
+    (certificates, kubelet_port): (&NodeCertificates, Option<u16>),
+    rules: &Rules,
 ) -> Vec<Replica> {
     let replica = |_| {
         let mailboxes = Mailboxes::default();
@@ -30,7 +37,8 @@ pub(super) fn replicas(
         let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(kubelet_port);
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
-        Replica { edge, dynamic, devices, records: SyncRecords::new(client.clone()), mailboxes }
+        let records = SyncRecords::new(client.clone());
+        Replica { edge, dynamic, devices, rules: rules.clone(), records, mailboxes }
     };
     (0..options.hubs.max(1)).map(replica).collect()
 }
@@ -62,6 +70,17 @@ pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &Tasks, shutdown:
         for Replica { devices, .. } in &replicas {
             if stopping.run_until_cancelled(devices.complete()).await.is_none() {
                 return;
+            }
+        }
+        // a message that comes before is not carried out
+        for Replica { rules, .. } in &replicas {
+            let read = timeout(RULES_TIMEOUT, rules.complete());
+            match stopping.run_until_cancelled(read).await {
+                None => return,
+                Some(Ok(())) => {}
+                Some(Err(_)) => {
+                    warn!("the rules could not be read; nodes are served without them until they can")
+                }
             }
         }
         hub.run(stopping.clone()).await;

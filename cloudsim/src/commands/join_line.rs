@@ -70,6 +70,7 @@ mod tests {
             quic: None,
             tunnel: Some(([0, 0, 0, 0], tunnel).into()),
             kubelets: None,
+            router: None,
         };
         for (host, at, cloud, cert, tunnel) in [
             ("192.0.2.10", at(10000, 10002, 10004), "192.0.2.10:10000", 10002, None),
@@ -95,6 +96,7 @@ mod tests {
             quic: None,
             tunnel: None,
             kubelets: None,
+            router: None,
         };
         let reach = Reach { names: vec!["127.0.0.1".into()], outside: None, is_loopback: true };
         let said = lines(&reach, at, "t", false).join("\n");

@@ -10,6 +10,7 @@ mod node;
 mod nodes;
 mod paste;
 mod remote;
+mod rules;
 mod run;
 mod runtime;
 mod table;
@@ -84,6 +85,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Command::Nodes { kubeconfig, output } => {
                 nodes::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Rules { kubeconfig, output, command } => {
+                rules::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Faults { kubeconfig, output, command } => {
                 faults::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use crate::{
     fleet::{self, Fleet},
     hub::Limits,
     reach::{OwnNames, Reach},
+    router::RouterOptions,
     streams::KubeletOptions,
 };
 
@@ -33,6 +34,10 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     }
     if let Some(kubelets) = addresses.kubelets {
         say(&format!("  kubelets   https://{kubelets}"));
+    }
+    if let Some(router) = addresses.router {
+        let scheme = if router.ip().is_loopback() { "http" } else { "https" };
+        say(&format!("  router     {scheme}://{router}"));
     }
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
     say("For kubectl:");
@@ -80,6 +85,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
             client_ca,
             client_names: up.stream_client_names.clone(),
         }),
+        router: up.router_port.map(|port| RouterOptions { port, anonymous: up.router_anonymous }),
         data_dir: up.data_dir.clone(),
         key_file: up.key_file.clone(),
         kubeconfig: Some(up.kubeconfig.clone()),

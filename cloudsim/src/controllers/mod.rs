@@ -25,6 +25,7 @@ pub mod node_lifecycle;
 mod parcels;
 mod pod_gc;
 mod policy;
+pub mod rules;
 pub mod sync;
 mod volume_binder;
 pub(crate) mod workloads;

@@ -13,6 +13,7 @@ use crate::controllers::{
     device::Devices,
     dynamic::Dynamic,
     edge::{Edge, Reply},
+    rules::Rules,
     sync::{Record, SyncRecords},
 };
 
@@ -22,11 +23,12 @@ pub(super) type Entry = (Record, Option<oneshot::Sender<()>>);
 /// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
 pub(super) async fn carry_out(
     node: String,
-    (edge, dynamic, devices): (Edge, Dynamic, Devices),
+    (edge, dynamic, devices, rules): (Edge, Dynamic, Devices, Option<Rules>),
     mut requests: mpsc::Receiver<Message>,
     answers: mpsc::Sender<Reply>,
 ) {
     let mut dynamic = dynamic.open(&node, answers.clone());
+    let _open = rules.as_ref().map(|rules| rules.open(&node, answers.clone()));
     loop {
         let request = tokio::select! {
             // cancel-safe: a request is taken only when this arm wins
@@ -35,7 +37,13 @@ pub(super) async fn carry_out(
             () = dynamic.forget_panicked() => None,
         };
         let Some(request) = request else { break };
-        let replies = match Up::from(request) {
+        let Up { header, body } = Up::from(request);
+        let others = match &rules {
+            Some(rules) => rules.take(&node, header, body),
+            None => Some((header, body)),
+        };
+        let Some((header, body)) = others else { continue };
+        let replies = match (Up { header, body }) {
             Up { header, body: Upstream::Application(content) } => {
                 dynamic.call(&header, &content).await.into_iter().collect()
             }

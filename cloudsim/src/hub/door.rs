@@ -43,6 +43,7 @@ impl Door {
             edge,
             dynamic,
             devices,
+            rules: None,
             records,
             mailboxes,
             limits,

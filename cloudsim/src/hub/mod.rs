@@ -43,7 +43,7 @@ pub(crate) use self::{
     refusals::Refusals,
 };
 use crate::{
-    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
+    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, rules::Rules, sync::SyncRecords},
     faults::Faults,
     mailbox::Mailboxes,
     pki::Trust,
@@ -98,6 +98,8 @@ pub struct Replica {
     pub dynamic: Dynamic,
     /// Devices.
     pub devices: Devices,
+    /// Messages between the cloud and what runs on nodes.
+    pub rules: Rules,
     /// What nodes have acknowledged.
     pub records: SyncRecords,
     /// What nodes should look at.
@@ -111,6 +113,8 @@ struct Shared {
     edge: Edge,
     dynamic: Dynamic,
     devices: Devices,
+    /// Nothing where there are no rules.
+    rules: Option<Rules>,
     records: SyncRecords,
     mailboxes: Mailboxes,
     limits: Limits,
@@ -147,7 +151,7 @@ impl Replicas {
     ) -> Self {
         let refusals = Refusals::default();
         let all = replicas.into_iter().enumerate().map(|(number, replica)| {
-            let Replica { edge, dynamic, devices, records, mailboxes } = replica;
+            let Replica { edge, dynamic, devices, rules, records, mailboxes } = replica;
             let (limits, faults, sessions) = (limits.clone(), faults.clone(), sessions.clone());
             let (refusals, trust) = (refusals.clone(), Some(trust.clone()));
             Shared {
@@ -155,6 +159,7 @@ impl Replicas {
                 edge,
                 dynamic,
                 devices,
+                rules: Some(rules),
                 records,
                 mailboxes,
                 limits,

@@ -66,7 +66,7 @@ async fn serve(
     let (records, to_write) = mpsc::channel(QUEUE);
     let clerk = tokio::spawn(carry_out(
         node.to_owned(),
-        (shared.edge.clone(), shared.dynamic.clone(), shared.devices.clone()),
+        (shared.edge.clone(), shared.dynamic.clone(), shared.devices.clone(), shared.rules.clone()),
         waiting,
         answers,
     ));

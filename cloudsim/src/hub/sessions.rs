@@ -221,6 +221,15 @@ impl Sessions {
         Err(format!("another agent of this name is connected, from {}", entry.arrival.place()))
     }
 
+    /// Whether the node's agent is one of ours: it says which run it is, or speaks QUIC, which EdgeCore's is none of (RFC 9000).
+    pub fn is_own_agent(&self, node: &str) -> bool {
+        self.0
+            .lock()
+            .nodes
+            .get(node)
+            .is_some_and(|entry| entry.arrival.instance.is_some() || entry.arrival.transport == Carrier::Quic)
+    }
+
     /// Registers a session and ends the node's older one.
     pub(super) fn begin(
         &self,

@@ -64,7 +64,7 @@ pub(super) fn strip(headers: &mut HeaderMap) {
 }
 
 /// A name of a header as Go has it in its map: `X-Stream-Protocol-Version`.
-fn canonical(name: &str) -> String {
+pub(crate) fn canonical(name: &str) -> String {
     let mut upper = true;
     let letter = |letter: char| {
         let written = if upper { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };

@@ -15,5 +15,6 @@ mod output;
 mod proxy;
 mod python;
 mod rollout;
+mod rules;
 mod simulated_streams;
 mod two;

@@ -45,6 +45,7 @@ fn what_goes_to_the_cloud_as_it_is() {
         "$hw/events/upload/a/b",
         "$hw/events/upload",
         "SYS/dis/upload_records",
+        "SYS/dis/upload_records/x",
         "ns/user",
         "ns/user/a/b",
     ] {
@@ -68,10 +69,34 @@ fn everything_else_is_a_value_too() {
         "$hw/events/node/a/b/membership/get",
         "$sys/user/a",
         "default/up",
-        "SYS/dis/upload_records/x",
+        "SYS/dis/upload_records/x/y",
+        "SYS/dis/upload_recordsx",
         "$ke/events/device/default/d/data/update",
     ] {
         assert_eq!(Topic::parse(text), Topic::Other(text.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn a_question_may_have_a_tag() {
+    for (text, asked) in [
+        ("$hw/events/device/ns/d/state/update/x1", "$hw/events/device/ns/d/state/update"),
+        ("$hw/events/device/d/state/update/x1", "$hw/events/device/d/state/update"),
+        ("$hw/events/node/n/membership/get/x1", "$hw/events/node/n/membership/get"),
+    ] {
+        assert_eq!(Topic::without_tag(text), asked);
+        assert!(matches!(Topic::parse(asked), Topic::Device(..) | Topic::Node(..)));
+    }
+    for text in [
+        "$hw/events/device/ns/d/state/update",
+        "$hw/events/device/ns/d/state/update/result",
+        "$hw/events/device/ns/d/twin/update/x1",
+        "$hw/events/node/n/membership/get/result",
+        "$hw/events/node/n/membership/get/",
+        "a/state/update/x1",
+        "",
+    ] {
+        assert_eq!(Topic::without_tag(text), text);
     }
 }
 

@@ -108,3 +108,23 @@ pub(in crate::config) struct EdgeStream {
     #[serde(rename = "tlsTunnelPrivateKeyFile")]
     pub(in crate::config) key_file: String,
 }
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::config) struct ServiceBus {
+    pub(in crate::config) enable: bool,
+    pub(in crate::config) server: String,
+    pub(in crate::config) port: i64,
+    pub(in crate::config) timeout: i64,
+    #[serde(default)]
+    pub(in crate::config) tls_cert_file: String,
+    #[serde(default)]
+    pub(in crate::config) tls_private_key_file: String,
+    /// Not one of EdgeCore's, as the two that follow.
+    #[serde(default)]
+    pub(in crate::config) call_timeout: i64,
+    #[serde(default)]
+    pub(in crate::config) allowed_ports: Vec<i64>,
+    #[serde(default)]
+    pub(in crate::config) allow_non_loopback: bool,
+}

@@ -33,6 +33,12 @@ impl Turn {
     }
 }
 
+/// As mappers see them.
+fn without_versions(twins: Twins) -> Twins {
+    let bare = |twin: twin::Twin| twin::Twin { expected_version: None, actual_version: None, ..twin };
+    twins.into_iter().map(|(name, twin)| (name, twin.map(bare))).collect()
+}
+
 impl Core {
     /// Devices were bound to this node, or taken from it.
     pub(in crate::devicetwin) fn membership(&mut self, turn: &mut Turn, content: Value, now: i64) {
@@ -134,6 +140,10 @@ impl Core {
             return;
         };
         let event = self.event(&update.event.event_id, now);
+        if outcome.desired {
+            let told = TwinUpdate { event: event.clone(), twin: Some(without_versions(twins)) };
+            turn.say(Topic::Device(id.clone(), DeviceTopic::TwinCloudUpdated), &told);
+        }
         self.tell(turn, &id, &event, &outcome);
     }
 

@@ -21,7 +21,15 @@ impl Core {
         match topic {
             Topic::Device(device, what) => self.device_message(turn, (device, *what), payload, now),
             Topic::Node(node, NodeTopic::MembershipGet) if *node == self.node => {
-                self.membership_get(turn, payload, now);
+                let devices = |core: &Self| core.members();
+                self.node_question(turn, (NodeTopic::MembershipGetResult, payload, now), devices);
+            }
+            Topic::Node(node, NodeTopic::MembershipDetail) if *node == self.node => {
+                let devices = |core: &Self| core.members_in_detail();
+                self.node_question(turn, (NodeTopic::MembershipDetailResult, payload, now), devices);
+            }
+            Topic::Node(node, NodeTopic::AuthInfoGet) if *node == self.node => {
+                self.auth_info(turn, payload, now);
             }
             // the answers of this room, and what has no answer in EdgeCore either
             Topic::Node(..) | Topic::Upload(_) | Topic::Other(_) => {}
@@ -46,8 +54,9 @@ impl Core {
             | DeviceTopic::TwinGetResult
             | DeviceTopic::StateUpdateResult
             | DeviceTopic::StateGetResult
+            | DeviceTopic::TwinCloudUpdated
             | DeviceTopic::Updated => return,
-            DeviceTopic::TwinCloudUpdated | DeviceTopic::TwinEdgeUpdated | DeviceTopic::StateGet => {
+            DeviceTopic::TwinEdgeUpdated | DeviceTopic::StateGet => {
                 warn!(%device, topic = what.as_str(), "this is no request over MQTT; ask with twin/get, and set with twin/update");
                 return;
             }
@@ -165,19 +174,46 @@ impl Core {
         set.ok_or_else(|| not_found(id, "updating state"))
     }
 
-    fn membership_get(&mut self, turn: &mut Turn, payload: &[u8], now: i64) {
-        let topic = Topic::Node(self.node.clone(), NodeTopic::MembershipGetResult);
+    /// A question for the devices of this node.
+    fn node_question(
+        &mut self,
+        turn: &mut Turn,
+        (result, payload, now): (NodeTopic, &[u8], i64),
+        devices: impl FnOnce(&Self) -> Vec<Member>,
+    ) {
+        let topic = Topic::Node(self.node.clone(), result);
         match read::<Event>(payload) {
             Ok(question) => {
                 let event = self.event(&question.event_id, now);
                 turn.counts.push(Count::Done);
-                turn.say(topic, &MembershipList { event, devices: self.members() });
+                turn.say(topic, &MembershipList { event, devices: devices(self) });
             }
             Err(Refused { code, reason }) => {
                 turn.counts.push(if code == TOO_LARGE { Count::TooLarge } else { Count::Bad });
                 turn.say(topic, &Refusal { event: self.event("", now), code, reason });
             }
         }
+    }
+
+    /// Credentials are not given over MQTT: whoever asks is told so, and where brokers and the API have theirs.
+    fn auth_info(&mut self, turn: &mut Turn, payload: &[u8], now: i64) {
+        let event_id = read::<Event>(payload).map(|question| question.event_id).unwrap_or_default();
+        let reason = "this node gives no credentials over MQTT; users of its broker stand in \
+                      modules.eventBus.internalAccess.passwordFile";
+        turn.counts.push(Count::Bad);
+        let refusal =
+            Refusal { event: self.event(&event_id, now), code: NOT_FOUND, reason: reason.to_owned() };
+        turn.say(Topic::Node(self.node.clone(), NodeTopic::AuthInfoGetResult), &refusal);
+    }
+
+    /// The devices with their attributes and properties.
+    fn members_in_detail(&self) -> Vec<Member> {
+        let detailed = self.devices.iter().map(|(id, known)| {
+            let attributes = known.device.attributes.iter();
+            let attributes = attributes.map(|(name, attribute)| (name.clone(), Some(attribute.clone())));
+            Member { attributes: attributes.collect(), twin: self.twins(id), ..known.device.on_wire(id) }
+        });
+        detailed.collect()
     }
 
     fn members(&self) -> Vec<Member> {

@@ -297,7 +297,11 @@ fn a_twin_of_the_cloud_with_versions() {
     core.wanted(&mut turn, "default/d", update(2), NOW);
     core.wanted(&mut turn, "default/d", update(1), NOW);
     core.wanted(&mut turn, "default/never", update(1), NOW);
-    assert_eq!(published(turn).last().unwrap().1["delta"], json!({"t": "v2"}));
+    let said = published(turn);
+    let (topic, told) = &said[0];
+    assert_eq!(topic, "$hw/events/device/default/d/twin/cloud_updated");
+    assert_eq!(told["twin"], json!({"t": {"expected": {"value": "v2"}, "metadata": {"type": "string"}}}));
+    assert_eq!(said.last().unwrap().1["delta"], json!({"t": "v2"}));
     let due = core.due(&id("default/d"), &[], NOW).unwrap();
     let Due::Twin(update, _) = due else { panic!("{due:?}") };
     let sent_back = update.twin.unwrap()["t"].clone().unwrap();
@@ -385,4 +389,28 @@ fn what_is_not_heeded_is_told_again_less_and_less_often() {
     let mut turn = Turn::default();
     again.remind(&mut turn, NOW);
     assert_eq!(published(turn).len(), 1);
+}
+
+#[test]
+fn a_node_is_asked_for_its_devices_in_detail_and_gives_no_credentials() {
+    let mut core = core();
+    object(&mut core, "d", "u", "20");
+    let question = r#"{"event_id":"x3","timestamp":1}"#;
+    let told = said(&mut core, "$hw/events/node/edge-1/membership/detail", question);
+    let (topic, detail) = &told[0];
+    assert_eq!((told.len(), topic.as_str()), (1, "$hw/events/node/edge-1/membership/detail/result"));
+    assert_eq!((&detail["event_id"], &detail["devices"][0]["id"]), (&json!("x3"), &json!("default/d")));
+    assert_eq!(detail["devices"][0]["twin"]["temp"]["expected"]["value"], "20");
+    let told = said(&mut core, "$hw/events/node/edge-1/authInfo/get", question);
+    let (topic, refused) = &told[0];
+    assert_eq!(topic, "$hw/events/node/edge-1/authInfo/get/result");
+    assert_eq!((&refused["event_id"], &refused["code"]), (&json!("x3"), &json!(404)));
+    for ignored in [
+        "$hw/events/node/edge-2/membership/detail",
+        "$hw/events/node/edge-1/membership/detail/result",
+        "$hw/events/node/edge-2/authInfo/get",
+        "$hw/events/device/default/d/twin/cloud_updated",
+    ] {
+        assert_eq!(said(&mut core, ignored, question), [], "{ignored}");
+    }
 }

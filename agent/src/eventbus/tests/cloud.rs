@@ -156,6 +156,18 @@ async fn router(line: &Line, operation: &str, resource: &str, content: Value) {
     line.say(wire::json::decode(message.to_string().as_bytes(), wire::json::DEFAULT_LIMIT).unwrap()).await;
 }
 
+/// What the cloud is told of a publication of its own: whether it failed, and "OK" or why.
+async fn published(line: &Line) -> (bool, Value) {
+    loop {
+        let message = within("an answer to a publication", line.next()).await;
+        let parent = message.header.parent_msg_id.clone();
+        if let Upstream::BusAnswer { failed, content, .. } = Up::from(message).body {
+            assert_eq!(parent, "0a3c5bd7-02c5-4f76-8dd1-e2cb90163873");
+            return (failed, content);
+        }
+    }
+}
+
 /// Publishes until the cloud hears it: before the topic is subscribed to, nobody does.
 async fn until_heard(line: &Line, mapper: &mut Mapper, topic: &str, payload: &str) {
     let wanted = (topic.to_owned(), json!(payload));
@@ -191,8 +203,13 @@ async fn rules_listen_and_publish() {
     let (node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store.clone()).await;
     let mut mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
     line.up();
-    router(&line, "publish", "$hw/events/rule", json!("{\"hello\":1}")).await;
-    assert_eq!(mapper.until("$hw/events/rule", |_| true).await, json!({"hello": 1}));
+    // a rule speaks as no device
+    router(&line, "publish", "$hw/events/rule", json!("{\"hello\":0}")).await;
+    let (failed, why) = published(&line).await;
+    assert!(failed && why.as_str().unwrap().contains("begin with $"), "{why}");
+    router(&line, "publish", "rules/down", json!("{\"hello\":1}")).await;
+    assert_eq!(published(&line).await, (false, json!("OK")));
+    assert_eq!(mapper.until("rules/down", |_| true).await, json!({"hello": 1}));
     for topic in ["bad/#/filter", RULE] {
         router(&line, "subscribe", topic, Value::Null).await;
     }
@@ -215,7 +232,7 @@ async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
     line.up();
     router(&line, "subscribe", RULE, Value::Null).await;
     until_heard(&line, &mut mapper, RULE, "first").await;
-    assert_eq!(topics::load(&kept).await.unwrap(), BTreeSet::from([RULE.to_owned()]));
+    assert_eq!(topics::TOPICS.load(&kept).await.unwrap(), BTreeSet::from([RULE.to_owned()]));
     beside.restart().await;
     until_heard(&line, &mut mapper, RULE, "the broker is back").await;
     for restarts_broker in [false, true] {
@@ -233,7 +250,7 @@ async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
     while is_heard(&line, &mut mapper, &format!("try {tries}")).await {
         tries += 1;
     }
-    assert_eq!(topics::load(&kept).await.unwrap(), BTreeSet::new());
+    assert_eq!(topics::TOPICS.load(&kept).await.unwrap(), BTreeSet::new());
     node.kill().await;
     beside.restart().await;
     let (_node, mut line) = Node::before(None, Some(beside.external()), kept).await;

@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, net::SocketAddr};
 
-use rumqttc::{AsyncClient, Broker as Address, Event, Incoming, MqttOptions, PublishOptions, QoS};
+use rumqttc::{
+    AsyncClient, Broker as Address, Event, Incoming, MqttOptions, PublishOptions, QoS, SubscribeFilterInput,
+};
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -11,7 +13,7 @@ use super::node::within;
 /// Messages that were not asked for yet; every test has less.
 const HEARD: usize = 16384;
 
-/// A mapper, which hears everything about devices and nodes. It keeps its session while its broker is away.
+/// A mapper, which hears everything about devices and nodes, and below `rules`. It keeps its session while its broker is away.
 pub(super) struct Mapper {
     client: AsyncClient,
     heard: mpsc::Receiver<(String, Value)>,
@@ -43,7 +45,9 @@ impl Mapper {
             loop {
                 match events.poll().await {
                     Ok(Event::Incoming(Incoming::ConnAck(_))) => {
-                        subscriber.try_subscribe("$hw/events/#", QoS::AtLeastOnce).unwrap();
+                        let filters = ["$hw/events/#", "rules/#"]
+                            .map(|filter| SubscribeFilterInput::new(filter.to_owned(), QoS::AtLeastOnce));
+                        subscriber.try_subscribe_many(Vec::from(filters)).unwrap();
                     }
                     Ok(Event::Incoming(Incoming::SubAck(_))) => drop(subscribed.try_send(())),
                     Ok(Event::Incoming(Incoming::Publish(publish))) => {

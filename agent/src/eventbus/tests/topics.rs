@@ -125,6 +125,13 @@ fn memberships() -> Vec<Step> {
             format!("{NODE}/get/result"),
             json!({"event_id": "x3", "timestamp": "*", "devices": [{"id": "default/d", "name": "d", "state": "online"}]}),
         ),
+        // the same with a tag, the same in detail, and what is not given
+        says(&format!("{NODE}/get/tag"), r#"{"event_id":"x3b","timestamp":1}"#),
+        Heard(format!("{NODE}/get/result"), json!({"event_id": "x3b", "timestamp": "*", "devices": "*"})),
+        says(&format!("{NODE}/detail"), r#"{"event_id":"x3c","timestamp":1}"#),
+        Heard(format!("{NODE}/detail/result"), json!({"event_id": "x3c", "timestamp": "*", "devices": "*"})),
+        says("$hw/events/node/edge-1/authInfo/get", r#"{"event_id":"x3d","timestamp":1}"#),
+        Refused("$hw/events/node/edge-1/authInfo/get/result".into(), 404, "gives no credentials"),
         // membership/updated, and a device's attributes
         member("north"),
         Heard(
@@ -146,6 +153,8 @@ fn uploads_and_rules() -> Vec<Step> {
         Uploads("$hw/events/upload/a/b", json!("any text")),
         says("SYS/dis/upload_records", r#"{"a":1}"#),
         Uploads("SYS/dis/upload_records", json!("{\"a\":1}")),
+        says("SYS/dis/upload_records/x", "2"),
+        Uploads("SYS/dis/upload_records/x", json!("2")),
         says("default/user/x/y", ""),
         Uploads("default/user/x/y", json!("")),
         // what mappers tell applications is between them

@@ -29,7 +29,15 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
     let connections = Arc::new(watch::Sender::new(0));
     let held = Arc::new(tokio::sync::Semaphore::new(4));
     (
-        Sinks { requests, uploads, held, connections, has_devices: true, dropped: Arc::default() },
+        Sinks {
+            requests,
+            uploads,
+            held,
+            connections,
+            has_devices: true,
+            dropped: Arc::default(),
+            promises: Default::default(),
+        },
         asked,
         uploaded,
     )

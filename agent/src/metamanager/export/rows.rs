@@ -211,6 +211,9 @@ impl Rows {
             ("topics", "eventbus.outrigger.dev") => {
                 self.push(Table::SubTopics, vec![key.name.clone().into()])
             }
+            ("targets", "servicebus.outrigger.dev") => {
+                self.push(Table::TargetUrls, vec![key.name.clone().into()])
+            }
             (table, "edgecore.outrigger.dev") => self.edgecores(table, key, &value["row"]),
             (_, OUTBOX) => self.waiting(plural, value),
             (_, group) if group.ends_with("outrigger.dev") => {}

@@ -171,6 +171,13 @@ async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
     node.put("eventbus.outrigger.dev", "topics", ("", "a/b"), json!({"metadata": {}})).await;
     node.put("edgecore.outrigger.dev", "target_urls", ("", "http://x"), json!({"metadata": {}, "row": {}}))
         .await;
+    node.put(
+        "servicebus.outrigger.dev",
+        "targets",
+        ("", "http://y"),
+        json!({"metadata": {}, "detail": null}),
+    )
+    .await;
     export(&node.objects().await, ("edge-1", no_devices), &path).await.unwrap();
 
     let meta: BTreeMap<_, _> = rows(&path, "SELECT key, type FROM meta").await.into_iter().collect();
@@ -203,7 +210,8 @@ async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
     }
     assert!(!copies.iter().any(|(key, _)| key.contains("services")), "this agent's own");
     assert_eq!(rows(&path, "SELECT topic, topic FROM sub_topics").await[0].0, "a/b");
-    assert_eq!(rows(&path, "SELECT url, url FROM target_urls").await[0].0, "http://x");
+    let urls = rows(&path, "SELECT url, url FROM target_urls ORDER BY url").await;
+    assert_eq!(urls.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(), ["http://x", "http://y"]);
 }
 
 #[tokio::test]

@@ -77,7 +77,15 @@ mod tests {
         let (hub, _inbound, mut line) = line();
         let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
         let (events, items) = mpsc::channel(WAITING);
-        let config = outbox::Config { what: "events", limits: LIMITS, store, hub: hub.clone() };
+        let config = outbox::Config {
+            what: "events",
+            limits: LIMITS,
+            store,
+            hub: hub.clone(),
+            deliver: outbox::Deliver::written(hub.clone()),
+            at_once: 1,
+            dropped: Arc::default(),
+        };
         let mut outbox = outbox::new(config, items);
         let remote = Remote::new(api.service(), desired, hub, pods_whole, Waits { events, timeout: TIMEOUT });
         let told = async {

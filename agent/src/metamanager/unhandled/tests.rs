@@ -48,10 +48,10 @@ router_eventbus   user      unsubscribe  ns/topic              taken
 router_eventbus   user      publish      topic                 taken
 dynamiccontroller resource  applicationResponse ignore/Application/ignore taken
 dynamiccontroller resource  applicationResponse watchapp/sync  taken
-router_servicebus user      start   http://127.0.0.1:80/a      logged start (ServiceBus)
-router_servicebus user      stop    http://127.0.0.1:80/a      logged stop (ServiceBus)
-router_servicebus user      GET     6666:/hello                upload 501 this agent does not handle GET (ServiceBus)
-router_servicebus user      POST    6666:/hello                upload 501 this agent does not handle POST (ServiceBus)
+router_servicebus user      start   http://127.0.0.1:80/a      taken
+router_servicebus user      stop    http://127.0.0.1:80/a      taken
+router_servicebus user      GET     6666:/hello                taken
+router_servicebus user      POST    6666:/hello                taken
 taskmanager taskmanager     Check   operations.kubeedge.io/v1alpha2/nodeupgradejob/j/node/edge-1  UpdateNodeActionStatus Check
 taskmanager taskmanager     Pull    operations.kubeedge.io/v1alpha2/imageprepulljob/j/node/edge-1 UpdateNodeActionStatus Pull
 taskmanager taskmanager     Update  operations.kubeedge.io/v1alpha2/configupdatejob/j/node/edge-1 UpdateNodeActionStatus Update
@@ -117,12 +117,15 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
         server: None,
     };
     let (_meta, ends) = metamanager::new(config);
-    let mut readers = has_readers.then_some((ends.device_messages, ends.topic_messages));
+    let mut readers =
+        has_readers.then_some((ends.device_messages, ends.topic_messages, ends.service_messages));
     let readers = async {
-        if let Some((devices, topics)) = &mut readers {
-            tokio::join!(async { while devices.next().await.is_some() {} }, async {
-                while topics.next().await.is_some() {}
-            });
+        if let Some((devices, topics, services)) = &mut readers {
+            tokio::join!(
+                async { while devices.next().await.is_some() {} },
+                async { while topics.next().await.is_some() {} },
+                async { while services.next().await.is_some() {} },
+            );
         }
         std::future::pending::<()>().await
     };
@@ -202,6 +205,8 @@ async fn what_a_disabled_module_would_take_is_named() {
         ("publish", "topic", "router_eventbus", "user", "publish (EventBus is disabled)"),
         ("subscribe", "ns/topic", "router_eventbus", "user", "subscribe (EventBus is disabled)"),
         ("update", "membership", "devicecontroller", "twin", "membership (DeviceTwin is disabled)"),
+        ("start", "http://x", "router_servicebus", "user", "start (ServiceBus is disabled)"),
+        ("GET", "80:/x", "router_servicebus", "user", "GET (ServiceBus is disabled)"),
     ] {
         let told = message((source, group, operation, resource, &Value::Null), "asked");
         let (_, log) = sent_for(vec![told], false).await;
@@ -226,4 +231,22 @@ async fn an_answer_is_not_answered() {
     let (sent, log) = sent_for(vec![told], true).await;
     assert!(!sent.iter().any(|message| message.route.operation.as_str() == "error"), "{sent:?}");
     assert!(log.contains("defragment"), "{log}");
+}
+
+#[tokio::test]
+async fn a_call_of_a_service_is_answered_where_servicebus_is_disabled() {
+    let told = message(("router_servicebus", "user", "GET", "80:/x", &Value::Null), "asked");
+    let (sent, _) = sent_for(vec![told], false).await;
+    let answer = sent.iter().find(|message| message.header.parent_msg_id == "asked").unwrap();
+    assert_eq!(answer.route.operation.as_str(), "upload");
+    assert_eq!(reason(&answer.content), "501 this agent does not handle GET (ServiceBus is disabled)");
+}
+
+#[tokio::test]
+async fn a_publication_is_answered_where_eventbus_is_disabled() {
+    let told = message(("router_eventbus", "user", "publish", "a/b", &json!("x")), "asked");
+    let (sent, _) = sent_for(vec![told], false).await;
+    let answer = sent.iter().find(|message| message.header.parent_msg_id == "asked").unwrap();
+    assert_eq!(answer.route.operation.as_str(), "error");
+    assert!(reason(&answer.content).contains("EventBus is disabled"), "{answer:?}");
 }

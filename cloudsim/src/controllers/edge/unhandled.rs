@@ -60,9 +60,11 @@ fn key(body: &Upstream) -> &str {
 /// What kind of message it is, in the protocol's words; `None` where nothing is to be done for it.
 fn name(body: &Upstream) -> Option<String> {
     Some(match body {
-        Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } => return None,
-        Upstream::BusUpload { .. } => "upload of bus (there are no rules)".to_owned(),
-        Upstream::ServiceUpload { .. } => "upload of servicebus (there are no rules)".to_owned(),
+        Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } | Upstream::BusAnswer { .. } => {
+            return None;
+        }
+        Upstream::BusUpload { .. } => "upload of bus".to_owned(),
+        Upstream::ServiceUpload { .. } => "upload of servicebus".to_owned(),
         Upstream::ActionStatus { path, .. } => {
             format!("UpdateNodeActionStatus of {} (there are no node jobs)", short(path.as_str()))
         }

@@ -1,0 +1,99 @@
+//! ServiceBus, and which ports of this machine it must never call for the cloud.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use kube::Client;
+use kubeapi::store::Store;
+use tokio_util::sync::CancellationToken;
+
+use super::{Error, lost::LostMessages};
+use crate::{
+    config::{Config, MqttMode},
+    edgehub::EdgeHub,
+    eventbus::Bus,
+    metamanager::{Listening, RouterMessages},
+    rt::Supervisor,
+    servicebus::{self, Ports, ServiceBus},
+};
+
+/// What it stands on.
+pub(super) struct Ground {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) hub: EdgeHub,
+    pub(super) messages: RouterMessages,
+    pub(super) client: Client,
+}
+
+/// Starts it where it is switched on, and who tells of messages that were lost.
+pub(super) fn start(
+    config: &Config,
+    ground: Ground,
+    (bus, meta_server): (&Bus, Option<&Listening>),
+    (supervisor, shutdown): (&mut Supervisor, &CancellationToken),
+) -> Result<Option<ServiceBus>, Error> {
+    let Ground { store, hub, messages, client } = ground;
+    if config.event_bus.is_some() {
+        let lost = LostMessages::new(client, config.node.name.clone(), bus.clone());
+        supervisor.keep("lost-messages", lost, shutdown);
+    }
+    let Some(wanted) = &config.service_bus else { return Ok(None) };
+    let mut ports = Ports::new(wanted.allowed_ports.clone(), own_ports(config));
+    for listening in bus.internal_listening().into_iter().chain(meta_server.cloned()) {
+        ports = ports.and(listening);
+    }
+    let (services, task) = servicebus::new(servicebus::Config {
+        address: wanted.server,
+        tls: wanted.tls.clone(),
+        timeout: wanted.timeout,
+        call_timeout: wanted.call_timeout,
+        ports,
+        store,
+        hub,
+        messages,
+    })?;
+    supervisor.keep("servicebus", task, shutdown);
+    Ok(Some(services))
+}
+
+/// The ports at which this agent listens, and that of an MQTT broker beside it on this machine.
+fn own_ports(config: &Config) -> BTreeSet<u16> {
+    let mut ports = BTreeSet::from([config.edged.server.port()]);
+    ports.extend(config.service_bus.as_ref().map(|bus| bus.server.port()));
+    let server = config.meta_manager.meta_server.iter();
+    ports.extend(server.flat_map(|server| [server.server.port(), server.dummy_server.port()]));
+    if let Some(bus) = &config.event_bus {
+        if bus.mode != MqttMode::External {
+            ports.insert(bus.internal_server.port());
+        }
+        let beside = &bus.external_server;
+        let is_here = beside.host == "localhost"
+            || beside.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if bus.mode != MqttMode::Internal && is_here {
+            ports.insert(beside.port);
+        }
+    }
+    ports
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Host, parse};
+
+    #[test]
+    fn the_agents_own_ports() {
+        let host = Host { name: "edge-1".into(), address: [10, 0, 0, 1].into() };
+        let of = |text: &str| {
+            let (config, _) = parse(Path::new("edgecore.yaml"), text, None, &host).unwrap();
+            own_ports(&config)
+        };
+        assert_eq!(of("kind: EdgeCore"), BTreeSet::from([1883, 10350]));
+        let text = "modules:\n  eventBus: {mqttMode: 0, mqttServerInternal: 'tcp://127.0.0.1:2884'}\n  serviceBus: {enable: true, port: 9061}\n  \
+                    metaManager: {metaServer: {enable: true}}\n";
+        assert_eq!(of(text), BTreeSet::from([2884, 9061, 10350, 10550]));
+        let text = "modules: {eventBus: {mqttServerExternal: 'tcp://broker.example:1883'}}";
+        assert_eq!(of(text), BTreeSet::from([10350]));
+    }
+}

@@ -1,0 +1,105 @@
+//! What the cloud publishes through a rule, and what it is answered once the brokers have it or do not take it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::{task::JoinSet, time::timeout};
+use tracing::warn;
+use wire::{Header, Upstream, bus::Payload, text::short, topic::check_publication};
+
+use super::{Bus, handle::Published};
+use crate::edgehub::{EdgeHub, now_ms};
+
+/// How long a broker may take a message before the cloud is told that it has not.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Messages that brokers have not confirmed; beyond them the cloud is not read.
+const UNDER_WAY: usize = 256;
+
+/// Publishes for the cloud.
+pub(super) struct Publisher<'a> {
+    bus: &'a Bus,
+    hub: &'a EdgeHub,
+    answers: JoinSet<()>,
+}
+
+impl<'a> Publisher<'a> {
+    pub(super) fn new(bus: &'a Bus, hub: &'a EdgeHub) -> Self {
+        Self { bus, hub, answers: JoinSet::new() }
+    }
+
+    /// Publishes in the order in which this is called, and answers when the brokers have it.
+    pub(super) async fn publish(&mut self, header: &Header, topic: String, content: &Value) {
+        while self.answers.try_join_next().is_some() {}
+        if self.answers.len() >= UNDER_WAY {
+            let _ = self.answers.join_next().await;
+        }
+        let (hub, id) = (self.hub.clone(), header.msg_id.clone());
+        let published = match payload(&topic, content) {
+            Ok(payload) => Ok(self.bus.begin_publish(topic.clone(), payload).await),
+            Err(why) => {
+                warn!(topic = short(&topic), why, "a rule of the cloud publishes what cannot be published");
+                Err(why)
+            }
+        };
+        self.answers.spawn(async move {
+            let outcome = match published {
+                Ok(published) => outcome(published).await,
+                Err(why) => Err(why),
+            };
+            let failed = outcome.is_err();
+            let content = outcome.err().unwrap_or_else(|| "OK".to_owned()).into();
+            let answer = Upstream::BusAnswer { topic: topic.into(), failed, content };
+            // a cloud that is gone has told whoever waited for it
+            let _ = timeout(PATIENCE, hub.send(answer.into_message(now_ms()).answering(&id))).await;
+        });
+    }
+}
+
+async fn outcome(published: Published) -> Result<(), String> {
+    timeout(PATIENCE, published.outcome()).await.unwrap_or_else(|_| {
+        Err(format!("the MQTT broker of this node has not taken the message within {PATIENCE:?}; it gets it when it is back"))
+    })
+}
+
+/// What is published, or why nothing is.
+fn payload(topic: &str, content: &Value) -> Result<Vec<u8>, String> {
+    // a `$` in front would make it a message of a device, or of the broker
+    check_publication(topic).map_err(|fault| fault.to_string())?;
+    match content {
+        // as EdgeCore's own rules had it: an object is published as its JSON
+        other if Payload::read(other).is_none() && !other.is_null() => Ok(other.to_string().into_bytes()),
+        Value::Null => Err("there is no payload".to_owned()),
+        content => Ok(Payload::read(content).map(Payload::into_bytes).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn payloads_are_published_unharmed_and_never_as_a_device() {
+        for (content, bytes) in [
+            (json!("{\"a\":1}"), &b"{\"a\":1}"[..]),
+            (json!(""), b""),
+            (json!({"base64": "/wD+"}), b"\xff\0\xfe"),
+            (json!({"a": 1}), b"{\"a\":1}"),
+        ] {
+            assert_eq!(payload("a/b", &content).unwrap(), bytes, "{content}");
+        }
+        assert!(payload("a/b", &Value::Null).is_err());
+        for topic in [
+            "",
+            "$hw/events/device/default/d/twin/update",
+            "$SYS/x",
+            "a/+",
+            "#",
+            "a\0",
+            "SYS/dis/upload_records",
+        ] {
+            assert!(payload(topic, &json!("x")).is_err(), "{topic}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Names that rules of the cloud have given, in the store: topics that are listened to, URLs that may be called. What EdgeCore had of
+//! them counts too, until the cloud takes it away.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use serde_json::{Value, json};
+
+/// Where EdgeCore's rows stand since they were taken over, a collection for each of its tables.
+const EDGECORE: &str = "edgecore.outrigger.dev";
+
+/// A set of names in the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameSet {
+    /// API group and plural of this agent's own.
+    own: (&'static str, &'static str),
+    /// EdgeCore's table.
+    table: &'static str,
+}
+
+impl NameSet {
+    /// The set that stands in this collection, and in this table of EdgeCore's.
+    pub(crate) const fn new(group: &'static str, plural: &'static str, table: &'static str) -> Self {
+        Self { own: (group, plural), table }
+    }
+
+    /// All of them.
+    pub(crate) async fn load(&self, store: &Arc<dyn Store>) -> Result<BTreeSet<String>, StoreError> {
+        Ok(self.load_details(store).await?.into_keys().collect())
+    }
+
+    /// All of them, with what was kept beside each; `null` for nothing.
+    pub(crate) async fn load_details(
+        &self,
+        store: &Arc<dyn Store>,
+    ) -> Result<BTreeMap<String, Value>, StoreError> {
+        let mut names = BTreeMap::new();
+        for resource in self.resources() {
+            let scope = Scope { resource, namespace: None };
+            for object in store.list(&scope, &Page::default()).await?.items {
+                // one that is damaged has still its name
+                let detail = object.value().map(|mut value| value["detail"].take()).unwrap_or_default();
+                names.entry(object.key.name).or_insert(detail);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Adds or removes one.
+    pub(crate) async fn set(&self, store: &Arc<dyn Store>, name: &str, on: bool) -> Result<(), StoreError> {
+        self.set_detail(store, name, on.then_some(Value::Null)).await
+    }
+
+    /// Adds one with what is to be kept beside it, or removes it.
+    pub(crate) async fn set_detail(
+        &self,
+        store: &Arc<dyn Store>,
+        name: &str,
+        detail: Option<Value>,
+    ) -> Result<(), StoreError> {
+        let resources = self.resources();
+        // what EdgeCore kept goes too when it is not wanted any more
+        let count = if detail.is_some() { 1 } else { resources.len() };
+        for resource in resources.into_iter().take(count) {
+            let key = Key::new(resource, "", name);
+            let value = detail.as_ref().map(|detail| json!({"metadata": {"name": name}, "detail": detail}));
+            match store.commit(vec![Write { key, expect: Expect::Anything, value }]).await {
+                Ok(_) | Err(StoreError::Missing(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn resources(&self) -> [Resource; 2] {
+        [self.own, (EDGECORE, self.table)].map(|(group, plural)| Resource::new(group, plural))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn names_are_kept_with_those_of_edgecore() {
+        let names = NameSet::new("eventbus.outrigger.dev", "topics", "sub_topics");
+        let store: Arc<dyn Store> = MemoryStore::new();
+        let [_, old] = names.resources();
+        let value = Some(json!({"metadata": {}, "row": {}}));
+        let key = Key::new(old, "", "default/old");
+        store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+        names.set(&store, "default/up", true).await.unwrap();
+        names.set_detail(&store, "default/up", Some(json!({"a": 1}))).await.unwrap();
+        let all = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(names.load(&store).await.unwrap(), all(&["default/old", "default/up"]));
+        assert_eq!(names.load_details(&store).await.unwrap()["default/up"], json!({"a": 1}));
+        names.set(&store, "default/old", false).await.unwrap();
+        names.set(&store, "never", false).await.unwrap();
+        assert_eq!(names.load(&store).await.unwrap(), all(&["default/up"]));
+    }
+}

@@ -1,0 +1,147 @@
+//! Headers that go from one connection to another, and those that do not: hop-by-hop ones are of the connection, length and host are
+//! those of the new one. Pure.
+//!
+//! Source: RFC 9110, section 7.6.1.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use wire::{
+    bus::{Headers, is_hop_by_hop},
+    text::short,
+};
+
+/// Most headers of a call; servers read no more.
+const MAX_HEADERS: usize = 100;
+/// Most bytes of them.
+const MAX_BYTES: usize = 32 * 1024;
+
+/// The headers of a call; an error says which cannot be sent.
+pub(super) fn of_call(written: &Headers) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let mut bytes = 0;
+    for (name, values) in written {
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("{:?} is no name of a header", short(name)))?;
+        for value in values {
+            // a line break in it would begin another header
+            let value = HeaderValue::from_bytes(value.as_bytes())
+                .map_err(|_| format!("the header {key} has control characters"))?;
+            bytes += key.as_str().len() + value.len();
+            if headers.len() >= MAX_HEADERS || bytes > MAX_BYTES {
+                return Err(format!(
+                    "there are more than {MAX_HEADERS} headers, or {MAX_BYTES} bytes of them"
+                ));
+            }
+            headers.append(key.clone(), value);
+        }
+    }
+    drop_hop_by_hop(&mut headers);
+    // what is said to the server that was called first, and would be waited for
+    for own in [header::HOST, header::CONTENT_LENGTH, header::EXPECT] {
+        headers.remove(own);
+    }
+    Ok(headers)
+}
+
+/// The headers of an answer, named as Go names them.
+pub(super) fn of_answer(headers: &HeaderMap) -> Headers {
+    let mut headers = headers.clone();
+    drop_hop_by_hop(&mut headers);
+    headers.remove(header::CONTENT_LENGTH);
+    let mut written = Headers::new();
+    for (name, value) in &headers {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        written.entry(canonical(name)).or_default().push(value);
+    }
+    written
+}
+
+fn drop_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<String> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    let is_dropped = |name: &HeaderName| {
+        is_hop_by_hop(name.as_str()) || named.iter().any(|named| named.as_str() == name.as_str())
+    };
+    let dropped: Vec<HeaderName> = headers.keys().filter(|name| is_dropped(name)).cloned().collect();
+    for name in dropped {
+        headers.remove(name);
+    }
+}
+
+/// `content-type` as `Content-Type`.
+fn canonical(name: &HeaderName) -> String {
+    let words = name.as_str().split('-').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        format!("{}{rest}", first.to_ascii_uppercase())
+    });
+    words.collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(all: &[(&str, &[&str])]) -> Headers {
+        let owned = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
+        all.iter().map(|(name, values)| ((*name).to_owned(), owned(values))).collect()
+    }
+
+    #[test]
+    fn headers_of_the_connection_stay_there() {
+        let headers = of_call(&written(&[
+            ("Accept", &["a", "b"]),
+            ("Connection", &["close, X-Own"]),
+            ("X-Own", &["1"]),
+            ("Transfer-Encoding", &["chunked"]),
+            ("Host", &["evil.example"]),
+            ("Content-Length", &["99"]),
+            ("Upgrade", &["websocket"]),
+            ("TE", &["trailers"]),
+            ("Expect", &["100-continue"]),
+            ("Proxy-Authorization", &["x"]),
+            ("Authorization", &["Bearer t"]),
+            ("None", &[]),
+        ]))
+        .unwrap();
+        let names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["accept", "authorization"]);
+        assert_eq!(headers.get_all("accept").iter().count(), 2);
+    }
+
+    #[test]
+    fn no_header_is_smuggled_in() {
+        let (long, many) = ("x".repeat(MAX_BYTES), ["x"; MAX_HEADERS + 1]);
+        for (name, values) in [
+            ("A", &["x\r\nB: y"][..]),
+            ("A", &["x\ny"]),
+            ("A", &["x\0"]),
+            ("A: b\r\nC", &["x"]),
+            ("", &["x"]),
+            ("A b", &["x"]),
+            ("A", &[&long]),
+            ("A", &many),
+        ] {
+            assert!(of_call(&written(&[(name, values)])).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn answers_name_headers_as_go_does() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("content-type", "a/b"),
+            ("connection", "x-hop"),
+            ("x-hop", "1"),
+            ("content-length", "3"),
+            ("x-b", "1"),
+        ] {
+            headers.append(name, value.parse().unwrap());
+        }
+        headers.append("x-b", HeaderValue::from_bytes(b"\xc3\xa4").unwrap());
+        assert_eq!(of_answer(&headers), written(&[("Content-Type", &["a/b"]), ("X-B", &["1", "ä"])]));
+    }
+}

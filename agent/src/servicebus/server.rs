@@ -1,0 +1,196 @@
+//! The edge to programs of this machine: they call URLs of the cloud that a rule has registered, and no others.
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use kubeapi::{
+    Body,
+    serve::{BindError, ClientLimits, Server, ServerLimits},
+};
+use limits::ConnectionLimits;
+use rustls::ServerConfig;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{
+    Error,
+    body::{Held, Large, Unread},
+    call::Refusal,
+    figures::Figures,
+    local,
+    targets::Targets,
+};
+use crate::{
+    config::CertificateFiles,
+    edgehub::{EdgeHub, Unreachable, now_ms},
+    rt::{Backoff, Hosts, NotOurs, Scheme},
+};
+
+/// How long the body of a request may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(30);
+/// Waits between two tries to listen.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// What the server's answers are made from.
+#[derive(Debug)]
+pub(super) struct Front {
+    pub(super) targets: Targets,
+    pub(super) hub: EdgeHub,
+    pub(super) timeout: Duration,
+    pub(super) figures: Arc<Figures>,
+    pub(super) large: Large,
+    pub(super) address: SocketAddr,
+}
+
+/// A server with the certificate of these files; no client is asked for one.
+pub(super) fn tls(files: &CertificateFiles) -> Result<ServerConfig, Error> {
+    let failed = |path: &std::path::Path| {
+        let path = path.to_owned();
+        move |source: pem::Error| Error::File { path, source: Box::new(source) }
+    };
+    let certificates = CertificateDer::pem_file_iter(&files.cert).map_err(failed(&files.cert))?;
+    let chain = certificates.collect::<Result<Vec<_>, _>>().map_err(failed(&files.cert))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(failed(&files.key))?;
+    ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| Error::Unfit(Box::new(error)))
+}
+
+/// Serves until `shutdown`; a port that is taken is tried again until it is free.
+pub(super) async fn run(
+    front: Arc<Front>,
+    tls: Option<ServerConfig>,
+    listens: &watch::Sender<Option<SocketAddr>>,
+    shutdown: CancellationToken,
+) {
+    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+    let mut is_told = false;
+    loop {
+        match bind(front.clone(), tls.clone()).await {
+            Ok(server) => {
+                listens.send_replace(Some(server.local_addr()));
+                info!(address = %server.local_addr(), "ServiceBus takes requests of local programs");
+                server.run(shutdown).await;
+                return;
+            }
+            Err(error) => {
+                if !is_told {
+                    let error = &error as &dyn std::error::Error;
+                    warn!(
+                        error,
+                        "ServiceBus cannot listen (modules.serviceBus.server and port); it is tried again until it can"
+                    );
+                }
+                is_told = true;
+                tokio::time::sleep(backoff.next(rand::random())).await;
+            }
+        }
+    }
+}
+
+async fn bind(
+    front: Arc<Front>,
+    tls: Option<ServerConfig>,
+) -> Result<
+    Server<
+        impl tower::Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    >,
+    BindError,
+> {
+    let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+    // an address of the network has names that nobody here knows
+    let hosts = front.address.ip().is_loopback().then(|| Hosts::new(Vec::new(), scheme));
+    let (address, limits) = (front.address, limits(front.timeout));
+    let service = tower::service_fn(move |request: Request<Incoming>| {
+        let (front, hosts) = (front.clone(), hosts.clone());
+        async move { Ok::<_, Infallible>(front.serve(request, hosts.as_ref()).await) }
+    });
+    Ok(Server::bind(address, tls, service).await?.limits(limits))
+}
+
+/// Programs of one machine are few, and each of their requests waits for the cloud.
+fn limits(timeout: Duration) -> ServerLimits {
+    let usual = ServerLimits::default();
+    ServerLimits {
+        connections: ConnectionLimits { established: 256, reserved: 8, pending: 64, per_address: 256 },
+        client: ClientLimits { requests: 64, queue: timeout.min(Duration::from_secs(10)), ..usual.client },
+        ..usual
+    }
+}
+
+impl Front {
+    async fn serve(&self, request: Request<Incoming>, hosts: Option<&Hosts>) -> Response<Body> {
+        let (status, told) = match self.answer(request, hosts).await {
+            Ok(answered) => answered,
+            Err(refused) => (refused.status, local::refusal(&refused)),
+        };
+        self.figures.local(status);
+        let body = Full::new(Bytes::from(told.to_string())).map_err(|never| match never {}).boxed_unsync();
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        hosts: Option<&Hosts>,
+    ) -> Result<(StatusCode, serde_json::Value), Refusal> {
+        if let Some(NotOurs { code, why }) =
+            hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err())
+        {
+            return Err(Refusal::new(code, format!("{why}; ask for it by a loopback address")));
+        }
+        if request.method() != Method::POST {
+            let why = "only POST is possible here; the method of the call stands in the request's body";
+            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
+        }
+        let read = timeout(ARRIVAL, self.large.read(request.into_body())).await;
+        let read = read.map_err(|_| {
+            Refusal::new(
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the request did not arrive within {ARRIVAL:?}"),
+            )
+        })?;
+        // its place is given back when the cloud has answered
+        let Held { bytes, place: _place } = read.map_err(|unread| {
+            let status = match unread {
+                Unread::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                Unread::Broken(_) => StatusCode::BAD_REQUEST,
+            };
+            Refusal::new(status, format!("the request cannot be read: {unread}"))
+        })?;
+        let url = local::target(&bytes)?;
+        if !self.targets.has(&url) {
+            return Err(local::not_registered(&url));
+        }
+        let message = local::upload(url, &bytes).into_message(now_ms());
+        drop(bytes);
+        match self.hub.request(message, self.timeout).await {
+            Ok(answer) => local::answer(answer),
+            Err(Unreachable::Timeout(patience)) => {
+                let why =
+                    format!("the cloud did not answer within {patience:?} (modules.serviceBus.timeout)");
+                Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, why))
+            }
+            Err(unreachable @ (Unreachable::Offline | Unreachable::Superseded)) => Err(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("{unreachable}; call again when it is"),
+            )),
+        }
+    }
+}

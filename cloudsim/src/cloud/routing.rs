@@ -1,0 +1,56 @@
+//! Rules, and the router's listener where it is to be there.
+
+use std::net::SocketAddr;
+
+use kube::Client;
+use kubeapi::serve::Server;
+use tokio_util::sync::CancellationToken;
+
+use super::Options;
+use crate::{
+    controllers::rules::{self, Rules},
+    hub::Sessions,
+    pki::Pki,
+    router::{Auth, NoRouter, Router},
+    tasks::Tasks,
+};
+
+/// Both.
+pub(super) struct Routing {
+    /// What carries messages out.
+    pub(super) rules: Rules,
+    listener: Option<Server<Router>>,
+}
+
+impl Routing {
+    pub(super) async fn bind(
+        options: &Options,
+        client: &Client,
+        sessions: &Sessions,
+        pki: &Pki,
+    ) -> Result<Self, NoRouter> {
+        let agents = sessions.clone();
+        let rules = Rules::new(client.clone(), move |node| agents.is_own_agent(node), rules::CALL_TIMEOUT);
+        let listener = match options.router {
+            Some(router) => {
+                let at = SocketAddr::new(options.address, router.port);
+                let auth = Auth::new(client.clone(), options.rbac);
+                Some(Router::bind(at, router.anonymous, rules.clone(), (auth, pki.server())).await?)
+            }
+            None => None,
+        };
+        Ok(Self { rules, listener })
+    }
+
+    /// Where the router listens.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(Server::local_addr)
+    }
+
+    pub(super) fn run(self, tasks: &Tasks, shutdown: &CancellationToken) {
+        tasks.spawn("rules", self.rules.run(shutdown.child_token()));
+        if let Some(listener) = self.listener {
+            tasks.spawn("router", listener.run(shutdown.child_token()));
+        }
+    }
+}

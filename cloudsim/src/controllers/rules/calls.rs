@@ -1,0 +1,370 @@
+//! Requests for nodes: from the router's REST listener through a rule to MQTT or a local HTTP service at a node, and back.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use percent_encoding::percent_decode_str;
+use tokio::time::{sleep, timeout};
+use wire::{
+    Downstream,
+    bus::{Headers, Payload, ServiceAddress, ServiceRequest, ServiceResponse, is_hop_by_hop},
+    topic::check_publication,
+};
+
+use super::{Rules, check::Target, nodes::NotSent, now_ms, pending::NodeAnswer, table::ActiveRule};
+use crate::streams::canonical;
+
+/// How long a node that was disconnected may take to come back with an answer.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request for a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The node.
+    pub(crate) node: String,
+    /// The namespace of the rule.
+    pub(crate) namespace: String,
+    /// What follows the namespace, as it was written, without a slash in front.
+    pub(crate) path: String,
+    /// What follows the question mark.
+    pub(crate) query: Option<String>,
+    /// The method.
+    pub(crate) method: Method,
+    /// The headers, without those that were for the router.
+    pub(crate) headers: HeaderMap,
+    /// The body.
+    pub(crate) body: Bytes,
+}
+
+/// What comes back.
+#[derive(Debug)]
+pub(crate) struct CallAnswer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Why nothing comes back: a status, a word for programs, and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallError {
+    pub(crate) status: StatusCode,
+    pub(crate) reason: &'static str,
+    pub(crate) why: String,
+}
+
+impl CallError {
+    pub(crate) fn new(status: StatusCode, reason: &'static str, why: impl Into<String>) -> Self {
+        Self { status, reason, why: why.into() }
+    }
+}
+
+impl Rules {
+    /// The rule's name for a request, by which somebody may be allowed to make it.
+    pub(crate) fn rule_for(&self, namespace: &str, path: &str) -> Option<String> {
+        self.table().rest(namespace, path).map(|(rule, _)| rule.name.clone())
+    }
+
+    /// Carries a request out and counts it.
+    pub(crate) async fn call(&self, call: Call) -> Result<CallAnswer, CallError> {
+        if !self.is_complete() {
+            let why = "this cloud has not read its rules yet; try again";
+            return Err(CallError::new(StatusCode::SERVICE_UNAVAILABLE, "RulesUnread", why));
+        }
+        let found =
+            self.table().rest(&call.namespace, &call.path).map(|(rule, rest)| (rule, rest.to_owned()));
+        let (rule, rest) = found.ok_or_else(|| {
+            let why = format!(
+                "no rule with a rest source takes /{}/{}; `cloudsim rules` lists those that are there",
+                call.namespace,
+                wire::text::short(&call.path)
+            );
+            CallError::new(StatusCode::NOT_FOUND, "RuleNotFound", why)
+        })?;
+        let node = call.node.clone();
+        let outcome = self.carry_out(&rule, call, &rest).await;
+        match &outcome {
+            Ok(_) => self.counters().count(&rule.uid, Ok(())),
+            Err(error) => self.counters().count(&rule.uid, Err(&format!("{node}: {}", error.why))),
+        }
+        outcome
+    }
+
+    async fn carry_out(&self, rule: &ActiveRule, call: Call, rest: &str) -> Result<CallAnswer, CallError> {
+        match &rule.target {
+            Target::EventBus { topic } => self.publish(call, topic, rest).await,
+            Target::ServiceBus { port, path } => self.request(call, *port, path, rest).await,
+            // such a rule is not in force
+            Target::Rest { .. } => {
+                Err(CallError::new(StatusCode::NOT_FOUND, "RuleNotFound", "the rule has no end at a node"))
+            }
+        }
+    }
+
+    async fn publish(&self, call: Call, topic: &str, rest: &str) -> Result<CallAnswer, CallError> {
+        let topic = topic_of(topic, rest)?;
+        let is_ours = self.speaks_our_forms(&call.node);
+        let payload = Payload::from(call.body.to_vec());
+        if matches!(payload, Payload::Bytes(_)) && !is_ours {
+            let why = format!(
+                "the agent of node {} takes messages of text alone (UTF-8), and the body is none",
+                call.node
+            );
+            return Err(CallError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "NoText", why));
+        }
+        let body = Downstream::Publish { topic, payload: payload.content() };
+        // EdgeCore does not tell what becomes of it
+        let answered =
+            if is_ours { self.ask(&call.node, body).await? } else { self.tell(&call.node, body).await? };
+        match answered {
+            NodeAnswer::Published => {}
+            NodeAnswer::Service(other) => {
+                return Err(failed_at(&call.node, &String::from_utf8_lossy(&other.body)));
+            }
+            NodeAnswer::Failed(why) => return Err(failed_at(&call.node, &why)),
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        Ok(CallAnswer { status: StatusCode::OK, headers, body: Bytes::from_static(b"message delivered") })
+    }
+
+    async fn tell(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
+        let sent = self.nodes().send(node, body.into_message(now_ms())).await;
+        sent.map_err(|error| not_sent(node, error)).map(|_| NodeAnswer::Published)
+    }
+
+    async fn request(&self, call: Call, port: u16, path: &str, rest: &str) -> Result<CallAnswer, CallError> {
+        let mut path = path.to_owned();
+        if leads_out(rest) {
+            let why = "a path may not lead out of the rule's own";
+            return Err(CallError::new(StatusCode::BAD_REQUEST, "PathRefused", why));
+        }
+        if !rest.is_empty() {
+            path = format!("{}/{rest}", path.trim_end_matches('/'));
+        }
+        if let Some(query) = &call.query {
+            path = format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' });
+        }
+        let request = ServiceRequest {
+            header: headers_for(&call.headers),
+            body: call.body.to_vec(),
+            method: call.method.to_string(),
+            url: String::new(),
+        };
+        let content = serde_json::to_value(&request).map_err(|error| {
+            CallError::new(StatusCode::INTERNAL_SERVER_ERROR, "Unwritable", error.to_string())
+        })?;
+        let body = Downstream::ServiceCall {
+            method: call.method.to_string(),
+            target: ServiceAddress { port, path }.to_string(),
+            request: content,
+        };
+        match self.ask(&call.node, body).await? {
+            NodeAnswer::Service(response) => relayed(&call.node, response),
+            NodeAnswer::Failed(why) => Err(failed_at(&call.node, &why)),
+            NodeAnswer::Published => {
+                Err(failed_at(&call.node, "it answered as if it had been asked to publish"))
+            }
+        }
+    }
+
+    async fn ask(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
+        if !self.nodes().has(node) {
+            return Err(not_sent(node, NotSent::NoSession));
+        }
+        let message = body.into_message(now_ms());
+        let mut pending = self.pending().begin(node, &message.header.msg_id).ok_or_else(|| {
+            let why = format!("too many calls wait for node {node}, or for all nodes; try again later");
+            CallError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyCalls", why)
+        })?;
+        let session = self.nodes().send(node, message).await.map_err(|error| not_sent(node, error))?;
+        let patience = self.call_timeout();
+        let ended = async {
+            session.ended().await;
+            sleep(RETURN_TIMEOUT).await;
+        };
+        let answered = tokio::select! {
+            // cancel-safe, all: nothing is taken but by the one that wins, and the call ends with it
+            answered = timeout(patience, pending.answer()) => answered,
+            () = ended => {
+                let why = format!("node {node} was disconnected before it answered, and did not come back with an answer");
+                return Err(CallError::new(StatusCode::BAD_GATEWAY, "NodeDisconnected", why));
+            }
+        };
+        match answered {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(_) => {
+                let why = format!(
+                    "node {node} did not answer within {patience:?}; check that modules.serviceBus (or eventBus) is enabled there, and \
+                     that the local service answers"
+                );
+                Err(CallError::new(StatusCode::GATEWAY_TIMEOUT, "NodeTimeout", why))
+            }
+        }
+    }
+}
+
+fn not_sent(node: &str, error: NotSent) -> CallError {
+    match error {
+        NotSent::NoSession => {
+            let why = format!("node {node} is not connected; `cloudsim nodes` lists those that are");
+            CallError::new(StatusCode::BAD_GATEWAY, "NodeNotConnected", why)
+        }
+        NotSent::Stuck => {
+            CallError::new(StatusCode::GATEWAY_TIMEOUT, "NodeStuck", format!("node {node} takes no messages"))
+        }
+    }
+}
+
+fn failed_at(node: &str, why: &str) -> CallError {
+    CallError::new(
+        StatusCode::BAD_GATEWAY,
+        "NodeFailed",
+        format!("node {node}: {}", wire::text::printable(why)),
+    )
+}
+
+/// The topic to publish on: the rule's, and what of the request's path is beyond the rule's.
+fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
+    let bad = |why: &str| {
+        CallError::new(
+            StatusCode::BAD_REQUEST,
+            "TopicRefused",
+            format!("the path leads to no topic that a rule may use: {why}"),
+        )
+    };
+    if rest.is_empty() {
+        return Ok(topic.to_owned());
+    }
+    let rest = percent_decode_str(rest).decode_utf8().map_err(|_| bad("it is not UTF-8"))?;
+    let topic = format!("{}/{rest}", topic.trim_end_matches('/'));
+    check_publication(&topic).map_err(|fault| bad(&fault.to_string()))?;
+    Ok(topic)
+}
+
+/// Whether a part of the path is `..`, however it is written.
+fn leads_out(path: &str) -> bool {
+    path.split(['/', '\\']).any(|part| {
+        let part = percent_decode_str(part).decode_utf8_lossy();
+        part.split(['/', '\\']).any(|part| part == "..")
+    })
+}
+
+/// The headers of a request as Go writes them, but for those of its connection.
+fn headers_for(headers: &HeaderMap) -> Headers {
+    let named = connection_names(headers);
+    let mut written = Headers::new();
+    for (name, value) in headers {
+        let is_own = is_hop_by_hop(name.as_str()) || named.contains(name) || *name == header::CONTENT_LENGTH;
+        if !is_own && *name != header::HOST {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            written.entry(canonical(name.as_str())).or_default().push(value);
+        }
+    }
+    written
+}
+
+/// What `Connection` names.
+fn connection_names(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+}
+
+/// A service's answer as HTTP. What is none is refused: a node says what it will.
+fn relayed(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
+    let status = StatusCode::from_u16(response.status_code).ok().filter(|status| !status.is_informational());
+    let status = status
+        .ok_or_else(|| failed_at(node, &format!("it answered with status {}", response.status_code)))?;
+    if response.body.len() > wire::bus::MAX_BODY {
+        return Err(failed_at(node, &format!("its answer is larger than {} bytes", wire::bus::MAX_BODY)));
+    }
+    let mut headers = HeaderMap::new();
+    for (name, values) in response.header {
+        for value in values {
+            let pair = name.parse::<HeaderName>().ok().zip(HeaderValue::from_bytes(value.as_bytes()).ok());
+            let (name, value) =
+                pair.ok_or_else(|| failed_at(node, "its answer has a header that HTTP does not allow"))?;
+            if headers.try_append(name, value).is_err() {
+                return Err(failed_at(node, "its answer has too many headers"));
+            }
+        }
+    }
+    let named = connection_names(&headers);
+    let own = headers.keys().filter(|name| {
+        is_hop_by_hop(name.as_str()) || named.contains(name) || **name == header::CONTENT_LENGTH
+    });
+    for name in own.cloned().collect::<Vec<_>>() {
+        headers.remove(name);
+    }
+    Ok(CallAnswer { status, headers, body: response.body.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_reaches_no_topic_of_devices() {
+        assert_eq!(topic_of("test", "").unwrap(), "test");
+        assert_eq!(topic_of("test/", "a%20b/c").unwrap(), "test/a b/c");
+        for rest in ["+", "%23", "..", "a%00", "%ff", "%2e%2e/$hw"] {
+            let error = topic_of("test", rest).unwrap_err();
+            assert_eq!((error.status, error.reason), (StatusCode::BAD_REQUEST, "TopicRefused"), "{rest}");
+        }
+    }
+
+    #[test]
+    fn a_path_does_not_lead_out() {
+        for path in ["..", "a/../b", "%2e%2E/b", "a%2f..%2fb", "a/..%5cb"] {
+            assert!(leads_out(path), "{path}");
+        }
+        assert!(!leads_out("a/..b/c...d/e"));
+    }
+
+    #[test]
+    fn a_connections_headers_stay_behind_both_ways() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("host", "cloud"),
+            ("connection", "close, x-own"),
+            ("x-own", "1"),
+            ("te", "trailers"),
+            ("content-length", "3"),
+            ("x-kept", "a"),
+            ("x-kept", "b"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        let written = headers_for(&headers);
+        assert_eq!(written, [("X-Kept".to_owned(), vec!["a".to_owned(), "b".to_owned()])].into());
+        let named = [("Connection", "x-own"), ("X-Own", "1"), ("Content-Length", "7"), ("Server", "s")];
+        let header = named.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).into();
+        let answer = relayed("n", ServiceResponse { header, status_code: 201, body: b"x".to_vec() }).unwrap();
+        assert_eq!((answer.status, answer.headers.len()), (StatusCode::CREATED, 1));
+        assert_eq!(answer.headers["server"], "s");
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_refused() {
+        let header = |value: &str| [("X-A".to_owned(), vec![value.to_owned()])].into();
+        for response in [
+            ServiceResponse { status_code: 0, ..ServiceResponse::default() },
+            ServiceResponse { status_code: 101, ..ServiceResponse::default() },
+            ServiceResponse { status_code: 1000, ..ServiceResponse::default() },
+            ServiceResponse { status_code: 200, header: header("a\r\nSet-Cookie: b"), body: Vec::new() },
+            ServiceResponse {
+                status_code: 200,
+                header: [("a b".to_owned(), vec![String::new()])].into(),
+                body: Vec::new(),
+            },
+            ServiceResponse {
+                status_code: 200,
+                body: vec![0; wire::bus::MAX_BODY + 1],
+                ..ServiceResponse::default()
+            },
+        ] {
+            let error = relayed("n", response).unwrap_err();
+            assert_eq!((error.status, error.reason), (StatusCode::BAD_GATEWAY, "NodeFailed"));
+        }
+    }
+}

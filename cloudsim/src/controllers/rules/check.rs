@@ -1,0 +1,219 @@
+//! What a Rule and its RuleEndpoints may say, read once: [`Source`] and [`Target`] are what a rule means. Pure.
+//!
+//! Source: KubeEdge's `cloud/pkg/router` and its admission webhook.
+
+use std::collections::BTreeMap;
+
+use crds::rules::{RuleEndpointSpec, RuleEndpointType, RuleSpec};
+use http::Uri;
+use wire::{
+    enroll::is_node_name,
+    topic::{check_publication, check_subscription},
+};
+
+/// The setting of a RuleEndpoint of type servicebus.
+const SERVICE_PORT: &str = "service_port";
+/// The longest path or URL of a rule, bytes.
+const MAX_LENGTH: usize = 1024;
+
+/// Where messages of a rule come from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// Requests to the router below `/<node>/<namespace>/<path>`.
+    Rest {
+        /// Without slashes at its ends.
+        path: String,
+    },
+    /// MQTT messages of a node.
+    EventBus {
+        /// The node.
+        node: String,
+        /// The topic below the namespace; it may have wildcards.
+        topic: String,
+    },
+    /// Calls of applications on a node.
+    ServiceBus {
+        /// The node.
+        node: String,
+        /// The URL that they call.
+        url: String,
+    },
+}
+
+/// Where messages of a rule go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A server that the cloud calls.
+    Rest {
+        /// Its URL.
+        url: Uri,
+    },
+    /// MQTT at the node of the request.
+    EventBus {
+        /// The topic, as it is.
+        topic: String,
+    },
+    /// A local HTTP service at the node of the request.
+    ServiceBus {
+        /// Its port.
+        port: u16,
+        /// The path, with a slash in front.
+        path: String,
+    },
+}
+
+/// What is wrong with a Rule or a RuleEndpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Where it stands: `spec.sourceResource[path]`.
+    pub(crate) field: String,
+    /// What stands there.
+    pub(crate) value: String,
+    /// What is wrong with it.
+    pub(crate) why: String,
+}
+
+impl Fault {
+    pub(super) fn new(field: impl Into<String>, value: &str, why: impl Into<String>) -> Self {
+        Self { field: field.into(), value: value.to_owned(), why: why.into() }
+    }
+}
+
+/// What is wrong with an endpoint.
+pub(crate) fn endpoint(spec: &RuleEndpointSpec) -> Vec<Fault> {
+    match spec.rule_endpoint_type {
+        RuleEndpointType::ServiceBus => service_port(spec).err().into_iter().collect(),
+        RuleEndpointType::Rest | RuleEndpointType::EventBus => Vec::new(),
+    }
+}
+
+fn service_port(spec: &RuleEndpointSpec) -> Result<u16, Fault> {
+    let text = spec.properties.get(SERVICE_PORT).map(String::as_str);
+    let port = text.unwrap_or_default().parse().ok().filter(|port| *port != 0);
+    port.ok_or_else(|| {
+        let why = "a servicebus needs the port of the local HTTP service, 1 to 65535";
+        Fault::new(format!("spec.properties[{SERVICE_PORT}]"), text.unwrap_or_default(), why)
+    })
+}
+
+/// What is wrong with a rule between these endpoints, as far as they are there.
+pub(crate) fn rule(
+    spec: &RuleSpec,
+    source: Option<&RuleEndpointSpec>,
+    target: Option<&RuleEndpointSpec>,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    faults.extend(source.and_then(|end| self::source(spec, end).err()));
+    faults.extend(target.and_then(|end| self::target(spec, end).err()));
+    let types = source.zip(target).map(|(from, to)| (from.rule_endpoint_type, to.rule_endpoint_type));
+    if let Some((from, to)) = types
+        && (from == RuleEndpointType::Rest) == (to == RuleEndpointType::Rest)
+    {
+        let why = "one end of a rule is rest and the other is eventbus or servicebus";
+        faults.push(Fault::new("spec.target", &spec.target, why));
+    }
+    faults
+}
+
+/// Where the messages of a rule come from.
+pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Source, Fault> {
+    let keys = Keys { field: "spec.sourceResource", all: &spec.source_resource };
+    match endpoint.rule_endpoint_type {
+        RuleEndpointType::Rest => {
+            let path = keys.only(&["path"])?.get("path")?;
+            let trimmed = path.trim_matches('/');
+            let is_sound = trimmed.split('/').all(|part| {
+                !matches!(part, "" | "." | "..")
+                    && part.bytes().all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b))
+            });
+            if !is_sound {
+                return Err(keys.wrong("path", "a path has parts of visible ASCII letters between slashes, none of them . or .., and no ? # %"));
+            }
+            Ok(Source::Rest { path: trimmed.to_owned() })
+        }
+        RuleEndpointType::EventBus => {
+            let keys = keys.only(&["topic", "node_name"])?;
+            let topic = keys.get("topic")?;
+            check_subscription(topic).map_err(|fault| keys.wrong("topic", &fault.to_string()))?;
+            Ok(Source::EventBus { node: keys.node()?, topic: topic.to_owned() })
+        }
+        RuleEndpointType::ServiceBus => {
+            let keys = keys.only(&["target_url", "node_name"])?;
+            keys.url("target_url")?;
+            Ok(Source::ServiceBus { node: keys.node()?, url: keys.get("target_url")?.to_owned() })
+        }
+    }
+}
+
+/// Where the messages of a rule go.
+pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Target, Fault> {
+    let keys = Keys { field: "spec.targetResource", all: &spec.target_resource };
+    match endpoint.rule_endpoint_type {
+        RuleEndpointType::Rest => Ok(Target::Rest { url: keys.only(&["resource"])?.url("resource")? }),
+        RuleEndpointType::EventBus => {
+            let topic = keys.only(&["topic"])?.get("topic")?;
+            check_publication(topic).map_err(|fault| keys.wrong("topic", &fault.to_string()))?;
+            Ok(Target::EventBus { topic: topic.to_owned() })
+        }
+        RuleEndpointType::ServiceBus => {
+            let path = keys.only(&["path"])?.get("path")?;
+            if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(keys.wrong("path", "a path has visible ASCII letters alone"));
+            }
+            let slash = if path.starts_with('/') { "" } else { "/" };
+            Ok(Target::ServiceBus { port: service_port(endpoint)?, path: format!("{slash}{path}") })
+        }
+    }
+}
+
+/// The settings of one end.
+struct Keys<'a> {
+    field: &'static str,
+    all: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Keys<'a> {
+    fn only(&self, known: &[&str]) -> Result<&Self, Fault> {
+        let Some((key, value)) = self.all.iter().find(|(key, _)| !known.contains(&key.as_str())) else {
+            return Ok(self);
+        };
+        let why = format!("this end has the settings {} alone", known.join(" and "));
+        Err(Fault::new(format!("{}[{}]", self.field, wire::text::short(key)), value, why))
+    }
+
+    fn get(&self, key: &str) -> Result<&'a str, Fault> {
+        match self.all.get(key).map(String::as_str) {
+            None | Some("") => Err(self.wrong(key, "it is missing")),
+            Some(value) if value.len() > MAX_LENGTH => {
+                Err(self.wrong(key, &format!("it is longer than {MAX_LENGTH} bytes")))
+            }
+            Some(value) => Ok(value),
+        }
+    }
+
+    fn node(&self) -> Result<String, Fault> {
+        let node = self.get("node_name")?;
+        if is_node_name(node) {
+            Ok(node.to_owned())
+        } else {
+            Err(self.wrong("node_name", "it is no name of a node"))
+        }
+    }
+
+    fn url(&self, key: &str) -> Result<Uri, Fault> {
+        let url: Option<Uri> = self.get(key)?.parse().ok();
+        let is_sound = |url: &Uri| {
+            matches!(url.scheme_str(), Some("http" | "https"))
+                && url.host().is_some_and(|host| !host.is_empty())
+                && url.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+        };
+        url.filter(is_sound).ok_or_else(|| {
+            self.wrong(key, "a URL of http or https is wanted, with a host and without a user or password")
+        })
+    }
+
+    fn wrong(&self, key: &str, why: &str) -> Fault {
+        let value = self.all.get(key).map(String::as_str).unwrap_or_default();
+        Fault::new(format!("{}[{key}]", self.field), &wire::text::short(value), why)
+    }
+}

@@ -1,0 +1,236 @@
+//! The router: Rules say which messages go between REST in the cloud, MQTT and HTTP services at nodes.
+//!
+//! In: Rules and RuleEndpoints, requests to the router ([`Rules::call`]), messages of nodes ([`Rules::take`]). Out: messages to nodes,
+//! calls of the servers that are rules' targets, and the rules' statuses. A rule whose endpoints are missing or that says what none
+//! may ([`check`]) is not in force, and its status says why.
+//!
+//! Source: KubeEdge's `cloud/pkg/router`. Differences: an agent of ours answers what it is asked to publish, and is answered what it
+//! uploads; redirects are not followed; a target that answers anything but 2xx to a message of MQTT has failed.
+
+mod calls;
+pub(crate) mod check;
+mod counters;
+mod nodes;
+mod pending;
+mod status;
+mod table;
+mod targets;
+mod trial;
+mod uploads;
+
+use std::{sync::Arc, time::Duration};
+
+use crds::rules::{Rule, RuleEndpoint};
+use kube::{Client, ResourceExt};
+use limits::Repeated;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub(crate) use self::{
+    calls::{Call, CallAnswer, CallError},
+    nodes::OpenNode,
+};
+use self::{
+    counters::{Counters, Place},
+    nodes::Nodes,
+    pending::Pending,
+    table::Table,
+    targets::Targets,
+    uploads::Uploads,
+};
+use super::{
+    edge::Reply,
+    informers::{Change, Informer},
+};
+
+/// KubeEdge's `restTimeout`: how long a node's answer is waited for.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the end of the cloud waits for calls that are under way.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The handle; cheap to clone. One for all replicas of the hub.
+#[derive(Clone)]
+pub struct Rules(Arc<Inner>);
+
+/// Whether a node's agent is one of ours.
+type OwnAgents = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
+struct Inner {
+    client: Client,
+    own_agents: OwnAgents,
+    call_timeout: Duration,
+    /// Nothing before all rules were read once.
+    table: watch::Sender<Option<Arc<Table>>>,
+    nodes: Nodes,
+    pending: Pending,
+    counters: Counters,
+    targets: Targets,
+    uploads: Uploads,
+    refusals: Mutex<Repeated>,
+    tasks: TaskTracker,
+}
+
+impl Rules {
+    /// Over `client`; `own_agents` knows whether a node's agent is one of ours. A node's answer is waited for `call_timeout`.
+    pub fn new(
+        client: Client,
+        own_agents: impl Fn(&str) -> bool + Send + Sync + 'static,
+        call_timeout: Duration,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            own_agents: Box::new(own_agents),
+            call_timeout,
+            table: watch::channel(None).0,
+            nodes: Nodes::default(),
+            pending: Pending::default(),
+            counters: Counters::default(),
+            targets: Targets::default(),
+            uploads: Uploads::default(),
+            refusals: Mutex::default(),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// A session of `node` begins; `replies` leads to it.
+    pub(crate) fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> OpenNode {
+        let open = self.nodes().open(node, replies);
+        let (this, node) = (self.clone(), node.to_owned());
+        self.spawn(async move { this.subscribe(&node).await });
+        open
+    }
+
+    /// Runs until `stop`.
+    pub async fn run(self, stop: CancellationToken) {
+        let (rules, endpoints) = (Informer::<Rule>::default(), Informer::<RuleEndpoint>::default());
+        // before anything is listed, so that no change falls between
+        let (changes, ends) = (rules.listen(), endpoints.listen());
+        let client = self.0.client.clone();
+        tokio::join!(
+            rules.clone().run(client.clone(), stop.child_token()),
+            endpoints.clone().run(client, stop.child_token()),
+            self.clone().follow((rules, changes), (endpoints, ends), stop.child_token()),
+            self.clone().write_statuses(stop.child_token()),
+        );
+    }
+
+    async fn follow(
+        self,
+        (rules, mut changes): (Informer<Rule>, mpsc::Receiver<Change<Rule>>),
+        (endpoints, mut ends): (Informer<RuleEndpoint>, mpsc::Receiver<Change<RuleEndpoint>>),
+        stop: CancellationToken,
+    ) {
+        let both = async {
+            rules.completed().await;
+            endpoints.completed().await;
+        };
+        if stop.run_until_cancelled(both).await.is_none() {
+            return;
+        }
+        let mut is_new = true;
+        loop {
+            if is_new {
+                while changes.try_recv().is_ok() || ends.try_recv().is_ok() {}
+                self.rebuild(rules.all(), &endpoints.all());
+                for node in self.nodes().connected() {
+                    let this = self.clone();
+                    self.spawn(async move { this.subscribe(&node).await });
+                }
+            }
+            is_new = tokio::select! {
+                // cancel-safe: a cancelled token stays cancelled
+                () = stop.cancelled() => return,
+                // cancel-safe: a change is taken only when this arm wins
+                Some(change) = changes.recv() => {
+                    // statuses are this controller's own
+                    change.gone || change.before.is_none_or(|before| before.spec != change.object.spec)
+                }
+                // cancel-safe, as above
+                Some(change) = ends.recv() => {
+                    change.gone || change.before.is_none_or(|before| before.spec != change.object.spec)
+                }
+                else => return,
+            };
+        }
+    }
+
+    fn rebuild(&self, rules: Vec<Arc<Rule>>, endpoints: &[Arc<RuleEndpoint>]) {
+        let table = Table::new(rules, endpoints);
+        self.counters().update(table.all().map(|(rule, problem)| {
+            let place = Place {
+                uid: rule.uid().unwrap_or_default(),
+                namespace: rule.namespace().unwrap_or_default(),
+                name: rule.name_any(),
+            };
+            (place, rule.status.clone(), problem.cloned())
+        }));
+        self.0.table.send_replace(Some(Arc::new(table)));
+    }
+
+    /// Whether all rules were read once.
+    fn is_complete(&self) -> bool {
+        self.0.table.borrow().is_some()
+    }
+
+    /// Returns when all rules were read once.
+    pub(crate) async fn complete(&self) {
+        // fails only when the sender is gone, which `self` has
+        let _ = self.0.table.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Tells a node what it is to listen to; nothing before it is known.
+    async fn subscribe(&self, node: &str) {
+        if self.is_complete() {
+            self.nodes().subscribe(node, || self.table().subscriptions(node)).await;
+        }
+    }
+
+    /// Whether the node's agent is one of ours: it answers what it is asked to publish, and takes bytes that are no text.
+    fn speaks_our_forms(&self, node: &str) -> bool {
+        (self.0.own_agents)(node)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.tasks.spawn(task);
+    }
+
+    fn table(&self) -> Arc<Table> {
+        self.0.table.borrow().clone().unwrap_or_default()
+    }
+
+    fn nodes(&self) -> &Nodes {
+        &self.0.nodes
+    }
+
+    fn pending(&self) -> &Pending {
+        &self.0.pending
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    fn targets(&self) -> &Targets {
+        &self.0.targets
+    }
+
+    fn uploads(&self) -> &Uploads {
+        &self.0.uploads
+    }
+
+    fn refusals(&self) -> parking_lot::MutexGuard<'_, Repeated> {
+        self.0.refusals.lock()
+    }
+
+    fn call_timeout(&self) -> Duration {
+        self.0.call_timeout
+    }
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Messages to nodes whose answers somebody waits for, by their ids. A node answers its own alone.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use wire::{Header, Message, Upstream, bus::ServiceResponse};
+
+/// Calls of one node at a time.
+const PER_NODE: usize = 256;
+/// Calls of all nodes at a time.
+const ALL: usize = 4096;
+
+/// What a node answered.
+#[derive(Debug, PartialEq)]
+pub(super) enum NodeAnswer {
+    /// A service's answer.
+    Service(ServiceResponse),
+    /// The message is at the node's broker.
+    Published,
+    /// Why it is not.
+    Failed(String),
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    calls: HashMap<String, (String, oneshot::Sender<NodeAnswer>)>,
+    by_node: HashMap<String, usize>,
+}
+
+/// The calls; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pending(Arc<Mutex<Waiting>>);
+
+/// One call, which is forgotten with this.
+#[derive(Debug)]
+pub(super) struct PendingCall {
+    pending: Pending,
+    node: String,
+    id: String,
+    answer: oneshot::Receiver<NodeAnswer>,
+}
+
+impl Pending {
+    /// Waits for the answer to message `id` of `node`; `None` where too much is waited for.
+    pub(super) fn begin(&self, node: &str, id: &str) -> Option<PendingCall> {
+        let mut waiting = self.0.lock();
+        let own = waiting.by_node.get(node).copied().unwrap_or_default();
+        if own >= PER_NODE || waiting.calls.len() >= ALL {
+            return None;
+        }
+        let (sender, answer) = oneshot::channel();
+        waiting.by_node.insert(node.to_owned(), own + 1);
+        waiting.calls.insert(id.to_owned(), (node.to_owned(), sender));
+        Some(PendingCall { pending: self.clone(), node: node.to_owned(), id: id.to_owned(), answer })
+    }
+
+    /// Takes an answer of `node`; gives the message back where nobody waits for it.
+    pub(super) fn answer(&self, node: &str, header: Header, body: Upstream) -> Option<(Header, Upstream)> {
+        if header.parent_msg_id.is_empty() {
+            return Some((header, body));
+        }
+        let sender = {
+            let mut waiting = self.0.lock();
+            match waiting.calls.get(&header.parent_msg_id) {
+                Some((own, _)) if own == node => waiting.calls.remove(&header.parent_msg_id),
+                _ => None,
+            }
+        };
+        let Some((_, sender)) = sender else { return Some((header, body)) };
+        // whoever waited may have gone
+        let _ = sender.send(read(body));
+        None
+    }
+}
+
+impl PendingCall {
+    /// The answer; `None` if there will be none.
+    pub(super) async fn answer(&mut self) -> Option<NodeAnswer> {
+        (&mut self.answer).await.ok()
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        let mut waiting = self.pending.0.lock();
+        waiting.calls.remove(&self.id);
+        if let Some(own) = waiting.by_node.get_mut(&self.node) {
+            *own -= 1;
+            if *own == 0 {
+                waiting.by_node.remove(&self.node);
+            }
+        }
+    }
+}
+
+/// Failures of EdgeCore's ServiceBus have neither group nor operation: the parent alone says what they are.
+fn read(body: Upstream) -> NodeAnswer {
+    match body {
+        Upstream::BusAnswer { failed: false, .. } => NodeAnswer::Published,
+        Upstream::BusAnswer { content, .. } => {
+            NodeAnswer::Failed(content.as_str().unwrap_or("it says no reason").to_owned())
+        }
+        other => {
+            let message = Message::from(wire::Up { header: Header::default(), body: other });
+            let read = message.content_json().and_then(serde_json::from_value::<ServiceResponse>);
+            match (read, message.content.as_str()) {
+                (Ok(response), _) => NodeAnswer::Service(response),
+                (Err(_), Some(reason)) => NodeAnswer::Failed(reason.to_owned()),
+                (Err(error), None) => NodeAnswer::Failed(format!("its answer cannot be read: {error}")),
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Calls of the servers that rules have as their targets: HTTP and HTTPS, no redirects, within limits.
+
+use std::{error::Error, sync::OnceLock, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::Full;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use kubeapi::gather;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+use wire::bus::MAX_BODY;
+
+/// For a connection to a target.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// For a whole call of a target, as KubeEdge has it.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection is kept for the next call.
+const IDLE: Duration = Duration::from_secs(30);
+/// The header by which a target tells a message that comes again: the message's id.
+const ID: &str = "x-request-id";
+/// The header that names the node from which a message comes.
+const NODE: &str = "x-kubeedge-node";
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// What is said to a target.
+#[derive(Clone, Debug)]
+pub(super) struct TargetCall {
+    pub(super) url: Uri,
+    pub(super) method: Method,
+    pub(super) content_type: &'static str,
+    pub(super) body: Bytes,
+    pub(super) id: String,
+    pub(super) node: String,
+}
+
+/// What a target answered.
+#[derive(Debug)]
+pub(super) struct TargetAnswer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// The client, made with the first call: it reads the machine's trusted authorities.
+#[derive(Debug, Default)]
+pub(super) struct Targets(OnceLock<HttpClient>);
+
+impl Targets {
+    /// Calls a target; the error is for people.
+    pub(super) async fn call(&self, call: TargetCall) -> Result<TargetAnswer, String> {
+        let url = call.url.clone();
+        let request = request(call).map_err(|error| format!("{url} cannot be called: {error}"))?;
+        let asking = async {
+            let response = self.0.get_or_init(client).request(request).await;
+            let response = response.map_err(|error| format!("{url} cannot be called: {}", causes(&error)))?;
+            let (head, body) = response.into_parts();
+            let body = gather(body, MAX_BODY).await;
+            let body = body.map_err(|unread| format!("the answer of {url} is not relayed: {unread}"))?;
+            Ok(TargetAnswer { status: head.status, headers: head.headers, body })
+        };
+        timeout(CALL_TIMEOUT, asking)
+            .await
+            .unwrap_or_else(|_| Err(format!("{url} did not answer within {CALL_TIMEOUT:?}")))
+    }
+}
+
+fn request(call: TargetCall) -> Result<Request<Full<Bytes>>, http::Error> {
+    let id = HeaderValue::from_str(&call.id).unwrap_or_else(|_| HeaderValue::from_static("unknown"));
+    Request::builder()
+        .method(call.method)
+        .uri(call.url)
+        .header(header::CONTENT_TYPE, call.content_type)
+        .header(header::USER_AGENT, concat!("cloudsim/", env!("CARGO_PKG_VERSION")))
+        .header(ID, id)
+        .header(NODE, call.node)
+        .body(Full::new(call.body))
+}
+
+fn client() -> HttpClient {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "some trusted authorities of this machine cannot be read; targets with their certificates cannot be called");
+    }
+    roots.add_parsable_certificates(found.certs);
+    let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector);
+    Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE)
+        .pool_timer(TokioTimer::new())
+        .build(connector)
+}
+
+/// An error with its causes in one line.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    std::iter::successors(Some(error), |&error| error.source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}

@@ -1,0 +1,422 @@
+//! Rules over an API in memory: nodes are queues that the tests read, targets are servers on this machine.
+
+mod world;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::rules::{RuleEndpoint, RuleEndpointSpec, RuleEndpointType, RuleStatus};
+use http::{Method, StatusCode};
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+use wire::{
+    Downstream, Message, Up, Upstream,
+    bus::{LocalCall, Payload, ServiceRequest, ServiceResponse, Terms},
+};
+
+use self::world::{Node, Target, World, until};
+
+#[tokio::test]
+async fn a_request_reaches_a_local_service_and_its_answer_comes_back() {
+    let world = World::new().await;
+    world.rule("call", ("rest", &[("path", "/hello/")]), ("http", &[("path", "/api")])).await;
+    let mut node = Node::connect(&world, "edge-1");
+    let calling = world.call("edge-1", "hello/a:b/c", b"body");
+    let asked = node.next().await;
+    let Downstream::ServiceCall { method, target, request } = asked.body else { panic!("{:?}", asked.body) };
+    assert_eq!((&*method, &*target), ("POST", "6666:/api/a:b/c"));
+    let request: ServiceRequest = serde_json::from_value(request).unwrap();
+    assert_eq!((&*request.body, &request.header["Accept"][..]), (&b"body"[..], &["*/*".to_owned()][..]));
+    // another node's answer is none
+    let other = Node::connect(&world, "edge-2");
+    let answer = |status_code, body: &[u8]| Upstream::ServiceUpload {
+        target: "".into(),
+        content: json!(ServiceResponse {
+            status_code,
+            body: body.to_vec(),
+            header: [("X-A".to_owned(), vec!["1".to_owned()])].into()
+        }),
+    };
+    other.say(answer(500, b"forged"), "f", &asked.header.msg_id);
+    assert!(node.say(answer(418, b"tea"), "r", &asked.header.msg_id));
+    let (status, headers, body) = calling.await.unwrap().unwrap();
+    assert_eq!(
+        (status.as_u16(), &headers["x-a"], &*body),
+        (418, &"1".parse::<http::HeaderValue>().unwrap(), &b"tea"[..])
+    );
+    world.counts("call", 1, 0).await;
+}
+
+/// EdgeCore's ServiceBus sends its own failures with neither operation nor group.
+#[tokio::test]
+async fn a_failure_of_edgecore_is_understood() {
+    let world = World::new().await;
+    world.rule("call", ("rest", &[("path", "a")]), ("http", &[("path", "/")])).await;
+    let mut node = Node::connect(&world, "edge-1");
+    let calling = world.call("edge-1", "a", b"");
+    let asked = node.next().await;
+    let content =
+        json!({"header": {"TunnelServer": ["kubeedge-edgecore"]}, "status_code": 404, "body": "bm8="});
+    let Up { header, body } =
+        Up::from(Message { content, ..Message::default() }.answering(&asked.header.msg_id));
+    assert!(world.rules.take("edge-1", header, body).is_none());
+    let (status, _, body) = calling.await.unwrap().unwrap();
+    assert_eq!((status, &*body), (StatusCode::NOT_FOUND, &b"no"[..]));
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_carried_out_says_why() {
+    let world = World::with(Duration::from_millis(300)).await;
+    world.rule("call", ("rest", &[("path", "a")]), ("http", &[("path", "/")])).await;
+    world.rule("publish", ("rest", &[("path", "p")]), ("mqtt", &[("topic", "t")])).await;
+    let refused = |path: &'static str, body| {
+        let calling = world.call("edge-1", path, body);
+        async move {
+            let error = calling.await.unwrap().unwrap_err();
+            (error.status.as_u16(), error.reason)
+        }
+    };
+    assert_eq!(refused("unknown", b"").await, (404, "RuleNotFound"));
+    assert_eq!(refused("a", b"").await, (502, "NodeNotConnected"));
+    let _node = Node::connect(&world, "edge-1");
+    assert_eq!(refused("a", b"").await, (504, "NodeTimeout"));
+    assert_eq!(refused("a/../b", b"").await, (400, "PathRefused"));
+    assert_eq!(refused("p/%2b", b"").await, (400, "TopicRefused"));
+    assert_eq!(refused("p", b"\xff").await, (415, "NoText"));
+    world.counts("call", 0, 3).await;
+    world.counts("publish", 0, 2).await;
+    let status = world.status("call").await;
+    assert!(status.errors[0].contains("edge-1: a path may not lead out"), "{:?}", status.errors);
+}
+
+#[tokio::test]
+async fn a_publication_is_delivered_when_an_agent_of_ours_says_so() {
+    let world = World::new().await;
+    world.rule("publish", ("rest", &[("path", "p")]), ("mqtt", &[("topic", "devices/led")])).await;
+    let (mut theirs, mut ours) = (Node::connect(&world, "edge-1"), Node::connect(&world, "own-1"));
+    let calling = world.call("edge-1", "p/on", b"1");
+    let asked = theirs.next().await;
+    assert_eq!(asked.body, Downstream::Publish { topic: "devices/led/on".into(), payload: "1".into() });
+    assert_eq!(&*calling.await.unwrap().unwrap().2, b"message delivered");
+    for (failed, content, status) in [(false, "OK", 200), (true, "the broker is away", 502)] {
+        let calling = world.call("own-1", "p", b"\xff\x00");
+        let asked = ours.next().await;
+        let Downstream::Publish { payload, .. } = asked.body else { panic!() };
+        assert_eq!(Payload::read(&payload), Some(Payload::Bytes(b"\xff\x00".to_vec())));
+        let topic = "devices/led".into();
+        ours.say(Upstream::BusAnswer { topic, failed, content: content.into() }, "a", &asked.header.msg_id);
+        let answered = calling.await.unwrap();
+        assert_eq!(answered.map_or_else(|error| error.status.as_u16(), |answer| answer.0.as_u16()), status);
+    }
+    world.counts("publish", 2, 1).await;
+    assert!(world.status("publish").await.errors[0].ends_with("own-1: node own-1: the broker is away"));
+}
+
+#[tokio::test]
+async fn nodes_listen_to_what_rules_want_and_no_longer() {
+    let world = World::new().await;
+    let mut early = Node::connect(&world, "edge-1");
+    world
+        .rule(
+            "up",
+            ("mqtt", &[("topic", "up/#"), ("node_name", "edge-1")]),
+            ("rest", &[("resource", "http://127.0.0.1:1")]),
+        )
+        .await;
+    let told = early.next().await.body;
+    assert_eq!(
+        told,
+        Downstream::Subscription { on: true, topic: "default/up/#".into(), content: Terms::OURS.content() }
+    );
+    let target = ("target_url", "http://a/b");
+    world
+        .rule(
+            "app",
+            ("http", &[target, ("node_name", "edge-1")]),
+            ("rest", &[("resource", "http://127.0.0.1:1")]),
+        )
+        .await;
+    let told = early.next().await.body;
+    assert_eq!(told, Downstream::ServiceTarget { on: true, url: "http://a/b".into(), content: Value::Null });
+    drop(early);
+    // a rule that goes while the node is away is taken back when it comes again
+    world.api().delete("up", &Default::default()).await.unwrap();
+    until("the rule is gone", || async { world.rules.table().topic("edge-1", "default/up/a").is_empty() })
+        .await;
+    let mut again = Node::connect(&world, "edge-1");
+    let told = [again.next().await.body, again.next().await.body];
+    assert_eq!(
+        told[0],
+        Downstream::Subscription { on: false, topic: "default/up/#".into(), content: Value::Null }
+    );
+    assert_eq!(
+        told[1],
+        Downstream::ServiceTarget { on: true, url: "http://a/b".into(), content: Value::Null }
+    );
+}
+
+#[tokio::test]
+async fn a_message_of_mqtt_reaches_its_target_once_however_often_it_comes() {
+    let world = World::new().await;
+    let target = Target::new(StatusCode::OK, Vec::new()).await;
+    world
+        .rule(
+            "up",
+            ("mqtt", &[("topic", "up"), ("node_name", "own-1")]),
+            ("rest", &[("resource", &target.url)]),
+        )
+        .await;
+    let mut node = Node::connect(&world, "own-1");
+    node.next().await;
+    for _ in 0..3 {
+        node.upload("default/up", "{\"a\":1}".into(), "m1");
+        let answer = node.next().await;
+        assert_eq!(answer.header.parent_msg_id, "m1");
+        assert!(matches!(answer.body, Downstream::UploadAnswer { failed: false, .. }), "{:?}", answer.body);
+    }
+    node.upload("default/up", json!({"base64": "/wA="}), "m2");
+    node.next().await;
+    let heard = target.heard.lock().await;
+    let told: Vec<_> = heard
+        .iter()
+        .map(|(method, headers, body)| {
+            (
+                method.as_str(),
+                headers["content-type"].to_str().unwrap(),
+                headers["x-request-id"].to_str().unwrap(),
+                &**body,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("POST", "application/json", "m1", &b"{\"a\":1}"[..]),
+            ("POST", "application/octet-stream", "m2", &b"\xff\x00"[..])
+        ]
+    );
+    drop(heard);
+    world.counts("up", 2, 0).await;
+}
+
+/// The table of who may: a node's message meets the rules alone that name this node.
+#[tokio::test]
+async fn a_node_uses_no_rule_of_another_node() {
+    let world = World::new().await;
+    let target = Target::new(StatusCode::OK, b"fine".to_vec()).await;
+    let to = ("rest", &[("resource", &*target.url)][..]);
+    world.rule("up", ("mqtt", &[("topic", "up"), ("node_name", "own-1")]), to).await;
+    world.rule("app", ("http", &[("target_url", "http://a/b"), ("node_name", "own-1")]), to).await;
+    let call = LocalCall { method: "PUT".into(), target_url: "http://a/b".into(), payload: json!({"x": 1}) };
+    let app = |url: &str| Upstream::ServiceUpload { target: url.into(), content: call.content() };
+    let bus = |topic: &str| Upstream::BusUpload { topic: topic.into(), payload: "1".into() };
+    for (node, body, is_allowed) in [
+        ("own-1", bus("default/up"), true),
+        ("own-2", bus("default/up"), false),
+        ("own-1", bus("other/up"), false),
+        ("own-1", bus("default/up/a"), false),
+        ("own-1", bus("up"), false),
+        ("own-1", bus("$hw/events/device/a/twin/update"), false),
+        ("own-1", app("http://a/b"), true),
+        ("own-2", app("http://a/b"), false),
+        ("own-1", app("http://a/b/c"), false),
+        ("own-1", app(&target.url), false),
+    ] {
+        let before = target.bodies().await.len();
+        let mut other = Node::connect(&world, node);
+        let id = Message::new_id();
+        assert!(other.say(body.clone(), &id, ""), "{body:?}");
+        let answer = loop {
+            let message = other.next().await;
+            if message.header.parent_msg_id == id {
+                break message.body;
+            }
+        };
+        let Downstream::UploadAnswer { failed, content, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(
+            (failed, target.bodies().await.len() - before),
+            (!is_allowed, usize::from(is_allowed)),
+            "{node} {body:?}: {content}"
+        );
+    }
+    world.counts("up", 1, 0).await;
+    world.counts("app", 1, 0).await;
+    let heard = target.heard.lock().await;
+    assert_eq!((&heard[1].0, &*heard[1].2), (&Method::PUT, &b"{\"x\":1}"[..]));
+}
+
+/// CVE-2022-31073 and 31078 have bodies without a bound; redirects would lead a call anywhere.
+#[tokio::test]
+async fn a_target_that_does_not_behave_has_failed() {
+    let world = World::new().await;
+    let vast = Target::new(StatusCode::OK, vec![b'x'; wire::bus::MAX_BODY + 1]).await;
+    let elsewhere = Target::new(StatusCode::FOUND, Vec::new()).await;
+    let broken = Target::new(StatusCode::INTERNAL_SERVER_ERROR, Vec::new()).await;
+    let mut node = Node::connect(&world, "own-1");
+    for (name, url, why) in [
+        ("vast", &*vast.url, "larger than 5000000 bytes"),
+        ("elsewhere", &*elsewhere.url, "redirects are not followed"),
+        ("broken", &*broken.url, "500"),
+        ("absent", "http://127.0.0.1:1/", "cannot be called"),
+    ] {
+        world
+            .rule(name, ("mqtt", &[("topic", name), ("node_name", "own-1")]), ("rest", &[("resource", url)]))
+            .await;
+        node.next().await;
+        node.upload(&format!("default/{name}"), "1".into(), name);
+        let answer = node.next().await;
+        let Downstream::UploadAnswer { failed: true, content, .. } = answer.body else {
+            panic!("{:?}", answer.body)
+        };
+        assert!(content.as_str().unwrap().contains(why), "{content}");
+        world.counts(name, 0, 1).await;
+        assert!(world.status(name).await.errors[0].contains(why));
+    }
+    assert_eq!(elsewhere.bodies().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_rule_that_goes_while_a_call_is_under_way_leaves_it_alone() {
+    let world = World::new().await;
+    world.rule("call", ("rest", &[("path", "a")]), ("http", &[("path", "/")])).await;
+    let mut node = Node::connect(&world, "edge-1");
+    let calling = world.call("edge-1", "a", b"");
+    let asked = node.next().await;
+    world.api().delete("call", &Default::default()).await.unwrap();
+    until("the rule is gone", || async { world.rules.rule_for("default", "a").is_none() }).await;
+    // the node has joined anew meanwhile
+    let again = Node::connect(&world, "edge-1");
+    let content = json!(ServiceResponse { status_code: 200, ..ServiceResponse::default() });
+    again.say(Upstream::ServiceUpload { target: "".into(), content }, "r", &asked.header.msg_id);
+    assert_eq!(calling.await.unwrap().unwrap().0, StatusCode::OK);
+    assert_eq!(world.call("edge-1", "a", b"").await.unwrap().unwrap_err().status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_rule_that_says_what_none_may_is_refused() {
+    let world = World::new().await;
+    let rest = ("rest", &[("resource", "http://a/")][..]);
+    let path = ("rest", &[("path", "a")][..]);
+    for (from, to, why) in [
+        (("rest", &[][..]), ("mqtt", &[("topic", "t")][..]), "spec.sourceResource[path]"),
+        (
+            ("rest", &[("path", "a"), ("topic", "b")][..]),
+            ("mqtt", &[("topic", "t")][..]),
+            "spec.sourceResource[topic]",
+        ),
+        (("rest", &[("path", "a/../b")][..]), ("mqtt", &[("topic", "t")][..]), "spec.sourceResource[path]"),
+        (path, ("mqtt", &[("topic", "$hw/events/device/a/twin/update")][..]), "belong to devices"),
+        (path, ("mqtt", &[("topic", "a/#")][..]), "wildcard"),
+        (path, rest, "one end of a rule is rest"),
+        (path, ("http", &[][..]), "spec.targetResource[path]"),
+        (("mqtt", &[("topic", "t")][..]), rest, "spec.sourceResource[node_name]"),
+        (("mqtt", &[("topic", "../$hw/#"), ("node_name", "n")][..]), rest, "no level . or .."),
+        (("mqtt", &[("topic", "t"), ("node_name", "N")][..]), rest, "no name of a node"),
+        (
+            ("mqtt", &[("topic", "t"), ("node_name", "n")][..]),
+            ("rest", &[("resource", "file:///etc/passwd")][..]),
+            "URL of http",
+        ),
+        (
+            ("mqtt", &[("topic", "t"), ("node_name", "n")][..]),
+            ("rest", &[("resource", "http://u:p@a/")][..]),
+            "without a user",
+        ),
+    ] {
+        let error = world.try_rule("bad", from, to).await.unwrap_err();
+        let kube::Error::Api(status) = error else { panic!("{error}") };
+        assert_eq!(status.code, 422);
+        assert!(status.message.contains(why), "{}", status.message);
+    }
+    let none = RuleEndpoint::new(
+        "none",
+        RuleEndpointSpec { rule_endpoint_type: RuleEndpointType::ServiceBus, properties: BTreeMap::new() },
+    );
+    let refused = Api::<RuleEndpoint>::default_namespaced(world.client.clone())
+        .create(&PostParams::default(), &none)
+        .await;
+    assert!(refused.unwrap_err().to_string().contains("service_port"));
+}
+
+#[tokio::test]
+async fn a_rule_that_is_not_in_force_says_why_until_it_is() {
+    let world = World::new().await;
+    world.rule("first", ("rest", &[("path", "a")]), ("mqtt", &[("topic", "t")])).await;
+    world.try_rule("second", ("rest", &[("path", "/a/")]), ("mqtt", &[("topic", "u")])).await.unwrap();
+    world.try_rule("lonely", ("rest", &[("path", "b")]), ("later", &[("topic", "u")])).await.unwrap();
+    until("both say why", || async {
+        let says =
+            |status: RuleStatus, why: &str| status.errors.first().is_some_and(|error| error.contains(why));
+        says(world.status("second").await, "not in force: rule default/first is older")
+            && says(
+                world.status("lonely").await,
+                "not in force: there is no RuleEndpoint later in namespace default",
+            )
+    })
+    .await;
+    world.api().delete("first", &Default::default()).await.unwrap();
+    let later =
+        RuleEndpointSpec { rule_endpoint_type: RuleEndpointType::EventBus, properties: BTreeMap::new() };
+    Api::default_namespaced(world.client.clone())
+        .create(&PostParams::default(), &RuleEndpoint::new("later", later))
+        .await
+        .unwrap();
+    until("both are in force", || async {
+        world.status("second").await.errors.is_empty() && world.status("lonely").await.errors.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thousand_rules_are_found() {
+    let world = World::new().await;
+    for number in 0..1000 {
+        let path = format!("p{number}");
+        world.try_rule(&path, ("rest", &[("path", &path)]), ("mqtt", &[("topic", &path)])).await.unwrap();
+    }
+    until("all are in force", || async {
+        world.rules.table().all().filter(|(_, problem)| problem.is_none()).count() == 1000
+    })
+    .await;
+    let mut node = Node::connect(&world, "edge-1");
+    let calling = world.call("edge-1", "p777", b"x");
+    assert_eq!(node.next().await.body, Downstream::Publish { topic: "p777".into(), payload: "x".into() });
+    calling.await.unwrap().unwrap();
+}
+
+/// What a node floods with is bounded, and nothing of it is lost without being counted.
+#[tokio::test]
+async fn a_flood_of_a_node_is_counted() {
+    let world = World::new().await;
+    let target = Target::new(StatusCode::OK, Vec::new()).await;
+    world
+        .rule(
+            "up",
+            ("mqtt", &[("topic", "up"), ("node_name", "edge-1")]),
+            ("rest", &[("resource", &target.url)]),
+        )
+        .await;
+    let node = Node::connect(&world, "edge-1");
+    let half = "x".repeat(12 * 1024 * 1024);
+    for number in 0..4 {
+        node.upload("default/up", half.clone().into(), &number.to_string());
+    }
+    until("all are counted", || async {
+        let status = world.status("up").await;
+        status.success_messages.unwrap_or_default() + status.fail_messages.unwrap_or_default() == 4
+    })
+    .await;
+    let status = world.status("up").await;
+    assert!(status.errors.iter().any(|error| error.contains("too many messages of this node")), "{status:?}");
+}
+
+#[tokio::test]
+async fn a_call_ends_when_its_node_goes_and_does_not_come_back() {
+    let world = World::new().await;
+    world.rule("call", ("rest", &[("path", "a")]), ("http", &[("path", "/")])).await;
+    let mut node = Node::connect(&world, "edge-1");
+    let calling = world.call("edge-1", "a", b"");
+    node.next().await;
+    drop(node);
+    let error = calling.await.unwrap().unwrap_err();
+    assert_eq!((error.status.as_u16(), error.reason), (502, "NodeDisconnected"));
+}

@@ -1,0 +1,208 @@
+//! A cloud in memory, nodes that are queues, and servers on this machine.
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use crds::rules::{Rule, RuleEndpoint, RuleEndpointSpec, RuleEndpointType, RuleSpec, RuleStatus};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use kube::{Api, Client, ResourceExt, api::PostParams};
+use kubeapi::{Body, gather, serve::Server, store::MemoryStore};
+use serde_json::Value;
+use tokio::{
+    sync::{Mutex, mpsc},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use wire::{Down, Header, Upstream};
+
+use super::super::{Call, CallError, OpenNode, Rules};
+use crate::{
+    admission,
+    controllers::{edge::Reply, namespaces},
+    kinds,
+};
+
+/// What came of a call.
+pub(super) type Called = Result<(StatusCode, HeaderMap, Bytes), CallError>;
+
+pub(super) const LONG: Duration = Duration::from_secs(20);
+
+pub(super) struct World {
+    pub(super) rules: Rules,
+    pub(super) client: Client,
+    _stop: DropGuard,
+}
+
+impl World {
+    /// A cloud; nodes whose name begins with `own` have an agent of ours.
+    pub(super) async fn new() -> Self {
+        Self::with(Duration::from_secs(10)).await
+    }
+
+    pub(super) async fn with(call_timeout: Duration) -> Self {
+        let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
+        let client = api.admission(Arc::new(admission::OfKubeEdge)).build().client("default");
+        namespaces::ensure_initial(&client).await.unwrap();
+        let rules = Rules::new(client.clone(), |node| node.starts_with("own"), call_timeout);
+        let stop = CancellationToken::new();
+        tokio::spawn(rules.clone().run(stop.clone()));
+        rules.complete().await;
+        let world = Self { rules, client, _stop: stop.drop_guard() };
+        for (name, kind, properties) in [
+            ("rest", RuleEndpointType::Rest, None),
+            ("mqtt", RuleEndpointType::EventBus, None),
+            ("http", RuleEndpointType::ServiceBus, Some(("service_port", "6666"))),
+        ] {
+            let properties =
+                properties.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            let endpoint = RuleEndpoint::new(name, RuleEndpointSpec { rule_endpoint_type: kind, properties });
+            Api::default_namespaced(world.client.clone())
+                .create(&PostParams::default(), &endpoint)
+                .await
+                .unwrap();
+        }
+        world
+    }
+
+    pub(super) fn api(&self) -> Api<Rule> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub(super) async fn try_rule(
+        &self,
+        name: &str,
+        from: (&str, &[(&str, &str)]),
+        to: (&str, &[(&str, &str)]),
+    ) -> Result<Rule, kube::Error> {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let spec = RuleSpec {
+            source: from.0.to_owned(),
+            source_resource: map(from.1),
+            target: to.0.to_owned(),
+            target_resource: map(to.1),
+        };
+        self.api().create(&PostParams::default(), &Rule::new(name, spec)).await
+    }
+
+    /// A rule that is in force when this returns.
+    pub(super) async fn rule(&self, name: &str, from: (&str, &[(&str, &str)]), to: (&str, &[(&str, &str)])) {
+        let uid = self.try_rule(name, from, to).await.unwrap().uid().unwrap();
+        until("the rule is in force", || async {
+            let known = self.rules.table();
+            known.all().any(|(rule, problem)| rule.uid().as_deref() == Some(&uid) && problem.is_none())
+        })
+        .await;
+    }
+
+    pub(super) async fn status(&self, name: &str) -> RuleStatus {
+        self.api().get(name).await.unwrap().status.unwrap_or_default()
+    }
+
+    pub(super) async fn counts(&self, name: &str, successes: i64, failures: i64) {
+        until("the counts", || async {
+            let status = self.status(name).await;
+            (status.success_messages, status.fail_messages) == (Some(successes), Some(failures))
+        })
+        .await;
+    }
+
+    pub(super) fn call(&self, node: &str, path: &str, body: &'static [u8]) -> JoinHandle<Called> {
+        let (rules, node, path) = (self.rules.clone(), node.to_owned(), path.to_owned());
+        tokio::spawn(async move {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, "*/*".parse().unwrap());
+            let (namespace, query) = ("default".to_owned(), None);
+            let call = Call {
+                node,
+                namespace,
+                path,
+                query,
+                method: Method::POST,
+                headers,
+                body: Bytes::from_static(body),
+            };
+            rules.call(call).await.map(|answer| (answer.status, answer.headers, answer.body))
+        })
+    }
+}
+
+pub(super) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let waiting = async {
+        while !holds().await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("in vain: {what}"));
+}
+
+/// A node's end of the wire.
+pub(super) struct Node {
+    name: String,
+    pub(super) rules: Rules,
+    messages: mpsc::Receiver<Reply>,
+    _open: OpenNode,
+}
+
+impl Node {
+    pub(super) fn connect(world: &World, name: &str) -> Self {
+        let (sender, messages) = mpsc::channel(32);
+        let open = world.rules.open(name, sender);
+        Self { name: name.to_owned(), rules: world.rules.clone(), messages, _open: open }
+    }
+
+    pub(super) async fn next(&mut self) -> Down {
+        let reply = timeout(LONG, self.messages.recv()).await.expect("a message").unwrap();
+        let Reply::Direct(message) = reply else { panic!("a message of the acknowledged lane") };
+        // as it would be read at the other end
+        message.into()
+    }
+
+    pub(super) fn say(&self, body: Upstream, id: &str, parent: &str) -> bool {
+        let header = Header { msg_id: id.to_owned(), parent_msg_id: parent.to_owned(), ..Header::default() };
+        self.rules.take(&self.name, header, body).is_none()
+    }
+
+    pub(super) fn upload(&self, topic: &str, payload: Value, id: &str) {
+        assert!(self.say(Upstream::BusUpload { topic: topic.into(), payload }, id, ""));
+    }
+}
+
+/// A server on this machine that remembers what it was told and answers as it is told.
+pub(super) struct Target {
+    pub(super) url: String,
+    pub(super) heard: Arc<Mutex<Vec<(Method, HeaderMap, Bytes)>>>,
+    _stop: DropGuard,
+}
+
+impl Target {
+    pub(super) async fn new(status: StatusCode, answer: Vec<u8>) -> Self {
+        let heard: Arc<Mutex<Vec<_>>> = Arc::default();
+        let all = heard.clone();
+        let service = tower::service_fn(move |request: Request<Incoming>| {
+            let (all, answer) = (all.clone(), answer.clone());
+            async move {
+                let (head, body) = request.into_parts();
+                let body = gather(body, 1 << 24).await.unwrap();
+                all.lock().await.push((head.method, head.headers, body));
+                let body: Body =
+                    Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed_unsync();
+                let response =
+                    Response::builder().status(status).header("location", "http://127.0.0.1:1/").body(body);
+                Ok::<_, Infallible>(response.unwrap())
+            }
+        });
+        let server = Server::bind(([127, 0, 0, 1], 0).into(), None, service).await.unwrap();
+        let (url, stop) = (format!("http://{}/a", server.local_addr()), CancellationToken::new());
+        tokio::spawn(server.run(stop.clone()));
+        Self { url, heard, _stop: stop.drop_guard() }
+    }
+
+    pub(super) async fn bodies(&self) -> Vec<Bytes> {
+        self.heard.lock().await.iter().map(|(_, _, body)| body.clone()).collect()
+    }
+}

@@ -1,0 +1,387 @@
+//! Messages of nodes: from MQTT or a local application through a rule to a server that the cloud calls, and back.
+//!
+//! A node's message meets the rules alone that name this node. Each is carried out once, however often it is sent: it is known by
+//! its id. Where too much of a node waits already, a message is left unanswered, and an agent of ours sends it again.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::warn;
+use wire::{
+    Downstream, Header, Source, Upstream,
+    bus::{LocalCall, Payload, ServiceResponse, is_hop_by_hop},
+    topic::Topic,
+};
+
+use super::{
+    CallAnswer, CallError, Rules,
+    check::{self as rule, Target},
+    nodes::announcement,
+    now_ms,
+    table::{ActiveRule, Subscription},
+    targets::{TargetAnswer, TargetCall},
+};
+
+/// Calls of targets for one node at a time.
+const RUNNING: usize = 32;
+/// Kilobytes of messages of one node that wait for their turn; each message counts for one at least.
+const WAITING: usize = 32 * 1024;
+/// How many ids of a node are remembered with what became of them.
+const REMEMBERED: usize = 1024;
+
+const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
+
+/// What became of a message: the content of its answer, or why it failed for good.
+type Outcome = Result<Value, String>;
+
+/// What is under way for one node.
+#[derive(Debug)]
+struct NodeUploads {
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// What became of each message; nothing yet of those that are under way.
+    known: HashMap<String, Option<Outcome>>,
+    order: VecDeque<String>,
+}
+
+impl Default for NodeUploads {
+    fn default() -> Self {
+        Self {
+            running: Arc::new(Semaphore::new(RUNNING)),
+            waiting: Arc::new(Semaphore::new(WAITING)),
+            known: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+}
+
+/// What is under way for each node.
+#[derive(Debug, Default)]
+pub(super) struct Uploads(Mutex<HashMap<String, NodeUploads>>);
+
+/// What is to be done with a message.
+enum Admitted {
+    /// It is carried out.
+    New(Arc<Semaphore>, OwnedSemaphorePermit),
+    /// It has come before.
+    Known(Option<Outcome>),
+    /// Too much waits.
+    Full,
+}
+
+impl Uploads {
+    fn admit(&self, node: &str, id: &str, size: usize) -> Admitted {
+        let mut all = self.0.lock();
+        let own = all.entry(node.to_owned()).or_default();
+        if let Some(known) = own.known.get(id) {
+            return Admitted::Known(known.clone());
+        }
+        let weight = u32::try_from(size / 1024 + 1).unwrap_or(u32::MAX);
+        let Ok(place) = Arc::clone(&own.waiting).try_acquire_many_owned(weight) else {
+            return Admitted::Full;
+        };
+        own.known.insert(id.to_owned(), None);
+        own.order.push_back(id.to_owned());
+        if own.order.len() > REMEMBERED
+            && let Some(oldest) = own.order.pop_front()
+        {
+            own.known.remove(&oldest);
+        }
+        Admitted::New(Arc::clone(&own.running), place)
+    }
+
+    fn done(&self, node: &str, id: &str, outcome: &Outcome) {
+        // the body of an answer may be large; whoever asks again is told that it was carried out
+        let kept = outcome.as_ref().map(|_| Value::from("OK")).map_err(Clone::clone);
+        if let Some(known) = self.0.lock().get_mut(node).and_then(|own| own.known.get_mut(id)) {
+            *known = Some(kept);
+        }
+    }
+}
+
+/// A message, as rules look at it.
+#[derive(Clone, Debug)]
+struct Upload {
+    node: String,
+    id: String,
+    /// `bus` or `servicebus`.
+    origin: Source,
+    /// The topic or the URL.
+    resource: String,
+    method: Method,
+    content_type: &'static str,
+    body: Bytes,
+}
+
+impl Rules {
+    /// Takes a message of `node` that is about rules; gives others back.
+    pub(crate) fn take(&self, node: &str, header: Header, body: Upstream) -> Option<(Header, Upstream)> {
+        let (header, body) = self.pending().answer(node, header, body)?;
+        match body {
+            Upstream::BusUpload { topic, payload } => {
+                let resource = topic.as_str().to_owned();
+                match message(&payload) {
+                    Ok((content_type, bytes)) => self.upload(Upload {
+                        node: node.to_owned(),
+                        id: header.msg_id,
+                        origin: Source::Bus,
+                        resource,
+                        method: Method::POST,
+                        content_type,
+                        body: bytes,
+                    }),
+                    Err(why) => self.refuse(node, &header.msg_id, (Source::Bus, &resource), why),
+                }
+                None
+            }
+            Upstream::ServiceUpload { target, content }
+                if header.parent_msg_id.is_empty() && !target.is_empty() =>
+            {
+                let resource = target.as_str().to_owned();
+                match local_call(&content) {
+                    Ok((method, content_type, bytes)) => self.upload(Upload {
+                        node: node.to_owned(),
+                        id: header.msg_id,
+                        origin: Source::ServiceBus,
+                        resource,
+                        method,
+                        content_type,
+                        body: bytes,
+                    }),
+                    Err(why) => self.refuse(node, &header.msg_id, (Source::ServiceBus, &resource), why),
+                }
+                None
+            }
+            // an answer for which nobody waits any more
+            Upstream::ServiceUpload { .. } | Upstream::BusAnswer { .. } => None,
+            other => Some((header, other)),
+        }
+    }
+
+    fn upload(&self, upload: Upload) {
+        if !self.is_complete() {
+            // unanswered, it comes again
+            return;
+        }
+        let rules = match upload.origin {
+            Source::Bus => self.table().topic(&upload.node, &upload.resource),
+            _ => self.table().url(&upload.node, &upload.resource).into_iter().collect(),
+        };
+        if rules.is_empty() {
+            self.stop(&upload);
+            let why = format!(
+                "no rule of this cloud takes {} of node {}",
+                wire::text::short(&upload.resource),
+                upload.node
+            );
+            return self.refuse(&upload.node, &upload.id, (upload.origin, &upload.resource), why);
+        }
+        match self.uploads().admit(&upload.node, &upload.id, upload.body.len()) {
+            Admitted::Known(None) => {}
+            Admitted::Known(Some(outcome)) => {
+                let (this, node, id) = (self.clone(), upload.node, upload.id);
+                self.spawn(async move {
+                    this.reply(&node, &id, (upload.origin, &upload.resource), outcome).await
+                });
+            }
+            Admitted::Full => self.full(&upload, &rules),
+            Admitted::New(running, place) => {
+                let this = self.clone();
+                self.spawn(async move {
+                    // closed by nobody
+                    let Ok(_turn) = running.acquire().await else { return };
+                    let outcome = this.deliver(&upload, &rules).await;
+                    drop(place);
+                    this.uploads().done(&upload.node, &upload.id, &outcome);
+                    this.reply(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), outcome)
+                        .await;
+                });
+            }
+        }
+    }
+
+    /// An agent of ours sends it again; what EdgeCore sent is lost, and counted.
+    fn full(&self, upload: &Upload, rules: &[Arc<ActiveRule>]) {
+        if upload.origin == Source::Bus && self.speaks_our_forms(&upload.node) {
+            return;
+        }
+        let why = "too many messages of this node wait for the rule's target";
+        for rule in rules {
+            self.counters().count(&rule.uid, Err(&format!("{}: {why}", upload.node)));
+        }
+        self.refuse(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), why.to_owned());
+    }
+
+    async fn deliver(&self, upload: &Upload, rules: &[Arc<ActiveRule>]) -> Outcome {
+        let mut outcome = Ok(Value::from("OK"));
+        for rule in rules {
+            let delivered = self.deliver_one(upload, rule).await;
+            let counted = delivered.as_ref().map(drop).map_err(|why| format!("{}: {why}", upload.node));
+            self.counters().count(&rule.uid, counted.as_ref().copied().map_err(String::as_str));
+            match delivered {
+                Ok(answer) if upload.origin == Source::ServiceBus => {
+                    outcome = outcome.map(|_| self.answer_for(&upload.node, &answer));
+                }
+                Ok(_) => {}
+                Err(why) => outcome = Err(why),
+            }
+        }
+        outcome
+    }
+
+    async fn deliver_one(&self, upload: &Upload, rule: &ActiveRule) -> Result<TargetAnswer, String> {
+        let Target::Rest { url } = &rule.target else {
+            return Err("the rule has no end in the cloud".to_owned());
+        };
+        let answer = self
+            .targets()
+            .call(TargetCall {
+                url: url.clone(),
+                method: upload.method.clone(),
+                content_type: upload.content_type,
+                body: upload.body.clone(),
+                id: upload.id.clone(),
+                node: upload.node.clone(),
+            })
+            .await?;
+        // an application reads what its target answers; a message on a topic only arrives, or does not
+        if answer.status.is_redirection() {
+            return Err(format!("{url} answered {}, and redirects are not followed", answer.status));
+        }
+        if upload.origin == Source::Bus && !answer.status.is_success() {
+            return Err(format!("{url} answered {}", answer.status));
+        }
+        Ok(answer)
+    }
+
+    /// What an application is answered.
+    fn answer_for(&self, node: &str, answer: &TargetAnswer) -> Value {
+        if !self.speaks_our_forms(node) {
+            return String::from_utf8_lossy(&answer.body).into_owned().into();
+        }
+        let mut response = ServiceResponse {
+            status_code: answer.status.as_u16(),
+            body: answer.body.to_vec(),
+            ..ServiceResponse::default()
+        };
+        for (name, value) in answer.headers.iter().filter(|(name, _)| !is_hop_by_hop(name.as_str())) {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            response.header.entry(crate::streams::canonical(name.as_str())).or_default().push(value);
+        }
+        serde_json::to_value(response).unwrap_or_default()
+    }
+
+    /// A message of `node`, by hand; `None` where no rule has `place`, a topic or a URL, as its source.
+    pub(super) async fn try_upload(
+        &self,
+        node: &str,
+        place: &str,
+        body: Bytes,
+    ) -> Option<Result<CallAnswer, CallError>> {
+        let by_topic = self.table().topic(node, place);
+        let rule = by_topic.into_iter().next().or_else(|| self.table().url(node, place))?;
+        let origin = match rule.source {
+            rule::Source::ServiceBus { .. } => Source::ServiceBus,
+            rule::Source::Rest { .. } | rule::Source::EventBus { .. } => Source::Bus,
+        };
+        let content_type =
+            if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok() { JSON } else { BYTES };
+        let upload = Upload {
+            node: node.to_owned(),
+            id: wire::Message::new_id(),
+            origin,
+            resource: place.to_owned(),
+            method: Method::POST,
+            content_type,
+            body,
+        };
+        let answer = self.deliver_one(&upload, &rule).await;
+        let counted = answer.as_ref().map(drop).map_err(|why| format!("{node}: {why}"));
+        self.counters().count(&rule.uid, counted.as_ref().copied().map_err(String::as_str));
+        Some(match answer {
+            Ok(TargetAnswer { status, headers, body }) => Ok(CallAnswer { status, headers, body }),
+            Err(why) => Err(CallError::new(StatusCode::BAD_GATEWAY, "TargetFailed", why)),
+        })
+    }
+
+    fn refuse(&self, node: &str, id: &str, (origin, resource): (Source, &str), why: String) {
+        if let Some(times) = self.refusals().count(&format!("{node}: {why}"), Instant::now()) {
+            warn!(node, why, times, "a message of a node for a rule is refused");
+        }
+        let (this, node, id, resource) = (self.clone(), node.to_owned(), id.to_owned(), resource.to_owned());
+        self.spawn(async move { this.reply(&node, &id, (origin, &resource), Err(why)).await });
+    }
+
+    /// Answers a message; EdgeCore expects no answer to those of its bus.
+    async fn reply(&self, node: &str, id: &str, (origin, resource): (Source, &str), outcome: Outcome) {
+        if origin == Source::Bus && !self.speaks_our_forms(node) {
+            return;
+        }
+        let (failed, content) = match outcome {
+            Ok(content) => (false, content),
+            Err(why) => (true, why.into()),
+        };
+        let body = Downstream::UploadAnswer { origin, failed, path: resource.into(), content };
+        // who is not there asks again
+        let _ = self.nodes().send(node, body.into_message(now_ms()).answering(id)).await;
+    }
+
+    /// The node listens to what no rule wants any more: rules that went while it, or this cloud, was away.
+    fn stop(&self, upload: &Upload) {
+        let resource = upload.resource.clone();
+        let one = match upload.origin {
+            // every agent listens to these by itself
+            Source::Bus if matches!(Topic::parse(&resource), Topic::Upload(_)) => return,
+            Source::Bus => Subscription::Topic(resource),
+            _ => Subscription::Url(resource),
+        };
+        let (nodes, node) = (self.nodes().clone(), upload.node.clone());
+        self.spawn(async move {
+            let _ = nodes.send(&node, announcement(false, &one)).await;
+        });
+    }
+}
+
+/// A message's media type and bytes.
+fn message(payload: &Value) -> Result<(&'static str, Bytes), String> {
+    match Payload::read(payload) {
+        Some(Payload::Text(text)) if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() => {
+            Ok((JSON, text.into()))
+        }
+        Some(Payload::Text(text)) => Ok(("text/plain; charset=utf-8", text.into())),
+        Some(Payload::Bytes(bytes)) => Ok((BYTES, bytes.into())),
+        None => Err("its content is no payload".to_owned()),
+    }
+}
+
+/// An application's call: its method, the payload's media type and bytes.
+fn local_call(content: &Value) -> Result<(Method, &'static str, Bytes), String> {
+    let text = content.as_str().unwrap_or_default();
+    let decoded = STANDARD.decode(text).map_err(|error| format!("its content is not base64: {error}"))?;
+    let call: LocalCall =
+        serde_json::from_slice(&decoded).map_err(|error| format!("it is no call: {error}"))?;
+    let method = match call.method.as_str() {
+        "" => Method::POST,
+        text => Method::from_bytes(text.as_bytes()).map_err(|_| "its method is none".to_owned())?,
+    };
+    if !matches!(
+        method,
+        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE
+    ) {
+        return Err(format!("{method} is no method for a target"));
+    }
+    match call.payload {
+        Value::Null => Ok((method, JSON, Bytes::new())),
+        payload => Ok((method, JSON, payload.to_string().into())),
+    }
+}
