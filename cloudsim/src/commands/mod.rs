@@ -1,5 +1,6 @@
 //! What the subcommands of `cloudsim` do.
 
+mod cluster;
 mod connect;
 mod db;
 mod demo;
@@ -10,6 +11,7 @@ mod node;
 mod nodes;
 mod paste;
 mod remote;
+mod roles;
 mod run;
 mod runtime;
 mod table;
@@ -95,6 +97,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Demo { once, manifests, kubeconfig } => {
                 demo::run(once, &manifests, kubeconfig.as_deref()).await
             }
+            Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }
     })

@@ -6,13 +6,14 @@ use anyhow::Context;
 
 use http::Method;
 use jiff::Timestamp;
+use kube::Client;
 use serde::{Deserialize, Serialize};
 use wire::enroll::Token;
 
 use super::{connect::connect, print, remote::Remote, say};
 use crate::{
     cli::{Output, TokenScope},
-    pki::{JoinToken, TokenRequest},
+    pki::{JoinToken, JoinTokens, Pki, TokenRequest},
 };
 
 #[derive(Deserialize)]
@@ -50,8 +51,13 @@ pub(super) async fn run(
         let uses = uses.or(node.is_some().then_some(1));
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
         let cloud = Remote::of(kubeconfig).await?;
-        let made = cloud.ask::<Made>(Method::POST, "tokens", &TokenRequest { node, seconds, uses }).await?;
-        (made.token, uses)
+        let request = TokenRequest { node, seconds, uses };
+        let token = if cloud.is_a_cluster().await? {
+            mint(&cloud.client, &request).await?
+        } else {
+            cloud.ask::<Made>(Method::POST, "tokens", &request).await?.token
+        };
+        (token, uses)
     } else {
         let (client, server) = connect(kubeconfig).await?;
         let token = JoinToken::read(&client)
@@ -66,6 +72,14 @@ pub(super) async fn run(
             Ok(())
         }
     }
+}
+
+/// A token of a cluster's cloud, made with the authority that stands in the cluster.
+async fn mint(client: &Client, request: &TokenRequest) -> anyhow::Result<String> {
+    let authority = Pki::read_authority(client).await?;
+    let authority =
+        authority.context("the cluster has no Secret kubeedge/casecret: no cloud has run there")?;
+    Ok(JoinTokens::in_cluster(client).mint(&authority, request).await?)
 }
 
 #[cfg(test)]
