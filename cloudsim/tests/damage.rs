@@ -41,7 +41,7 @@ fn options(directory: &Path) -> Options {
 fn db(directory: &Path, command: &str) -> (bool, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_cloudsim"));
     let output = program.args(["db", command, "--data-dir"]).arg(directory).output().unwrap();
-    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
 /// The cloud's authority with its key.
@@ -86,6 +86,8 @@ async fn a_cloud_with_damaged_objects_starts_and_is_repaired() {
     drop(maps);
     cloud.stop().await.unwrap();
     assert!(db(directory.path(), "check").0);
+    let (is_whole, told) = db(&directory.path().join("typo"), "check");
+    assert!(!is_whole && told.contains("--data-dir"), "{told}");
     for row in [
         "resource = 'configmaps' AND name IN ('one', 'two')",
         "resource = 'customresourcedefinitions.apiextensions.k8s.io' AND name LIKE 'devices.%'",

@@ -38,7 +38,7 @@ pub use self::{
     process::Process,
     random::Random,
     rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},
-    run::{Output, run, run_with_input},
+    run::{Output, ensure_says, run, run_with_input},
     until::{PATIENCE, at, until, until_within},
     watched::{Watch, WatchEvent},
 };

@@ -40,6 +40,14 @@ impl Output {
     }
 }
 
+/// That a text has all of these words, as an error that shows it.
+pub fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
+    for word in words {
+        ensure!(text.contains(word), "{word:?} is not in:\n{text}");
+    }
+    Ok(())
+}
+
 /// Runs `command` to its end, which must come in time.
 pub fn run(command: &mut Command) -> anyhow::Result<Output> {
     run_with_input(command, "")

@@ -11,7 +11,7 @@
 //! | `PUT answers` | `{"answers": NAME}`: how the enrolment server answers |
 //! | `POST reset/NODE` | the end of the node's certificates and session: its name is free for a join token |
 //! | `POST reset` | the same for all names whose records were lost with a damaged database |
-//! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each of them optional: a join token, and what it is good for |
+//! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each of them optional: a join token, and whether the node's name is held, so that it gives no certificate before a reset |
 //! | `POST hostile/NODE` | `{"shape": NAME}`: a message that no cloud should send |
 
 mod request;
@@ -38,7 +38,7 @@ use self::request::{Order, Wanted, wanted};
 use crate::{
     faults::{Certificate, Faults},
     hub::Sessions,
-    pki::{JoinTokens, NoToken, Trust},
+    pki::{JoinTokens, Name, NoToken, Trust},
 };
 
 /// Where it is.
@@ -112,7 +112,11 @@ impl Admin {
                     NoToken::Asked(why) => (StatusCode::UNPROCESSABLE_ENTITY, why),
                     error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
                 })?;
-                return Ok(json!({"token": made}));
+                let held = match &request.node {
+                    Some(node) => self.is_held(node).await?,
+                    None => false,
+                };
+                return Ok(json!({"token": made, "held": held}));
             }
             Order::Certificate(certificate) => {
                 self.faults.set_certificate(certificate);
@@ -129,6 +133,14 @@ impl Admin {
 }
 
 impl Admin {
+    /// Whether no join token gives a certificate for the node's name, before it is reset.
+    async fn is_held(&self, node: &str) -> Result<bool, Refusal> {
+        let (authority, grace) = (self.trust.authority().cert_der(), self.trust.grace());
+        let known = self.trust.certificates().name(node, authority, grace).await;
+        let known = known.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        Ok(matches!(known, Name::Held | Name::Lost))
+    }
+
     /// Takes the node's certificates back; refused where there is no such node, which is a wrong name most probably.
     async fn reset(&self, node: &str) -> Result<Value, Refusal> {
         let failed = |error: &dyn std::error::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());

@@ -1,6 +1,6 @@
 //! `cloudsim db`: what a cloud keeps on the disk, for the people who run it.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context, bail};
 use kubeapi::store::{
@@ -24,6 +24,7 @@ pub(super) async fn run(command: &DbCommand) -> anyhow::Result<ExitCode> {
 
 async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     let (path, seal) = (place.data_dir.join(DATABASE), keys(place)?);
+    require_database(&path).await?;
     let health = match Inspection::open(&path, seal).await {
         Ok(mut inspection) => inspection.check().await?,
         Err(error) if error.is_damaged_file() => {
@@ -53,11 +54,17 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
-    let (path, seal) = (place.data_dir.join(DATABASE), keys(place)?);
-    if !path.exists() && !SqliteStore::is_being_repaired(&path).await {
+/// There is a database, or what a repair that was cut off has left of it.
+async fn require_database(path: &Path) -> anyhow::Result<()> {
+    if !path.exists() && !SqliteStore::is_being_repaired(path).await {
         bail!("there is no {}; name the data directory of a cloud with --data-dir", path.display());
     }
+    Ok(())
+}
+
+async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
+    let (path, seal) = (place.data_dir.join(DATABASE), keys(place)?);
+    require_database(&path).await?;
     let _lock = StoreLock::take(&path)?;
     if let Ok(mut inspection) = Inspection::open(&path, seal.clone()).await {
         let health = inspection.check().await;

@@ -7,12 +7,14 @@ use anyhow::Context;
 use super::{Signals, connect, paste, say, stop, written};
 use crate::{
     Cloud, Options,
-    demo::{Seen, Steps},
+    demo::{Seen, Steps, manifests},
     fleet::{self, Fleet},
 };
 
 pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
+    // before a cloud is started for nothing
+    let manifests = manifests::read(manifests)?;
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
     let own = temporary.path().join("cloudsim.kubeconfig");

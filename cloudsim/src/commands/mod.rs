@@ -157,6 +157,11 @@ fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Warns a person on stderr, so that programs read the answer alone.
+fn warn(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "warning: {}", printable_lines(line));
+}
+
 /// Tells a person; nobody reading is no error. Some of it nodes and devices have said.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{}", printable_lines(line));

@@ -1,6 +1,6 @@
 //! `cloudsim token`: the join token, as it stands in the API, or one for a node, a time, a number of uses.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 
@@ -10,15 +10,18 @@ use kube::Client;
 use serde::{Deserialize, Serialize};
 use wire::enroll::Token;
 
-use super::{connect::connect, print, remote::Remote, say};
+use super::{connect::connect, print, remote::Remote, say, warn};
 use crate::{
     cli::{Output, TokenScope},
-    pki::{JoinToken, JoinTokens, Pki, TokenRequest},
+    pki::{JoinToken, JoinTokens, Name, NodeCertificates, Pki, TokenRequest},
 };
 
 #[derive(Deserialize)]
 struct Made {
     token: String,
+    /// Whether the node's name is held by an earlier certificate.
+    #[serde(default)]
+    held: bool,
 }
 
 /// A token and what it is good for, for programs.
@@ -52,12 +55,17 @@ pub(super) async fn run(
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
         let cloud = Remote::of(kubeconfig).await?;
         let request = TokenRequest { node, seconds, uses };
-        let token = if cloud.is_a_cluster().await? {
+        let made = if cloud.is_a_cluster().await? {
             mint(&cloud.client, &request).await?
         } else {
-            cloud.ask::<Made>(Method::POST, "tokens", &request).await?.token
+            cloud.ask::<Made>(Method::POST, "tokens", &request).await?
         };
-        (token, uses)
+        if let Some(node) = request.node.filter(|_| made.held) {
+            warn(&format!(
+                "the cloud has a node {node} already: this token gives its name to no other machine before `cloudsim node reset {node}`"
+            ));
+        }
+        (made.token, uses)
     } else {
         let (client, server) = connect(kubeconfig).await?;
         let token = JoinToken::read(&client)
@@ -75,16 +83,25 @@ pub(super) async fn run(
 }
 
 /// A token of a cluster's cloud, made with the authority that stands in the cluster.
-async fn mint(client: &Client, request: &TokenRequest) -> anyhow::Result<String> {
+async fn mint(client: &Client, request: &TokenRequest) -> anyhow::Result<Made> {
     let authority = Pki::read_authority(client).await?;
     let authority =
         authority.context("the cluster has no Secret kubeedge/casecret: no cloud has run there")?;
-    Ok(JoinTokens::in_cluster(client).mint(&authority, request).await?)
+    let token = JoinTokens::in_cluster(client).mint(&authority, request).await?;
+    let held = match &request.node {
+        Some(node) => {
+            let certificates = NodeCertificates::in_cluster(client);
+            let known = certificates.name(node, authority.cert_der(), Duration::ZERO).await?;
+            matches!(known, Name::Held | Name::Lost)
+        }
+        None => false,
+    };
+    Ok(Made { token, held })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use wire::enroll::{Ca, TokenScope as Scope};
 

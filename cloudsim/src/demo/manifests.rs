@@ -27,10 +27,9 @@ pub(super) struct Applied {
 /// Applies every manifest, devices after their models and pods last: they find what they need. Answers the pod and the device as applied.
 pub(super) async fn apply(
     client: &Client,
-    directory: &Path,
+    mut objects: Vec<DynamicObject>,
     progress: &dyn Fn(&str),
 ) -> anyhow::Result<Applied> {
-    let mut objects = read(directory)?;
     let rank = |kind: &str| match kind {
         "Device" => 1,
         "Pod" => 2,
@@ -63,11 +62,11 @@ pub(super) async fn apply(
             _ => {}
         }
     }
-    let pod = pod.with_context(|| format!("{} holds no pod", directory.display()))?;
-    Ok(Applied { pod, device })
+    Ok(Applied { pod: pod.context("the manifests hold no pod")?, device })
 }
 
-fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
+/// The manifests of a directory, of which one is a pod.
+pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
     let entries = std::fs::read_dir(directory).with_context(|| {
         format!(
             "{} cannot be read; name the directory of the manifests with --manifests",
@@ -88,6 +87,10 @@ fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
         let object = serde_saphyr::from_str_with_options(&text, options)
             .with_context(|| format!("{} is not a manifest", path.display()))?;
         objects.push(object);
+    }
+    let is_pod = |object: &DynamicObject| object.types.as_ref().is_some_and(|types| types.kind == "Pod");
+    if !objects.iter().any(is_pod) {
+        bail!("{} holds no pod; name the directory of the manifests with --manifests", directory.display());
     }
     Ok(objects)
 }

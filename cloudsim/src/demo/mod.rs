@@ -2,20 +2,18 @@
 //! and a device follows its twin.
 
 mod inside;
-mod manifests;
+pub(crate) mod manifests;
 mod thermometer;
 mod twin;
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Client, ResourceExt,
+    api::DynamicObject,
     runtime::{WatchStreamExt, watcher},
 };
 
@@ -33,8 +31,8 @@ pub(crate) struct Steps<'a> {
     pub(crate) connected: Client,
     /// The node.
     pub(crate) node: &'a HollowNode,
-    /// The directory of the manifests.
-    pub(crate) manifests: &'a Path,
+    /// What [`manifests::read`] has read.
+    pub(crate) manifests: Vec<DynamicObject>,
     /// Is told each step when it is done.
     pub(crate) progress: &'a dyn Fn(&str),
 }
@@ -61,13 +59,14 @@ pub(crate) struct Seen {
 
 impl Steps<'_> {
     /// All steps, or the first that did not come true.
-    pub(crate) async fn walk(&self) -> anyhow::Result<Seen> {
+    pub(crate) async fn walk(mut self) -> anyhow::Result<Seen> {
         let node = &self.node.name;
         self.wait::<Node>(Api::all(self.client.clone()), node, "Ready", is_ready).await?;
         let node_ready = Instant::now();
         (self.progress)(&format!("node {node} is Ready"));
 
-        let Applied { pod, device } = manifests::apply(&self.client, self.manifests, self.progress).await?;
+        let manifests = std::mem::take(&mut self.manifests);
+        let Applied { pod, device } = manifests::apply(&self.client, manifests, self.progress).await?;
         let api = Api::<Pod>::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let name = pod.name_any();
         let running = self.wait(api, &name, "Running", is_running).await?;
@@ -80,7 +79,7 @@ impl Steps<'_> {
         ));
         let looked_inside = Instant::now();
         let twin = match &device {
-            Some(device) => Box::pin(twin::watch(self, device)).await?,
+            Some(device) => Box::pin(twin::watch(&self, device)).await?,
             None => Vec::new(),
         };
         Ok(Seen {

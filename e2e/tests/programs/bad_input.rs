@@ -9,15 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, ANY_PORTS, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Runtime, binary, run, until};
+use e2e::{
+    AGENT, ANY_PORTS, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Runtime, binary, ensure_says, run, until,
+};
 use wire::enroll::{Ca, Token};
-
-fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
-    for word in words {
-        ensure!(text.contains(word), "{word:?} is not in: {text}");
-    }
-    Ok(())
-}
 
 #[test]
 fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {

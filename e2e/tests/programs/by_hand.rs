@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{AGENT, ANY_PORTS, Api, CLOUDSIM, Cloud, NODE, Process, Rig, binary, run, until};
+use e2e::{AGENT, ANY_PORTS, Api, CLOUDSIM, Cloud, NODE, Process, Rig, binary, ensure_says, run, until};
 use serde_json::Value;
 
 /// From the Kubernetes documentation, "Configure a Pod to Use a ConfigMap": a file of a chosen name from one key.
@@ -72,13 +72,6 @@ metadata:
 data:
   GREETING: hello
 ";
-
-fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
-    for word in words {
-        ensure!(text.contains(word), "{word:?} is not in:\n{text}");
-    }
-    Ok(())
-}
 
 #[test]
 fn a_pod_comes_is_seen_and_goes() -> anyhow::Result<()> {
@@ -216,6 +209,9 @@ fn a_token_for_one_node_is_made_and_a_name_is_freed_by_command() -> anyhow::Resu
     let token = cloudsim("token --node edge-9 --ttl 10m")?.success()?.text();
     ensure!(token.trim().split('.').count() == 4 && token.trim() != rig.cloud.token()?, "{token}");
     ensure_says(&cloudsim("token --ttl 90d")?.failure()?, &["30 days"])?;
+    let held = cloudsim(&format!("token --node {NODE}"))?.success()?;
+    ensure!(held.text().trim().split('.').count() == 4, "{}", held.text());
+    ensure_says(&held.stderr, &["warning", &format!("cloudsim node reset {NODE}")])?;
     ensure_says(&cloudsim(&format!("node reset {NODE}"))?.success()?.text(), &[NODE, "count no more"])?;
     rig.node.process.wait_for("was taken back")?;
     ensure_says(&cloudsim("node reset nobody")?.failure()?, &["no node nobody", "cloudsim nodes"])?;

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{Cloud, installed, run};
+use e2e::{Cloud, ensure_says, installed, run};
 
 /// Helm with the kubeconfig of one cloud, and nothing of the machine's own configuration.
 struct Helm<'a> {
@@ -26,13 +26,6 @@ impl Helm<'_> {
 
 /// The kinds of which the chart has objects.
 const KINDS: &str = "deployments,replicasets,pods,services,endpointslices,configmaps,secrets,serviceaccounts,roles,rolebindings";
-
-fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
-    for word in words {
-        ensure!(text.contains(word), "{word:?} is not in:\n{text}");
-    }
-    Ok(())
-}
 
 /// What the pods that run show, each: the file that they mount from the chart's ConfigMap.
 fn replicas_and_greeting(cloud: &Cloud) -> anyhow::Result<(String, String)> {

@@ -3,14 +3,7 @@
 use std::{fs, process::Command};
 
 use anyhow::ensure;
-use e2e::{AGENT, ANY_PORTS, CLOUDSIM, NODE, Node, Ports, Process, Rig, binary, run, until};
-
-fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
-    for word in words {
-        ensure!(text.contains(word), "{word:?} is not in:\n{text}");
-    }
-    Ok(())
-}
+use e2e::{AGENT, ANY_PORTS, CLOUDSIM, NODE, Node, Ports, Process, Rig, binary, ensure_says, run, until};
 
 #[test]
 fn two_agents_of_one_name_are_told_apart_and_do_not_take_turns() -> anyhow::Result<()> {
