@@ -96,7 +96,8 @@ pub enum ClusterError {
     },
     /// It does not answer, or refuses.
     #[error(
-        "the cluster at {server} does not answer; check that it runs, and the context and file of --kube-context and --cluster-kubeconfig"
+        "the cluster at {server} does not answer as it should; check that it runs, and the context, file and credentials of --kube-context and \
+         --cluster-kubeconfig"
     )]
     NoAnswer {
         /// Its address.
