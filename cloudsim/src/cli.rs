@@ -11,11 +11,13 @@ pub use agent::cli::Output;
 pub use self::{
     cluster::ClusterArgs,
     faults::{Bad, FaultsCommand},
+    hollow::{Hollow, JoinArgs, Selftest},
 };
 use crate::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
 
 mod cluster;
 mod faults;
+mod hollow;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +54,9 @@ Examples:
   A node behind a satellite, and one behind a cut link:
     cloudsim faults set edge-1 --profile Satellite
     cloudsim faults cut edge-2
+
+  A hundred nodes on the simulated runtime for a cloud elsewhere:
+    cloudsim hollow --cloud cloud.example.org --token-file token --nodes 100 --data-dir /var/lib/hollow
 
   The cloud of a cluster that exists, as kind's, with all of its state there:
     cloudsim up --kube-context kind-kind --address 0.0.0.0
@@ -187,6 +192,12 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
     },
+    /// Run nodes on the simulated runtime that join a cloud elsewhere, until Ctrl-C
+    Hollow(Hollow),
+    /// Join a node to a cloud before a cluster, run a pod with a ConfigMap and a Secret there, follow a device, and clean up
+    ///
+    /// Exit code: 0 all was seen, 1 not. The cluster is that of $KUBECONFIG, or of the pod in which this runs.
+    Selftest(Selftest),
     /// Print what a cloud before a cluster must be allowed to do there: a service account with its roles, for `kubectl apply -f -`
     Roles {
         /// Whether it makes KubeEdge's CustomResourceDefinitions where the cluster lacks them, as for `up`

@@ -13,7 +13,7 @@ use wire::cri::{
 };
 
 use super::*;
-use crate::{Cloud, runtime::SimRuntime};
+use crate::{Addresses, Cloud, runtime::SimRuntime};
 
 mod probes;
 
