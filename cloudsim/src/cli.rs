@@ -8,10 +8,16 @@ use clap_complete::Shell;
 
 pub use agent::cli::Output;
 
-pub use self::faults::{Bad, FaultsCommand};
+pub use self::{
+    cluster::ClusterArgs,
+    faults::{Bad, FaultsCommand},
+    hollow::{Hollow, JoinArgs, Selftest},
+};
 use crate::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
 
+mod cluster;
 mod faults;
+mod hollow;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,11 +59,18 @@ Examples:
     cloudsim faults set edge-1 --profile Satellite
     cloudsim faults cut edge-2
 
+  A hundred nodes on the simulated runtime for a cloud elsewhere:
+    cloudsim hollow --cloud cloud.example.org --token-file token --nodes 100 --data-dir /var/lib/hollow
+
+  The cloud of a cluster that exists, as kind's, with all of its state there:
+    cloudsim up --kube-context kind-kind --address 0.0.0.0
+    cloudsim token --kubeconfig ~/.kube/config
+
   A scenario from a file, with its outcome for a CI:
     cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
 
 Not in this cloud, which says so where it is asked for them: node jobs (operations.kubeedge.io),
-groups of nodes (apps.kubeedge.io), a cluster's own API server behind it.";
+groups of nodes (apps.kubeedge.io).";
 
 /// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
 #[derive(Clone, Debug, Parser)]
@@ -103,7 +116,8 @@ pub enum Command {
     Db(DbCommand),
     /// Print the join token of a running cloud, or make one for a node, a time, a number of uses
     Token {
-        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
         /// Print JSON or YAML: the token and what it is good for
@@ -115,7 +129,8 @@ pub enum Command {
     },
     /// Change what a running cloud knows of one node
     Node {
-        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
         #[arg(long, global = true, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
         /// What to do
@@ -124,7 +139,8 @@ pub enum Command {
     },
     /// List devices: what is wanted of them and what they report
     Devices {
-        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
         #[arg(long, global = true, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
         /// Print JSON or YAML instead of a table
@@ -136,7 +152,8 @@ pub enum Command {
     },
     /// List the nodes of a running cloud: who is connected, since when, how, and what waits for them
     Nodes {
-        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
         /// Print JSON or YAML instead of a table
@@ -157,7 +174,8 @@ pub enum Command {
     },
     /// Break links, certificates and messages of a running cloud on purpose, and mend them
     Faults {
-        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
         #[arg(long, global = true, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
         /// Print JSON or YAML; without, faults are YAML, profiles and shapes a table
@@ -189,6 +207,18 @@ pub enum Command {
         /// Where to write the kubeconfig [default: a folder that goes with the demo]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
+    },
+    /// Run nodes on the simulated runtime that join a cloud elsewhere, until Ctrl-C
+    Hollow(Hollow),
+    /// Join a node to a cloud before a cluster, run a pod with a ConfigMap and a Secret there, follow a device, and clean up
+    ///
+    /// Exit code: 0 all was seen, 1 not. The cluster is that of $KUBECONFIG, or of the pod in which this runs.
+    Selftest(Selftest),
+    /// Print what a cloud before a cluster must be allowed to do there: a service account with its roles, for `kubectl apply -f -`
+    Roles {
+        /// Whether it makes KubeEdge's CustomResourceDefinitions where the cluster lacks them, as for `up`
+        #[arg(long, value_name = "WHETHER", default_value_t = true, action = clap::ArgAction::Set)]
+        install_crds: bool,
     },
     /// Print completions for a shell
     Completions {
@@ -303,10 +333,15 @@ pub struct Run {
 
 /// A cloud.
 #[derive(Args, Clone, Debug)]
+#[command(group = clap::ArgGroup::new("cluster").multiple(true).args(["kube_context", "cluster_kubeconfig", "in_cluster"]))]
 pub struct Up {
     /// Address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub address: IpAddr,
+
+    /// The cluster before whose API server this cloud stands
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// Name or address by which this cloud is reached, for its certificates; the first one stands in the kubeconfig.
     /// Repeatable. Default: 127.0.0.1 and localhost, and with --address 0.0.0.0 all addresses and the name of this machine

@@ -1,56 +1,50 @@
 //! The whole cloud as a value: an API over a store, controllers, and its servers.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kube::Client;
 use kubeapi::{
-    Api, Builder,
     serve::{BindError, Server},
-    store::{
-        LockError, LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
-        StoreError, StoreLock,
-    },
+    store::{LockError, SealError, Store, StoreError, StoreLock},
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::options::Options;
+pub use self::{
+    backed::{Calls, ClusterError, ClusterOptions, CrdError, RULES, Right, RightsError, Rules},
+    options::Options,
+};
+pub(crate) use self::{
+    backed::{LEASE, of_all_replicas},
+    standalone::seal,
+};
 use self::{
-    replicas::{bind_hub, replicas, run_hub},
+    backend::Backend,
+    replicas::{Reached, bind_hub, replicas, run_hub},
     routing::Routing,
     streams::Streams,
 };
 use crate::{
-    admin::{Admin, Doors},
-    admission,
-    controllers::{
-        api_services, binder,
-        certificates::{self, Office},
-        events::Recorder,
-        kubernetes_service, manager, namespaces, node_certificates, node_lifecycle,
-        workloads::Cluster,
-    },
+    admin::Admin,
+    controllers::node_certificates,
     enrolment::Enrolment,
     faults::Faults,
     hub::{self, NodeSession, Sessions},
-    kinds, kubeconfig,
+    kubeconfig,
     metrics::Metrics,
     pki::{
-        self, JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError,
-        ServiceAccountTokens, TokenRequest, Trust,
+        JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError, TokenRequest, Trust,
     },
-    resource_metrics::{self, ResourceMetrics},
     router::NoRouter,
     streams::{NoKeys, NoStreamServer, Tunnels},
     tasks::{TaskPanicked, Tasks},
 };
 
+mod backed;
+mod backend;
 mod options;
 mod replicas;
 mod routing;
+mod standalone;
 mod streams;
 
 /// The file of the store in a data directory.
@@ -125,6 +119,9 @@ pub enum StartError {
     /// Who may ask for nodes' kubelets is not known.
     #[error(transparent)]
     Kubelets(#[from] NoKeys),
+    /// The cluster cannot be served.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// No kubeconfig.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::WriteError),
@@ -133,8 +130,10 @@ pub enum StartError {
 /// Where a cloud's servers listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The API.
-    pub api: SocketAddr,
+    /// The API; none before a cluster's API server.
+    pub api: Option<SocketAddr>,
+    /// Health and metrics, where they have a port of their own.
+    pub health: Option<SocketAddr>,
     /// The enrolment endpoints.
     pub https: SocketAddr,
     /// CloudHub.
@@ -155,7 +154,8 @@ impl Addresses {
     pub(crate) fn nowhere() -> Self {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
         Self {
-            api: nowhere,
+            api: None,
+            health: None,
             https: nowhere,
             websocket: nowhere,
             quic: None,
@@ -169,7 +169,7 @@ impl Addresses {
 /// A cloud that runs.
 pub struct Cloud {
     client: Client,
-    store: Arc<dyn Store>,
+    store: Option<Arc<dyn Store>>,
     /// Of the data directory, if there is one.
     _lock: Option<StoreLock>,
     addresses: Addresses,
@@ -186,71 +186,73 @@ pub struct Cloud {
 impl Cloud {
     /// Starts a cloud. When this returns, its servers accept connections.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let primary = options.names.first().cloned().ok_or(StartError::NoName)?;
-        let (store, lock) = open_store(&options).await?;
-        let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
-        let (certificates, tokens) =
-            (NodeCertificates::new(Arc::clone(&store)), JoinTokens::new(Arc::clone(&store)));
+        // large: it holds the beginnings of both kinds of clouds
+        Box::pin(Self::start_with(options)).await
+    }
+
+    async fn start_with(options: Options) -> Result<Self, StartError> {
         let (metrics, sessions) = (Metrics::default(), Sessions::default());
         let _ = metrics.sessions.set(sessions.clone());
-        let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
-        let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
-        let api = with_nodes(api(&options, &store, &accounts, &metrics), tunnels, usage.as_ref()).build();
-        let client = api.client("default");
-        // what the cloud needs to run at all: a stored policy or webhook that refuses everything can be deleted once it runs
-        let own = api.unreviewed_client("default");
-        let (pki, token) = own_objects(&own, &options, &accounts).await?;
+        let backend = Backend::open(&options, &metrics, &sessions).await?;
+        let (client, store) = (backend.client(), backend.store());
+        let (certificates, tokens) = backend.records();
+        let (pki, token) = backend.own_objects(&options).await?;
 
         let faults = Faults::new(options.seed);
         let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults, certificates.clone())?;
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
-        let events = Recorder::spawn(&tasks, &client, &shutdown);
+        let events = backend.recorder(&tasks, &shutdown);
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
         let (tunnel, kubelets) = streams.addresses();
-        let port = kubelets.map(|address| address.port());
+        let reached = Reached {
+            root_ca: backend.root_ca(&pki).await?,
+            kubelet_port: kubelets.map(|address| address.port()),
+            certificate_requests: backend.makes_certificate_requests(),
+        };
         let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
-        let replicas = replicas(&options, &client, &events, &pki, (&certificates, port), &routing.rules);
+        let replicas = replicas(&options, &client, &events, &certificates, &reached, &routing.rules);
         let (hub, quic) = bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
         let admin = Admin::new(&faults, &sessions, &trust, &tokens, (&client, &routing.rules));
         certificates.warn_of_lost().await?;
 
-        let doors = Doors { api: api.service(), admin };
-        let at = SocketAddr::new(options.address, options.api_port);
-        let api_server = Server::bind(at, Some(pki::api_tls(pki.server())?), doors)
-            .await
-            .map_err(|source| StartError::Bind { server: "API", option: "--api-port", source })?;
         let enrolment =
             Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
         let https = bind_enrolment(&options, &trust, enrolment).await?;
-        let (api, https_at, websocket) = (api_server.local_addr(), https.local_addr(), hub.local_addr());
-        let router = routing.address();
-        let addresses = Addresses { api, https: https_at, websocket, quic, tunnel, kubelets, router };
+        let served = backend.serve(&options, (admin, &pki, &metrics), &tasks, &shutdown).await?;
+        let addresses = Addresses {
+            api: served.api,
+            health: served.health,
+            https: https.local_addr(),
+            websocket: hub.local_addr(),
+            quic,
+            tunnel,
+            kubelets,
+            router: routing.address(),
+        };
 
-        kubernetes_service::ensure(&own, addresses.api.port(), &options.names).await?;
-        let kubeconfig = write_kubeconfig(&options, &primary, addresses.api.port(), &pki)?;
-
-        tasks.spawn("API server", api_server.run(stop()));
         tasks.spawn("enrolment server", https.run(stop()));
-        run_hub(hub, replicas, &tasks, &shutdown);
+        run_hub(hub, replicas, served.ready, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         routing.run(&tasks, &shutdown);
-        if let Some(usage) = usage {
-            resource_metrics::ensure_role(&own).await?;
-            tasks.spawn("metrics.k8s.io", usage.run(stop()));
-        }
-        spawn_controllers(&options, (&client, &events, metrics), (&pki, &sessions), &tasks, &shutdown);
-        let records = node_certificates::run(client.clone(), certificates, sessions.clone(), stop());
-        tasks.spawn("node certificates", records);
-        tasks.spawn("join token", JoinToken::keep_fresh(own, Arc::clone(pki.ca()), stop()));
-        tasks.spawn("store", watch_store(Arc::clone(&store), tasks.clone(), stop()));
+        spawn_once(&backend, &pki, (&certificates, &sessions), &tasks, &shutdown);
+        let lock = match backend {
+            Backend::Standalone(standalone) => {
+                let (told, of) = ((&events, metrics), (&pki, &sessions));
+                standalone.spawn(&options, told, of, &tasks, &shutdown).await?
+            }
+            Backend::Backed(backed) => {
+                backed.spawn((&events, metrics), (&certificates, &sessions), &tasks, &shutdown);
+                None
+            }
+        };
         tasks.close();
         Ok(Self {
             client,
             store,
             _lock: lock,
             addresses,
-            kubeconfig,
+            kubeconfig: served.kubeconfig,
             token,
             faults,
             sessions,
@@ -261,14 +263,14 @@ impl Cloud {
         })
     }
 
-    /// A client of its API, in the same process.
+    /// A client of its API, in the same process, or of the cluster's with this cloud's rights.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// What its API keeps.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+    /// What its API keeps; none before a cluster's API server.
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.store.as_ref()
     }
 
     /// Where its servers listen.
@@ -276,7 +278,7 @@ impl Cloud {
         self.addresses
     }
 
-    /// A kubeconfig of a person who may do everything.
+    /// A kubeconfig of a person who may do everything; empty before a cluster's API server, which gives its own.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
@@ -357,30 +359,25 @@ impl Drop for Cloud {
     }
 }
 
-/// The API over the store.
-fn api(
-    options: &Options,
-    store: &Arc<dyn Store>,
-    accounts: &Arc<ServiceAccountTokens>,
-    metrics: &Metrics,
-) -> Builder {
-    let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
-    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::OfKubeEdge));
-    api.metrics(metrics.source()).rbac(options.rbac)
-}
-
-/// Namespaces, keys and tokens without which it does not run.
-async fn own_objects(
-    own: &Client,
-    options: &Options,
-    accounts: &ServiceAccountTokens,
-) -> Result<(Pki, String), StartError> {
-    namespaces::ensure_initial(own).await?;
-    accounts.set_key(pki::ensure_accounts_key(own).await?);
-    let pki = Pki::ensure(own, &options.names).await?;
-    pki::publish_client_ca(own, &pki.ca_pem()).await?;
-    let token = JoinToken::renew(own, pki.ca()).await?;
-    Ok((pki, token))
+/// What is done once, however many processes are this cloud.
+fn spawn_once(
+    backend: &Backend,
+    pki: &Pki,
+    (certificates, sessions): (&NodeCertificates, &Sessions),
+    tasks: &Tasks,
+    shutdown: &CancellationToken,
+) {
+    let (leading, own) = (backend.leading(), backend.own_client());
+    let all = (backend.client(), certificates.clone(), sessions.clone());
+    let records = leading.clone().run(shutdown.child_token(), move |term| {
+        let (client, certificates, sessions) = all.clone();
+        node_certificates::run(client, certificates, sessions, term)
+    });
+    tasks.spawn("node certificates", records);
+    let ca = Arc::clone(pki.ca());
+    let fresh = leading
+        .run(shutdown.child_token(), move |term| JoinToken::keep_fresh(own.clone(), Arc::clone(&ca), term));
+    tasks.spawn("join token", fresh);
 }
 
 /// The enrolment endpoints, with the keys of the moment.
@@ -394,106 +391,4 @@ async fn bind_enrolment(
     let bound =
         Server::bind_changing(at, move || keys.enrolment(), enrolment.reserving(&options.reserved)).await;
     bound.map_err(|source| StartError::Bind { server: "enrolment server", option: "--https-port", source })
-}
-
-/// The same with what comes from nodes through their tunnels, where there are any.
-fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&ResourceMetrics>) -> Builder {
-    if let Some(tunnels) = tunnels {
-        api = api.node_streams(tunnels);
-    }
-    if let Some(usage) = usage {
-        api = api.computed(Arc::new(usage.clone()));
-    }
-    api
-}
-
-/// The kubeconfig of a person who may do everything, written where it is to be.
-fn write_kubeconfig(options: &Options, primary: &str, port: u16, pki: &Pki) -> Result<String, StartError> {
-    let (certificate, key) = pki.sign_admin()?;
-    let server = format!("https://{}:{port}", kubeconfig::in_url(primary));
-    let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
-    if let Some(path) = &options.kubeconfig {
-        kubeconfig::write(path, &kubeconfig)?;
-    }
-    Ok(kubeconfig)
-}
-
-/// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.
-fn spawn_controllers(
-    options: &Options,
-    (client, events, metrics): (&Client, &Recorder, Metrics),
-    (pki, sessions): (&Pki, &Sessions),
-    tasks: &Tasks,
-    shutdown: &CancellationToken,
-) {
-    let is_on = |name| options.controllers.is_on(name);
-    let given = namespaces::Given {
-        account: is_on("serviceaccount"),
-        root_ca: is_on("root-ca-certificate-publisher").then(|| pki.ca_pem()),
-    };
-    if is_on("scheduler") {
-        tasks.spawn(
-            "scheduler",
-            binder::run(client.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
-        );
-    }
-    if given.account || given.root_ca.is_some() {
-        tasks.spawn(
-            "serviceaccount and root-ca-certificate-publisher",
-            namespaces::run(client.clone(), given, shutdown.child_token()),
-        );
-    }
-    if is_on("node-lifecycle") {
-        let lifecycle =
-            node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, shutdown.child_token());
-        tasks.spawn("node-lifecycle", lifecycle);
-    }
-    let office = Office {
-        approves: is_on("csrapproving"),
-        signs: is_on("csrsigning"),
-        ca: Arc::clone(pki.ca()),
-        cloud: options.names.clone(),
-        sessions: sessions.clone(),
-    };
-    if office.approves || office.signs {
-        tasks.spawn(
-            "csrapproving and csrsigning",
-            certificates::run(client.clone(), office, shutdown.child_token()),
-        );
-    }
-    if is_on("csrcleaner") {
-        tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
-    }
-    tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));
-    let cluster = Cluster::new(client.clone(), events.clone()).counted_in(metrics.queues);
-    manager::spawn_for(cluster, tasks, &options.controllers, shutdown);
-}
-
-/// Tells when nothing can be written any more, since what writes has panicked.
-async fn watch_store(store: Arc<dyn Store>, tasks: Tasks, stop: CancellationToken) {
-    if stop.run_until_cancelled(store.closed()).await.is_some() {
-        tasks.fail("store", "its writer has ended".into());
-    }
-}
-
-/// The store, with the right to it where it is on the disk.
-async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLock>), StartError> {
-    let Some(directory) = &options.data_dir else { return Ok((MemoryStore::new(), None)) };
-    let failed = |source| StartError::Directory { path: directory.clone(), source };
-    tokio::fs::create_dir_all(directory).await.map_err(failed)?;
-    let database = directory.join(DATABASE);
-    let lock = StoreLock::take(&database)?;
-    let options = SqliteOptions { seal: seal(options.key_file.as_deref())?, log: LogLimits::CLOUD };
-    match SqliteStore::open_with(&database, options).await {
-        Ok(store) => Ok((store, Some(lock))),
-        Err(source) if source.is_damaged_file() => {
-            Err(StartError::Damaged { directory: directory.clone(), source })
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// What encrypts Secrets, and with them the keys of the authority, of service accounts and the join token.
-pub(crate) fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {
-    key_file.map(|path| Seal::from_file(path, vec![Resource::new("", "secrets")])).transpose()
 }

@@ -6,11 +6,13 @@ use agent::{app, config, edged::Signals};
 use kubeapi::store::StoreError;
 
 pub use self::{
+    endpoints::Endpoints,
     identity::forget_useless,
     node::{HollowNode, edgecore_yaml},
 };
-use crate::{Addresses, runtime, tasks::TaskPanicked};
+use crate::{runtime, tasks::TaskPanicked};
 
+mod endpoints;
 mod identity;
 mod node;
 
@@ -99,11 +101,12 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts the nodes; they join the cloud at `addresses` with `token`.
-    pub async fn start(addresses: Addresses, token: &str, options: &Options) -> Result<Self, Error> {
+    /// Starts the nodes; they join `cloud` with `token`.
+    pub async fn start(cloud: impl Into<Endpoints>, token: &str, options: &Options) -> Result<Self, Error> {
+        let cloud = cloud.into();
         let mut nodes = Vec::new();
         for name in options.names() {
-            let mut node = HollowNode::prepare(&name, addresses, token, options).await?;
+            let mut node = HollowNode::prepare(&name, cloud.clone(), token, options).await?;
             node.start().await?;
             nodes.push(node);
         }

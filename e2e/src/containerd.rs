@@ -93,10 +93,14 @@ impl Containerd {
 
     /// Gives it an image of this name, with the files of [`IMAGE`] and an id of its own.
     pub fn add_image(&self, name: &str) -> anyhow::Result<()> {
+        self.import(&image::archive(&home(&self.directory), name)?, name)
+    }
+
+    /// Gives it the image of this name in an archive.
+    pub fn import(&self, archive: &Path, name: &str) -> anyhow::Result<()> {
         let mut import = Command::new("ctr");
         import.arg("--address").arg(self.directory.join(SOCKET));
-        import.args(["--namespace", "k8s.io", "images", "import"]);
-        import.arg(image::archive(&home(&self.directory), name)?);
+        import.args(["--namespace", "k8s.io", "images", "import"]).arg(archive);
         run(&mut import)?.success()?;
         // its CRI part learns of imported images by events
         until(&format!("the image {name}"), || {

@@ -13,6 +13,8 @@ pub mod containerd;
 mod cri;
 mod desired;
 mod devices;
+mod helm;
+mod image;
 mod kubectl;
 mod mqtt;
 mod pods;
@@ -32,6 +34,8 @@ pub use self::{
     cgroups::{Allowed, ControlGroup, cpu_share, pod_group},
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},
+    helm::Helm,
+    image::cloudsim_image,
     kubectl::Kubectl,
     mqtt::mosquitto,
     ports::{ANY_PORTS, Ports},

@@ -1,12 +1,13 @@
 //! The simulated world: real agents and cloudsim in one process, over loopback TLS sockets, in temporary directories.
 //!
-//! [`World`] is a cloud and its nodes, [`Object`] an object of its API to change and to wait for, [`Gate`] a store whose commits
+//! [`World`] is a cloud and its nodes, [`Cluster`] a cluster before which a cloud may stand, [`Object`] an object of its API to change and to wait for, [`Gate`] a store whose commits
 //! wait or fail on command, [`Relay`] a link that breaks on command, [`manifests`] what is applied. Nothing here sleeps: a wait ends with its condition, or fails the
 //! test after [`PATIENCE`] with the last state that was seen.
 
 // a helper fails its test by panicking, with a message that says what was expected
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cluster;
 mod gate;
 pub mod manifests;
 mod object;
@@ -17,6 +18,7 @@ mod wait;
 mod world;
 
 pub use self::{
+    cluster::Cluster,
     gate::Gate,
     object::Object,
     readings::Readings,

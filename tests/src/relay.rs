@@ -33,6 +33,12 @@ pub struct Relay {
 impl Relay {
     /// A relay on the loopback interface that leads to `server`.
     pub async fn to(server: SocketAddr) -> Self {
+        Self::to_first_of(&[server]).await
+    }
+
+    /// The same to the first of these servers that is there, asked anew for each connection.
+    pub async fn to_first_of(servers: &[SocketAddr]) -> Self {
+        let servers = servers.to_vec();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (mode, modes) = watch::channel(Mode::Through);
@@ -41,7 +47,7 @@ impl Relay {
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(relay(client, server, modes.clone(), count.clone()));
+                connections.spawn(relay(client, servers.clone(), modes.clone(), count.clone()));
             }
         });
         Self { address, mode, passed, _tasks: tasks }
@@ -75,12 +81,12 @@ impl Relay {
 
 async fn relay(
     client: TcpStream,
-    server: SocketAddr,
+    servers: Vec<SocketAddr>,
     mut modes: watch::Receiver<Mode>,
     count: watch::Sender<u64>,
 ) {
     if *modes.borrow_and_update() == Mode::Through
-        && let Ok(server) = TcpStream::connect(server).await
+        && let Some(server) = connect(&servers).await
     {
         count.send_modify(|count| *count += 1);
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
@@ -94,6 +100,15 @@ async fn relay(
         // it stands until links work again
         let _ = modes.wait_for(|mode| *mode != Mode::Swallow).await;
     }
+}
+
+async fn connect(servers: &[SocketAddr]) -> Option<TcpStream> {
+    for server in servers {
+        if let Ok(connected) = TcpStream::connect(server).await {
+            return Some(connected);
+        }
+    }
+    None
 }
 
 /// Until one end closes, or something was swallowed and links work again: bytes are missing then.

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use wire::cri::{ContainerState, ExecSyncRequest, runtime_service_client::RuntimeServiceClient};
 
-use crate::{Object, Readings, eventually, within};
+use crate::{Cluster, Object, Readings, eventually, within};
 
 /// What a world is like.
 #[derive(Clone, Debug)]
@@ -57,6 +57,16 @@ pub struct Setup {
     pub readings: Option<Readings>,
     /// Settings of `modules.eventBus` laid over the node's own, which speaks no MQTT.
     pub event_bus: Value,
+    /// Whether the cloud stands before a cluster, or is one itself.
+    pub backed: bool,
+}
+
+/// Whether this test program is the one whose worlds have a cloud before a cluster: `tests/backed`, which has the scenarios of `tests/world` that
+/// make sense there.
+fn is_backed() -> bool {
+    let program = std::env::current_exe().ok();
+    let name = program.as_ref().and_then(|program| program.file_name());
+    name.is_some_and(|name| name.to_string_lossy().starts_with("backed-"))
 }
 
 impl Default for Setup {
@@ -79,6 +89,7 @@ impl Default for Setup {
             edged: Value::Null,
             readings: None,
             event_bus: Value::Null,
+            backed: is_backed(),
         }
     }
 }
@@ -88,6 +99,7 @@ pub struct World {
     /// The nodes; their agents run.
     pub nodes: Vec<HollowNode>,
     cloud: Option<Cloud>,
+    cluster: Option<Cluster>,
     options: Options,
     addresses: Addresses,
     directory: TempDir,
@@ -112,6 +124,14 @@ impl World {
             renewal_grace: setup.renewal_grace,
             ..Options::default().any_ports()
         };
+        let mut cluster = None;
+        if setup.backed {
+            let started = Cluster::start(setup.lease_grace).await;
+            options.cluster = Some(started.options("replica-1").await);
+            // everything is in the cluster
+            options.data_dir = None;
+            cluster = Some(started);
+        }
         if setup.durable {
             // one that comes back wants ports that nobody else was given meanwhile
             let ports = Ports::free().expect("free ports");
@@ -122,12 +142,13 @@ impl World {
         let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
         let addresses = cloud.addresses();
         // a cloud that is started again is found where it was
-        options.api_port = addresses.api.port();
+        options.api_port = addresses.api.map_or(0, |address| address.port());
         options.https_port = addresses.https.port();
         options.ws_port = addresses.websocket.port();
         options.quic_port = addresses.quic.map(|address| address.port());
         options.tunnel_port = addresses.tunnel.map(|address| address.port());
-        let mut world = Self { nodes: Vec::new(), cloud: Some(cloud), options, addresses, directory };
+        let mut world =
+            Self { nodes: Vec::new(), cloud: Some(cloud), cluster, options, addresses, directory };
         for number in 1..=setup.nodes {
             let mut node = world.prepare(&format!("edge-{number}"), &setup).await;
             node.start().await.expect("the agent starts");
@@ -169,9 +190,19 @@ impl World {
         self.cloud.as_ref().expect("the cloud runs")
     }
 
+    /// The cluster before which the cloud stands.
+    pub fn cluster(&self) -> &Cluster {
+        self.cluster.as_ref().expect("a world with a cluster")
+    }
+
+    /// What the cloud was started with, with its ports.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// A client that may do everything. A cloud that was started again has another one.
     pub fn client(&self) -> Client {
-        self.cloud().client()
+        self.cluster.as_ref().map_or_else(|| self.cloud().client(), Cluster::client)
     }
 
     /// A directory for whatever a test needs.

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::ClusterOptions;
 use crate::{
     controllers::manager, hub::Limits, pki::ServiceAccountTokens, router::RouterOptions,
     streams::KubeletOptions,
@@ -54,6 +55,8 @@ pub struct Options {
     pub renewal_grace: Duration,
     /// The longest that a token of a service account lives.
     pub max_token_lifetime: Duration,
+    /// The cluster before whose API server it stands; `None`: its API is its own, and what the cluster has already is its own, too.
+    pub cluster: Option<ClusterOptions>,
     /// Names that no node gets: those that this cloud was given on purpose.
     pub reserved: Vec<String>,
     /// What chance is drawn from where links are bad on purpose.
@@ -83,6 +86,7 @@ impl Default for Options {
             hubs: 1,
             renewal_grace: Duration::ZERO,
             max_token_lifetime: ServiceAccountTokens::MAX_LIFETIME,
+            cluster: None,
             reserved: Vec::new(),
             seed: 1,
         }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use kube::Client;
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -15,26 +15,36 @@ use crate::{
     faults::Faults,
     hub::{Hub, Replica, Sessions},
     mailbox::Mailboxes,
-    pki::{NodeCertificates, Pki, Trust},
+    pki::{NodeCertificates, Trust},
     tasks::Tasks,
 };
 
 /// How long nodes wait for the rules to be read.
 const RULES_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where nodes' pods find the API, and the API nodes.
+pub(super) struct Reached {
+    /// The authority (PEM) by which pods verify the API server.
+    pub(super) root_ca: String,
+    /// Where an API server that stands elsewhere finds the kubelets of all nodes.
+    pub(super) kubelet_port: Option<u16>,
+    /// Whether nodes' requests for certificates are made in their names.
+    pub(super) certificate_requests: bool,
+}
 
 /// The replicas of the hub; their controllers do not run yet.
 pub(super) fn replicas(
     options: &Options,
     client: &Client,
     events: &Recorder,
-    pki: &Pki,
-    (certificates, kubelet_port): (&NodeCertificates, Option<u16>),
+    certificates: &NodeCertificates,
+    reached: &Reached,
     rules: &Rules,
 ) -> Vec<Replica> {
     let replica = |_| {
         let mailboxes = Mailboxes::default();
-        let edge = Edge::new(client.clone(), mailboxes.clone(), &pki.ca_pem());
-        let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(kubelet_port);
+        let edge = Edge::new(client.clone(), mailboxes.clone(), &reached.root_ca);
+        let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(reached.kubelet_port);
+        let edge = edge.with_certificate_requests(reached.certificate_requests);
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         let records = SyncRecords::new(client.clone());
@@ -58,8 +68,14 @@ pub(super) async fn bind_hub(
     Ok((hub, quic))
 }
 
-/// Runs the hub and the controllers of its replicas.
-pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &Tasks, shutdown: &CancellationToken) {
+/// Runs the hub and the controllers of its replicas; `ready` hears when nodes are taken.
+pub(super) fn run_hub(
+    hub: Hub,
+    replicas: Vec<Replica>,
+    ready: watch::Sender<bool>,
+    tasks: &Tasks,
+    shutdown: &CancellationToken,
+) {
     for Replica { edge, devices, .. } in &replicas {
         tasks.spawn("edge controller", edge.clone().run(shutdown.child_token()));
         tasks.spawn("device controller", devices.clone().run(shutdown.child_token()));
@@ -83,6 +99,7 @@ pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, tasks: &Tasks, shutdown:
                 }
             }
         }
+        ready.send_replace(true);
         hub.run(stopping.clone()).await;
         if !stopping.is_cancelled() {
             all.fail("CloudHub", "it does not listen any more".into());

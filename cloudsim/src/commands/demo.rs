@@ -28,7 +28,8 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
         Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
     let node = fleet.nodes().first().context("the demo has no node")?;
     let (connected, _) = connect::connect(Some(kubeconfig)).await?;
-    let steps = Steps { client: cloud.client(), connected, node, manifests, progress: &progress };
+    let steps =
+        Steps { client: cloud.client(), connected: Some(connected), node, manifests, progress: &progress };
     let outcome = steps.walk().await;
     let code = match &outcome {
         Ok(seen) => {

@@ -25,6 +25,11 @@ pub(super) async fn run(
         _ => {}
     }
     let cloud = Remote::of(kubeconfig).await?;
+    if cloud.is_a_cluster().await? {
+        bail!(
+            "a cloud before a cluster has no faults: they are for a cloud with an API of its own, `cloudsim up` without --kube-context"
+        );
+    }
     let set = async |whom: &Whom, conditions: Conditions| {
         if let Whom::Node(node) = whom {
             known(&cloud, node).await?;

@@ -64,7 +64,8 @@ mod tests {
     #[test]
     fn the_line_is_one_that_the_agent_understands() {
         let at = |hub: u16, https: u16, tunnel: u16| Addresses {
-            api: ([0, 0, 0, 0], 6443).into(),
+            api: None,
+            health: None,
             https: ([0, 0, 0, 0], https).into(),
             websocket: ([0, 0, 0, 0], hub).into(),
             quic: None,
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn what_listens_to_this_machine_alone_says_so() {
         let at = Addresses {
-            api: ([127, 0, 0, 1], 1).into(),
+            api: None,
+            health: None,
             https: ([127, 0, 0, 1], 10002).into(),
             websocket: ([127, 0, 0, 1], 10000).into(),
             quic: None,

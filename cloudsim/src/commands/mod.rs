@@ -1,18 +1,22 @@
 //! What the subcommands of `cloudsim` do.
 
+mod cluster;
 mod connect;
 mod db;
 mod demo;
 mod devices;
 mod faults;
+mod hollow;
 mod join_line;
 mod node;
 mod nodes;
 mod paste;
 mod remote;
+mod roles;
 mod rules;
 mod run;
 mod runtime;
+mod selftest;
 mod table;
 mod token;
 mod up;
@@ -99,6 +103,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Demo { once, manifests, kubeconfig } => {
                 demo::run(once, &manifests, kubeconfig.as_deref()).await
             }
+            Command::Hollow(options) => hollow::run(options).await.map(|()| ExitCode::SUCCESS),
+            Command::Selftest(options) => selftest::run(options).await,
+            Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }
     })

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{print, remote::Remote, say, table::Table};
 use crate::{
     cli::Output,
+    cloud::of_all_replicas,
     hub::{Carrier, Count, NodeSession},
 };
 
@@ -40,6 +41,9 @@ pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> an
 
 /// The nodes that are connected.
 pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<Vec<NodeSession>> {
+    if cloud.is_a_cluster().await? {
+        return Ok(of_all_replicas(&cloud.client).await?);
+    }
     Ok(cloud.ask::<Sessions>(Method::GET, "nodes", &()).await?.nodes)
 }
 

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use http::{Method, Request, Uri};
-use kube::Client;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::connect::connect;
-use crate::admin::PREFIX;
+use crate::{admin::PREFIX, cloud::LEASE, pki::NAMESPACE};
 
 /// A running cloud.
 pub(super) struct Remote {
@@ -22,6 +23,21 @@ impl Remote {
     pub(super) async fn of(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let (client, server) = connect(kubeconfig).await?;
         Ok(Self { client, server })
+    }
+
+    /// Whether the server is that of a cluster before which a cloud stands: its replicas hold a Lease there. The administrators' part of
+    /// a cloud with an API of its own is asked by [`Self::ask`]; here everything is in the cluster.
+    pub(super) async fn is_a_cluster(&self) -> anyhow::Result<bool> {
+        let leases = Api::<Lease>::namespaced(self.client.clone(), NAMESPACE);
+        match leases.get_opt(LEASE).await {
+            Ok(found) => Ok(found.is_some()),
+            // whoever may not read it is told by what he asks for
+            Err(kube::Error::Api(_)) => Ok(false),
+            Err(error) => {
+                let context = format!("{} does not answer; check that the cloud runs", self.server);
+                Err(anyhow::Error::new(error).context(context))
+            }
+        }
     }
 
     /// One request of the administrators' part.

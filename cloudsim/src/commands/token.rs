@@ -1,18 +1,19 @@
 //! `cloudsim token`: the join token, as it stands in the API, or one for a node, a time, a number of uses.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 
 use http::Method;
 use jiff::Timestamp;
+use kube::Client;
 use serde::{Deserialize, Serialize};
 use wire::enroll::Token;
 
 use super::{connect::connect, print, remote::Remote, say, warn};
 use crate::{
     cli::{Output, TokenScope},
-    pki::{JoinToken, TokenRequest},
+    pki::{JoinToken, JoinTokens, Name, NodeCertificates, Pki, TokenRequest},
 };
 
 #[derive(Deserialize)]
@@ -54,7 +55,11 @@ pub(super) async fn run(
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
         let cloud = Remote::of(kubeconfig).await?;
         let request = TokenRequest { node, seconds, uses };
-        let made = cloud.ask::<Made>(Method::POST, "tokens", &request).await?;
+        let made = if cloud.is_a_cluster().await? {
+            mint(&cloud.client, &request).await?
+        } else {
+            cloud.ask::<Made>(Method::POST, "tokens", &request).await?
+        };
         if let Some(node) = request.node.filter(|_| made.held) {
             warn(&format!(
                 "the cloud has a node {node} already: this token gives its name to no other machine before `cloudsim node reset {node}`"
@@ -77,9 +82,26 @@ pub(super) async fn run(
     }
 }
 
+/// A token of a cluster's cloud, made with the authority that stands in the cluster.
+async fn mint(client: &Client, request: &TokenRequest) -> anyhow::Result<Made> {
+    let authority = Pki::read_authority(client).await?;
+    let authority =
+        authority.context("the cluster has no Secret kubeedge/casecret: no cloud has run there")?;
+    let token = JoinTokens::in_cluster(client).mint(&authority, request).await?;
+    let held = match &request.node {
+        Some(node) => {
+            let certificates = NodeCertificates::in_cluster(client);
+            let known = certificates.name(node, authority.cert_der(), Duration::ZERO).await?;
+            matches!(known, Name::Held | Name::Lost)
+        }
+        None => false,
+    };
+    Ok(Made { token, held })
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use wire::enroll::{Ca, TokenScope as Scope};
 

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::{Signals, join_line, paste, say, stop, written};
+use super::{Signals, cluster, join_line, paste, say, stop, written};
 use crate::{
-    Cloud, Options,
+    Addresses, Cloud, Options,
     cli::Up,
     fleet::{self, Fleet},
     hub::Limits,
@@ -19,26 +19,20 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let begun = Instant::now();
     let reach = Reach::of(up.address, &up.names, &OwnNames::of_machine());
+    let mut options = options(&up, &reach);
+    if up.cluster.is_given() {
+        options.cluster = Some(cluster::options(&up.cluster).await?);
+        options.kubeconfig = None;
+        return serve_cluster(options, begun, signals).await;
+    }
     written::permit(&up.kubeconfig).await?;
-    let cloud = Cloud::start(options(&up, &reach)).await?;
+    let cloud = Cloud::start(options).await?;
     let addresses = cloud.addresses();
     say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
-    say(&format!("  API        https://{}", addresses.api));
-    say(&format!("  enrolment  https://{}", addresses.https));
-    say(&format!("  CloudHub   wss://{}", addresses.websocket));
-    if let Some(quic) = addresses.quic {
-        say(&format!("  QUIC       {quic}"));
+    if let Some(api) = addresses.api {
+        say(&format!("  API        https://{api}"));
     }
-    if let Some(tunnel) = addresses.tunnel {
-        say(&format!("  streams    wss://{tunnel}"));
-    }
-    if let Some(kubelets) = addresses.kubelets {
-        say(&format!("  kubelets   https://{kubelets}"));
-    }
-    if let Some(router) = addresses.router {
-        let scheme = if router.ip().is_loopback() { "http" } else { "https" };
-        say(&format!("  router     {scheme}://{router}"));
-    }
+    tell_servers(addresses);
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
     say("For kubectl:");
     say(&format!("  export KUBECONFIG={kubeconfig}"));
@@ -71,6 +65,53 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     stop(fleet, cloud, &mut signals).await
 }
 
+/// The servers that every cloud has.
+fn tell_servers(addresses: Addresses) {
+    say(&format!("  enrolment  https://{}", addresses.https));
+    say(&format!("  CloudHub   wss://{}", addresses.websocket));
+    if let Some(quic) = addresses.quic {
+        say(&format!("  QUIC       {quic}"));
+    }
+    if let Some(tunnel) = addresses.tunnel {
+        say(&format!("  streams    wss://{tunnel}"));
+    }
+    if let Some(kubelets) = addresses.kubelets {
+        say(&format!("  kubelets   https://{kubelets}"));
+    }
+    if let Some(router) = addresses.router {
+        let scheme = if router.ip().is_loopback() { "http" } else { "https" };
+        say(&format!("  router     {scheme}://{router}"));
+    }
+}
+
+/// A cloud before a cluster's API server, until Ctrl-C.
+async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -> anyhow::Result<()> {
+    let server = options.cluster.as_ref().map(|cluster| cluster.config.cluster_url.to_string());
+    let starting = Box::pin(Cloud::start(options));
+    let cloud = tokio::select! {
+        started = starting => started?,
+        // cancel-safe, both: the program ends then
+        () = signals.wait() => anyhow::bail!("ended by a signal before it had started"),
+    };
+    let addresses = cloud.addresses();
+    say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    say(&format!("  cluster    {}", server.unwrap_or_default()));
+    tell_servers(addresses);
+    if let Some(health) = addresses.health {
+        say(&format!("  health     http://{health}"));
+    }
+    // not the token itself: this may be the log of a pod, which more people read than Secrets
+    say("The join token for nodes, with a kubeconfig of the cluster:");
+    say(&format!("  {} token --kubeconfig FILE", paste::program()));
+    tokio::select! {
+        // cancel-safe, both: the program ends then
+        () = signals.wait() => {}
+        // told by `stop`
+        _ = cloud.panicked() => {}
+    }
+    stop(None, cloud, &mut signals).await
+}
+
 fn options(up: &Up, reach: &Reach) -> Options {
     Options {
         address: up.address,
@@ -96,6 +137,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         hubs: usize::from(up.hubs),
         renewal_grace: up.renewal_grace.get(),
         max_token_lifetime: up.service_account_max_token_expiration,
+        cluster: None,
         reserved: up.names.clone(),
         seed: up.fault_seed,
     }

@@ -18,6 +18,9 @@ use serde_json::json;
 use super::newest::Newest;
 use crate::mailbox::{ObjectKind, ObjectPath};
 
+/// Records that are asked for at a time; a record has some 500 bytes.
+const PAGE: u32 = 2000;
+
 /// An object as the bookkeeping knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
@@ -75,11 +78,18 @@ impl SyncRecords {
     async fn read(&self) -> Result<HashMap<String, Synced>, kube::Error> {
         let mut all = HashMap::<_, Synced>::new();
         for url in [ObjectSync::url_path(&(), None), ClusterObjectSync::url_path(&(), None)] {
-            let request =
-                Request::new(url).list(&ListParams::default()).map_err(kube::Error::BuildRequest)?;
-            let found: Listed = self.client.request(request).await?;
-            for (node, uid, held) in found.items.into_iter().filter_map(Line::subject) {
-                all.entry(node).or_default().insert(uid, held);
+            let mut page = ListParams::default().limit(PAGE);
+            loop {
+                let request = Request::new(&url).list(&page).map_err(kube::Error::BuildRequest)?;
+                let found: Listed = self.client.request(request).await?;
+                for (node, uid, held) in found.items.into_iter().filter_map(Line::subject) {
+                    all.entry(node).or_default().insert(uid, held);
+                }
+                // a list that takes too long is refused (410), and the node comes again
+                match found.metadata.next.filter(|token| !token.is_empty()) {
+                    Some(token) => page.continue_token = Some(token),
+                    None => break,
+                }
             }
         }
         Ok(all)
@@ -104,7 +114,15 @@ impl SyncRecords {
 /// A list of either kind. Of what a record is only what is needed is read: there is one for each object on each node.
 #[derive(Deserialize)]
 struct Listed {
+    #[serde(default)]
+    metadata: More,
     items: Vec<Line>,
+}
+
+#[derive(Default, Deserialize)]
+struct More {
+    #[serde(rename = "continue")]
+    next: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -201,10 +219,14 @@ fn sync_name(node: &str, subject: &Subject) -> String {
 /// remember.
 fn exists<K>(made: Result<K, kube::Error>) -> Result<(), kube::Error> {
     match made {
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains(GOING) => Ok(()),
         made => made.map(drop),
     }
 }
+
+/// What the API says of a namespace that goes away; other refusals are rights that this cloud lacks.
+const GOING: &str = "is being terminated";
 
 /// Sets the status; creates the object first where it is missing, as after somebody has deleted it.
 async fn put_status<K: Entry>(api: &Api<K>, sync: &K, revision: u64) -> Result<(), kube::Error> {

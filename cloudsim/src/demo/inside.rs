@@ -14,6 +14,9 @@ use kube::{
 };
 use tokio::{io::AsyncReadExt, time::timeout};
 
+use super::Steps;
+use crate::runtime::SimRuntime;
+
 /// How long one command may take, and the node's tunnel to stand before the first one.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -23,17 +26,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of a command's output that are read.
 const MAX_OUTPUT: u64 = 1024 * 1024;
 
-/// Compares what the container sees with what the API holds: each variable and file that comes from a ConfigMap or Secret. `connected`
-/// is a client over a socket: the in-process one cannot switch protocols.
-pub(super) async fn look(
-    client: &Client,
-    connected: &Client,
-    pod: &Pod,
-) -> anyhow::Result<Vec<(String, String)>> {
-    let pods = Api::<Pod>::namespaced(connected.clone(), &pod.namespace().unwrap_or_default());
-    let name = pod.name_any();
-    let expected = Expected::read(client, pod).await?;
-    let environment = exec(&pods, &name, &["env"]).await?;
+/// Compares what the container sees with what the API holds: each variable and file that comes from a ConfigMap or Secret.
+pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(String, String)>> {
+    let expected = Expected::read(&steps.client, pod).await?;
+    let container = Inside::of(steps, pod)?;
+    let environment = container.exec(&["env"]).await?;
     let mut seen = Vec::new();
     for (variable, value) in &expected.environment {
         ensure!(
@@ -42,18 +39,53 @@ pub(super) async fn look(
         );
     }
     for (path, content) in &expected.files {
-        let found = exec(&pods, &name, &["cat", path]).await?;
+        let found = container.exec(&["cat", path]).await?;
         ensure!(found == *content, "file {path} is not as it should be");
     }
-    let log = timeout(TIMEOUT, pods.logs(&name, &LogParams { tail_lines: Some(1), ..LogParams::default() }))
-        .await
-        .context("the log did not come in time")??;
-    let line = log.lines().next().context("the pod has logged nothing")?;
     seen.push(("config as environment".to_owned(), listed(expected.environment.keys())));
     seen.push(("config as files".to_owned(), listed(expected.files.keys())));
-    seen.push(("kubectl exec".to_owned(), format!("{name} -- env, cat")));
-    seen.push(("kubectl logs".to_owned(), excerpt(line)));
+    if let Inside::Api { pods, name } = &container {
+        let parameters = LogParams { tail_lines: Some(1), ..LogParams::default() };
+        let log = timeout(TIMEOUT, pods.logs(name, &parameters))
+            .await
+            .context("the log did not come in time")??;
+        let line = log.lines().next().context("the pod has logged nothing")?;
+        seen.push(("kubectl exec".to_owned(), format!("{name} -- env, cat")));
+        seen.push(("kubectl logs".to_owned(), excerpt(line)));
+    }
     Ok(seen)
+}
+
+/// A container, and how it is looked into.
+enum Inside<'a> {
+    /// Through the API, as kubectl does. It is a client over a socket: the in-process one cannot switch protocols.
+    Api { pods: Api<Pod>, name: String },
+    /// On its node.
+    Node { runtime: &'a SimRuntime, id: String },
+}
+
+impl<'a> Inside<'a> {
+    fn of(steps: &Steps<'a>, pod: &Pod) -> anyhow::Result<Self> {
+        if let Some(connected) = &steps.connected {
+            let pods = Api::namespaced(connected.clone(), &pod.namespace().unwrap_or_default());
+            return Ok(Self::Api { pods, name: pod.name_any() });
+        }
+        let runtime = &steps.node.runtime;
+        let ids = runtime.container_ids_of(&pod.uid().unwrap_or_default());
+        let id = ids.into_iter().next().context("the node's runtime has no container of the pod")?;
+        Ok(Self::Node { runtime, id })
+    }
+
+    async fn exec(&self, command: &[&str]) -> anyhow::Result<String> {
+        let (runtime, id) = match self {
+            Self::Api { pods, name } => return exec(pods, name, command).await,
+            Self::Node { runtime, id } => (runtime, id),
+        };
+        let words: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let ended = runtime.exec(id, &words, TIMEOUT).await?;
+        ensure!(ended.exit_code == 0, "{} failed in the container", words.join(" "));
+        Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+    }
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {

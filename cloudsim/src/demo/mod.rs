@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Steps<'a> {
     /// The cloud's API.
     pub(crate) client: Client,
-    /// The same over a socket.
-    pub(crate) connected: Client,
+    /// The same over a socket, through which containers are looked into; `None`: the node itself is asked, where the API reaches no node.
+    pub(crate) connected: Option<Client>,
     /// The node.
     pub(crate) node: &'a HollowNode,
     /// What [`manifests::read`] has read.
@@ -73,9 +73,10 @@ impl Steps<'_> {
         let pod_running = Instant::now();
         (self.progress)(&format!("pod {name} is Running"));
 
-        let inside = inside::look(&self.client, &self.connected, &running).await?;
+        let inside = inside::look(self, &running).await?;
         (self.progress)(&format!(
-            "pod {name} sees its ConfigMap and its Secret, as environment and as files, by kubectl exec; its log is there"
+            "pod {name} sees its ConfigMap and its Secret, as environment and as files{}",
+            if self.connected.is_some() { ", by kubectl exec; its log is there" } else { "" }
         ));
         let looked_inside = Instant::now();
         let twin = match &device {

@@ -26,11 +26,8 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::error;
 
-use super::{Error, Options, identity};
-use crate::{
-    Addresses,
-    runtime::{self, SimRuntime},
-};
+use super::{Endpoints, Error, Options, identity};
+use crate::runtime::{self, SimRuntime};
 
 /// An agent that hangs in its last call must not keep the program.
 const LAST_CALL: Duration = Duration::from_secs(5);
@@ -62,20 +59,21 @@ struct Agent {
 }
 
 impl HollowNode {
-    /// A node in the directory of its name that will join the cloud at `addresses` with `token`. What an earlier node left in
+    /// A node in the directory of its name that will join `cloud` with `token`. What an earlier node left in
     /// the directory is its own: certificate, store, volumes, containers.
     pub async fn prepare(
         name: &str,
-        addresses: Addresses,
+        cloud: impl Into<Endpoints>,
         token: &str,
         options: &Options,
     ) -> Result<Self, Error> {
+        let cloud = cloud.into();
         let directory = options.directory.join(name);
         let failed = |source| Error::Directory { path: directory.clone(), source };
         tokio::fs::create_dir_all(directory.join(MANIFESTS)).await.map_err(failed)?;
         let file = directory.join("edgecore.yaml");
         // the token is handed over in memory, and never lies on the disk
-        let text = edgecore_yaml(name, &directory, addresses, "", options);
+        let text = edgecore_yaml(name, &directory, cloud, "", options);
         write_private(&file, &text).await.map_err(failed)?;
         let (mut config, _) = config::load(&file)?;
         config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
@@ -234,10 +232,11 @@ async fn released(store: Option<Weak<SqliteStore>>) {
 pub fn edgecore_yaml(
     name: &str,
     directory: &Path,
-    addresses: Addresses,
+    cloud: impl Into<Endpoints>,
     token: &str,
     options: &Options,
 ) -> String {
+    let cloud = cloud.into();
     let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
     // port 0 is none
     let server = options.server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
@@ -248,8 +247,8 @@ pub fn edgecore_yaml(
         "database": {"dataSource": path("edgecore.db")},
         "modules": {
             "edgeHub": {
-                "httpServer": format!("https://{}", addresses.https),
-                "websocket": {"enable": true, "server": addresses.websocket.to_string()},
+                "httpServer": format!("https://{}", cloud.https),
+                "websocket": {"enable": true, "server": cloud.websocket},
                 "token": token,
                 "messageQPS": options.qps,
                 "messageBurst": 2 * options.qps,
@@ -258,9 +257,9 @@ pub fn edgecore_yaml(
                 "tlsPrivateKeyFile": path(identity::FILES[1]),
             },
             "edgeStream": {
-                "enable": addresses.tunnel.is_some(),
+                "enable": cloud.tunnel.is_some(),
                 // it is not dialled where there is none
-                "server": addresses.tunnel.unwrap_or(addresses.websocket).to_string(),
+                "server": cloud.tunnel.as_ref().unwrap_or(&cloud.websocket),
                 "tlsTunnelCAFile": path("ca.crt"),
                 "tlsTunnelCertFile": path("node.crt"),
                 "tlsTunnelPrivateKeyFile": path("node.key"),
@@ -273,7 +272,7 @@ pub fn edgecore_yaml(
             "edged": {
                 "hostnameOverride": name,
                 "reportEvent": true,
-                "nodeIP": addresses.websocket.ip().to_string(),
+                "nodeIP": cloud.node_ip.to_string(),
                 "rootDirectory": path("kubelet"),
                 "tailoredKubeletConfig": {
                     "containerRuntimeEndpoint": format!("unix://{}", directory.join("runtime.sock").display()),
@@ -320,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_node_whose_runtime_panics_ends_with_the_reason() {
         let directory = tempfile::tempdir().unwrap();
-        let addresses = Addresses::nowhere();
+        let addresses = crate::Addresses::nowhere();
         let options = Options::new(1, directory.path());
         let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
         node.start().await.unwrap();

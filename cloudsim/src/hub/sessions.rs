@@ -296,6 +296,11 @@ impl Sessions {
         }
     }
 
+    /// The certificate that the connected node shows, DER; none where it has shown who it is elsewhere.
+    pub fn certificate(&self, node: &str) -> Option<Vec<u8>> {
+        self.0.lock().nodes.get(node)?.arrival.certificate.clone()
+    }
+
     /// From where the node is connected.
     pub fn address(&self, node: &str) -> Option<IpAddr> {
         self.0.lock().nodes.get(node).map(|entry| entry.arrival.address.ip())

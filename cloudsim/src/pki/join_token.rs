@@ -8,16 +8,20 @@ use std::{
 };
 
 use kube::Client;
-use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use kubeapi::store::Store;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use uuid::Uuid;
-use wire::enroll::{Ca, Token, TokenScope, is_node_name};
+use wire::enroll::{Ca, Token, TokenScope, is_node_name, verify_bearer};
 
-use super::{PkiError, secrets::Secrets};
+use super::{
+    PkiError,
+    records::{Change, Entry, Expected, Records, RecordsError},
+    secrets::Secrets,
+};
 use crate::enrolment::reserved;
 
 const SECRET: &str = "tokensecret";
@@ -25,8 +29,10 @@ const FIELD: &str = "tokendata";
 
 /// How long a token is good for; CloudCore's twice `tokenRefreshDuration`.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often a new one is made; CloudCore's `tokenRefreshDuration`. Older ones stay good for their time.
+/// A new one is made when the last is not good for longer; CloudCore's `tokenRefreshDuration`. Older ones stay good for their time.
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
+/// How often it is looked at.
+const CHECK: Duration = Duration::from_secs(30 * 60);
 
 /// The longest life of a token that is asked for, seconds: thirty days.
 const MAX_SECONDS: u64 = 30 * 24 * 60 * 60;
@@ -59,7 +65,7 @@ pub enum NoToken {
     UsedUp,
     /// Its uses could not be counted.
     #[error("the uses of join tokens cannot be read or written")]
-    Store(#[from] StoreError),
+    Store(#[from] RecordsError),
     /// It could not be made.
     #[error("the token could not be made")]
     Made(#[from] wire::enroll::TokenError),
@@ -68,13 +74,21 @@ pub enum NoToken {
 /// Counts the uses of tokens that have a number of them; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct JoinTokens {
-    store: Arc<dyn Store>,
+    records: Records,
 }
 
 impl JoinTokens {
+    /// What the records are called where they are kept.
+    const KIND: &str = "jointokens";
+
     /// Counted in the store under the API, in a collection that the API does not serve.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { records: Records::in_store(Self::KIND, store) }
+    }
+
+    /// Counted in a cluster.
+    pub fn in_cluster(client: &Client) -> Self {
+        Self { records: Records::in_cluster(Self::KIND, client) }
     }
 
     /// A token of this authority.
@@ -97,49 +111,37 @@ impl JoinTokens {
         if let Some(uses) = request.uses {
             let id = Uuid::new_v4().to_string();
             let value = json!({"metadata": {"name": id}, "uses": uses, "expires": now() + seconds});
-            let mut writes = vec![Write { key: key(&id), expect: Expect::Absent, value: Some(value) }];
-            writes.extend(self.expired().await?);
-            self.store.commit(writes).await?;
+            let mut changes =
+                vec![Change { name: id.clone(), expected: Expected::Absent, value: Some(value) }];
+            changes.extend(self.expired().await?);
+            self.records.write(changes).await?;
             scope.id = Some(id);
         }
         Ok(Token::mint_for(ca, SystemTime::now(), Duration::from_secs(seconds), &scope)?)
     }
 
     /// The removal of those that nobody can use any more.
-    async fn expired(&self) -> Result<Vec<Write>, StoreError> {
-        let listing =
-            self.store.list(&Scope { resource: resource(), namespace: None }, &Page::default()).await?;
-        let is_over = |stored: &kubeapi::store::Object| {
-            stored.value().ok().and_then(|value| value["expires"].as_u64()).is_none_or(|end| end < now())
-        };
-        let over = listing.items.into_iter().filter(is_over);
-        Ok(over.map(|stored| Write { key: stored.key, expect: Expect::Anything, value: None }).collect())
+    async fn expired(&self) -> Result<Vec<Change>, RecordsError> {
+        let is_over = |entry: &Entry| entry.value["expires"].as_u64().is_none_or(|end| end < now());
+        let over = self.records.list().await?.into_iter().filter(is_over);
+        Ok(over.map(|entry| Change { name: entry.name, expected: Expected::Anything, value: None }).collect())
     }
 
     /// Uses the token of this name once.
     pub async fn take(&self, id: &str) -> Result<(), NoToken> {
         for _ in 0..ATTEMPTS {
-            let stored = self.store.get(&key(id)).await?.ok_or(NoToken::UsedUp)?;
-            let mut value: Value = stored.value()?;
+            let Entry { name, mut value, version } = self.records.get(id).await?.ok_or(NoToken::UsedUp)?;
             let left = value["uses"].as_u64().unwrap_or_default().checked_sub(1).ok_or(NoToken::UsedUp)?;
             value["uses"] = left.into();
-            let write = Write { key: key(id), expect: Expect::Revision(stored.revision), value: Some(value) };
-            match self.store.commit(vec![write]).await {
-                Ok(_) => return Ok(()),
-                Err(StoreError::Conflict { .. } | StoreError::Missing(_)) => {}
+            let change = Change { name, expected: version, value: Some(value) };
+            match self.records.write(vec![change]).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_raced() => {}
                 Err(error) => return Err(error.into()),
             }
         }
         Err(NoToken::UsedUp)
     }
-}
-
-fn resource() -> Resource {
-    Resource::new("cloudsim", "jointokens")
-}
-
-fn key(id: &str) -> Key {
-    Key::new(resource(), "", id)
 }
 
 fn now() -> u64 {
@@ -165,9 +167,19 @@ impl JoinToken {
         Ok(token)
     }
 
-    /// Renews it each half day until `shutdown`.
+    /// The token that stands, where it is one of this authority for any node and good for half a day more; else a new one.
+    pub async fn ensure(client: &Client, ca: &Ca) -> Result<String, PkiError> {
+        match Self::read(client).await {
+            Ok(Some(token)) if is_fresh(token.trim(), ca, now()) => Ok(token.trim().to_owned()),
+            // what is damaged is made anew: nobody could join with it
+            Ok(_) | Err(PkiError::Secret { .. }) => Self::renew(client, ca).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sees to it until `shutdown` that a token stands which is good for half a day.
     pub async fn keep_fresh(client: Client, ca: Arc<Ca>, shutdown: CancellationToken) {
-        let mut ticks = interval(REFRESH);
+        let mut ticks = interval(CHECK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // the first tick comes at once, and the token of the start is fresh
         ticks.tick().await;
@@ -177,20 +189,29 @@ impl JoinToken {
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            if let Err(error) = Self::renew(&client, &ca).await {
+            if let Err(error) = Self::ensure(&client, &ca).await {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "the join token could not be renewed; the old one is good for 12 hours more"
+                    "the join token could not be renewed; this is tried again within the hour"
                 );
             }
         }
     }
 }
 
+/// Whether the token is this authority's, for any node, and good for half a day from `now` on, seconds since 1970.
+fn is_fresh(token: &str, ca: &Ca, now: u64) -> bool {
+    let Ok(token) = Token::parse(token) else { return false };
+    let scope = verify_bearer(token.jwt(), ca, UNIX_EPOCH + Duration::from_secs(now));
+    let expires = token.claims().map(|claims| claims.expires);
+    token.check_ca(ca.cert_der()).is_ok()
+        && scope.is_ok_and(|scope| scope == TokenScope::default())
+        && expires.is_ok_and(|expires| expires > now.saturating_add(REFRESH.as_secs()))
+}
+
 #[cfg(test)]
 mod tests {
     use kubeapi::store::MemoryStore;
-    use wire::enroll::verify_bearer;
 
     use super::*;
 
@@ -212,6 +233,29 @@ mod tests {
         let shared = tokens.mint(&ca, &TokenRequest::default()).await.unwrap();
         let scope = verify_bearer(Token::parse(&shared).unwrap().jwt(), &ca, SystemTime::now()).unwrap();
         assert_eq!(scope, TokenScope::default());
+    }
+
+    #[tokio::test]
+    async fn a_token_stays_as_long_as_it_is_good_for_half_a_day() {
+        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+        let (ca, other) =
+            (Ca::generate(SystemTime::now()).unwrap(), Ca::generate(SystemTime::now()).unwrap());
+        let first = JoinToken::ensure(&client, &ca).await.unwrap();
+        assert_eq!(JoinToken::ensure(&client, &ca).await.unwrap(), first);
+        assert!(is_fresh(&first, &ca, now()) && !is_fresh(&first, &other, now()));
+        assert!(!is_fresh(&first, &ca, now() + REFRESH.as_secs() + 1) && !is_fresh("a.b", &ca, now()));
+        assert_ne!(
+            JoinToken::ensure(&client, &other).await.unwrap(),
+            first,
+            "another authority's is good for nothing"
+        );
+        Secrets::new(&client)
+            .put(SECRET, BTreeMap::from([("other", b"x".to_vec()), (FIELD, b"rubbish".to_vec())]))
+            .await
+            .unwrap();
+        let made = JoinToken::ensure(&client, &ca).await.unwrap();
+        assert_eq!(JoinToken::read(&client).await.unwrap(), Some(made));
     }
 
     #[tokio::test]

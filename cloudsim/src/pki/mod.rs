@@ -7,6 +7,7 @@ mod client_ca;
 mod grace;
 mod join_token;
 mod node_certificates;
+mod records;
 mod secrets;
 mod service_accounts;
 mod tls;
@@ -19,11 +20,14 @@ use kubeapi::store::{Key, Resource};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
 
+pub(crate) use self::records::{Change, Expected, LABEL as RECORDS_LABEL, Records};
+pub(crate) use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
 pub use self::{
     client_ca::publish as publish_client_ca,
     join_token::{JoinToken, JoinTokens, NoToken, TokenRequest},
     node_certificates::{LostRecords, Name, NodeCertificates, RecordError, UNKNOWN},
+    records::RecordsError,
     service_accounts::ServiceAccountTokens,
     tls::{api_tls, enrolment_tls, hub_tls},
     trust::Trust,
@@ -96,13 +100,33 @@ impl Pki {
     pub async fn ensure(client: &Client, names: &[String]) -> Result<Self, PkiError> {
         let secrets = Secrets::new(client);
         let ca = Arc::new(ensure_ca(&secrets).await?);
-        let (cert, key) = ensure_server(&secrets, &ca, names).await?;
+        let (cert, key) = ensure_server(&secrets, &ca, names, Names::AsGiven).await?;
+        Ok(Self::of(ca, cert, key))
+    }
+
+    /// The same before a cluster's API server, where others have the same keys: the servers' certificate keeps the names that it has.
+    pub async fn ensure_shared(client: &Client, names: &[String]) -> Result<Self, PkiError> {
+        let secrets = Secrets::new(client);
+        let ca = Arc::new(ensure_ca(&secrets).await?);
+        let (cert, key) = ensure_server(&secrets, &ca, names, Names::Also).await?;
+        Ok(Self::of(ca, cert, key))
+    }
+
+    /// The authority that stands in the API, for whoever has access to it.
+    pub async fn read_authority(client: &Client) -> Result<Option<Ca>, PkiError> {
+        let (secret, cert, key) = CA;
+        let Some(data) = Secrets::new(client).get(secret).await? else { return Ok(None) };
+        let ca = Ca::from_der(data.field(cert)?, data.field(key)?);
+        ca.map(Some).map_err(|error| PkiError::Secret { secret, why: error.to_string() })
+    }
+
+    fn of(ca: Arc<Ca>, cert: Vec<u8>, key: Vec<u8>) -> Self {
         let server = ServerIdentity {
             ca: CertificateDer::from(ca.cert_der().to_vec()),
             cert: CertificateDer::from(cert),
             key: PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key)),
         };
-        Ok(Self { ca, server })
+        Self { ca, server }
     }
 
     /// The authority.
@@ -150,18 +174,47 @@ async fn ensure_ca(secrets: &Secrets) -> Result<Ca, PkiError> {
         .map_err(|error| PkiError::Secret { secret, why: error.to_string() })
 }
 
-async fn ensure_server(secrets: &Secrets, ca: &Ca, names: &[String]) -> Result<(Vec<u8>, Vec<u8>), PkiError> {
+/// What a servers' certificate that is signed anew is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    /// The names that are asked for.
+    AsGiven,
+    /// These, and those of the certificate before it.
+    Also,
+}
+
+/// How often the certificate is signed while others sign theirs.
+const ATTEMPTS: usize = 8;
+
+async fn ensure_server(
+    secrets: &Secrets,
+    ca: &Ca,
+    names: &[String],
+    kept: Names,
+) -> Result<(Vec<u8>, Vec<u8>), PkiError> {
     let (secret, cert, key) = SERVER;
-    if let Some(data) = secrets.get(secret).await? {
-        let (cert, key) = (data.field(cert)?, data.field(key)?);
-        // the authority may have been lost and made anew
-        if ca.has_signed(cert) && tls::names(cert, names) {
-            return Ok((cert.to_vec(), key.to_vec()));
+    for _ in 0..ATTEMPTS {
+        let (mut all, mut version) = (names.to_vec(), None);
+        if let Some(data) = secrets.get(secret).await? {
+            version = data.version.clone();
+            if let (Ok(cert), Ok(key)) = (data.field(cert), data.field(key)) {
+                // the authority may have been lost and made anew
+                let is_own = ca.has_signed(cert);
+                if is_own && tls::names(cert, names) && tls::is_pair(cert, key) {
+                    return Ok((cert.to_vec(), key.to_vec()));
+                }
+                if kept == Names::Also && is_own {
+                    all.extend(tls::names_of(cert).into_iter().filter(|name| !names.contains(name)));
+                }
+            }
+        }
+        let (signed, signed_key) = ca.sign_server(&all, SystemTime::now())?;
+        let fields = BTreeMap::from([(cert, signed.clone()), (key, signed_key.clone())]);
+        if secrets.put_over(secret, fields, version).await? {
+            return Ok((signed, signed_key));
         }
     }
-    let (signed, signed_key) = ca.sign_server(names, SystemTime::now())?;
-    secrets.put(secret, BTreeMap::from([(cert, signed.clone()), (key, signed_key.clone())])).await?;
-    Ok((signed, signed_key))
+    Err(PkiError::Secret { secret, why: "others change it all the time".to_owned() })
 }
 
 #[cfg(test)]

@@ -7,15 +7,17 @@
 //!
 //! What was lost with a damaged database counts as held and as taken back ([`LostRecords`]).
 //!
-//! Kept in the store under the API, in a collection that the API does not serve.
+//! Where they are kept: [`Records`](super::records::Records).
 
 use std::{sync::Arc, time::Duration};
 
-use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
+use kube::Client;
+use kubeapi::store::{Key, Resource, Store};
 use wire::enroll::sha256_hex;
 
 pub use self::lost::LostRecords;
 use self::record::{Given, Record, given, now, object, read};
+use super::records::{Change, Entry, Expected, Records, RecordsError};
 
 mod lost;
 mod record;
@@ -28,15 +30,15 @@ pub const UNKNOWN: &str = "*";
 /// The records; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct NodeCertificates {
-    store: Arc<dyn Store>,
+    records: Records,
 }
 
 /// Why a record could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The store failed.
+    /// The store, or the cluster, failed.
     #[error("the record of node certificates cannot be read or written")]
-    Store(#[from] StoreError),
+    Store(#[source] RecordsError),
     /// It was changed by others each time.
     #[error("the record of the node's certificates is changed by others all the time; try again")]
     Busy,
@@ -60,10 +62,27 @@ pub enum Name {
     Lost,
 }
 
+impl From<RecordsError> for RecordError {
+    fn from(error: RecordsError) -> Self {
+        match error {
+            RecordsError::Damaged(..) => Self::Damaged(Box::new(error)),
+            error => Self::Store(error),
+        }
+    }
+}
+
 impl NodeCertificates {
+    /// What the records are called where they are kept.
+    pub(crate) const KIND: &str = "nodecertificates";
+
     /// The records in the store of the API.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { records: Records::in_store(Self::KIND, store) }
+    }
+
+    /// The records in a cluster.
+    pub fn in_cluster(client: &Client) -> Self {
+        Self { records: Records::in_cluster(Self::KIND, client) }
     }
 
     /// Whether the name may be given. `authority` (DER) is the one that would sign; a certificate that expired less than `grace` ago
@@ -203,7 +222,8 @@ impl NodeCertificates {
         match self.change(node, change).await {
             Err(RecordError::Damaged(_)) => {
                 let value = Some(object(node, &Record::default()));
-                self.store.commit(vec![Write { key: key(node), expect: Expect::Anything, value }]).await?;
+                let change = Change { name: node.to_owned(), expected: Expected::Anything, value };
+                self.records.write(vec![change]).await?;
                 Ok(true)
             }
             changed => changed.map(|()| any),
@@ -232,28 +252,27 @@ impl NodeCertificates {
     }
 
     async fn all<T>(&self, wanted: impl Fn(String, Record) -> Option<T>) -> Result<Vec<T>, RecordError> {
-        let scope = Scope { resource: resource(), namespace: None };
-        let listing = self.store.list(&scope, &Page::default()).await?;
-        let found = |stored: &Object| wanted(stored.key.name.clone(), read(&stored.value().ok()?).ok()?);
-        Ok(listing.items.iter().filter_map(found).collect())
+        let found = |entry: Entry| {
+            let record = read(&entry.value).ok()?;
+            wanted(entry.name, record)
+        };
+        Ok(self.records.list().await?.into_iter().filter_map(found).collect())
     }
 
     /// What counts for the name, and what a change of it has to find.
-    async fn read(&self, node: &str) -> Result<(Option<Record>, Expect), RecordError> {
+    async fn read(&self, node: &str) -> Result<(Option<Record>, Expected), RecordError> {
         match self.stored(node).await? {
-            Some((record, revision)) => Ok((Some(record), Expect::Revision(revision))),
-            None => Ok((self.stored(UNKNOWN).await?.map(|(record, _)| record), Expect::Absent)),
+            Some((record, version)) => Ok((Some(record), version)),
+            // a cluster's are not repaired by anybody
+            None if !self.records.is_store() => Ok((None, Expected::Absent)),
+            None => Ok((self.stored(UNKNOWN).await?.map(|(record, _)| record), Expected::Absent)),
         }
     }
 
-    async fn stored(&self, name: &str) -> Result<Option<(Record, u64)>, RecordError> {
-        let found = match self.store.get(&key(name)).await {
-            Err(error @ StoreError::Damaged { .. }) => return Err(RecordError::Damaged(Box::new(error))),
-            found => found?,
-        };
-        let Some(stored) = found else { return Ok(None) };
-        let record = read(&stored.value()?).map_err(|error| RecordError::Damaged(Box::new(error)))?;
-        Ok(Some((record, stored.revision)))
+    async fn stored(&self, name: &str) -> Result<Option<(Record, Expected)>, RecordError> {
+        let Some(entry) = self.records.get(name).await? else { return Ok(None) };
+        let record = read(&entry.value).map_err(|error| RecordError::Damaged(Box::new(error)))?;
+        Ok(Some((record, entry.version)))
     }
 
     /// Changes the record; `change` answers `None` where it is to stay, and is called again when others were faster.
@@ -263,14 +282,14 @@ impl NodeCertificates {
         mut change: impl FnMut(Option<Record>) -> Option<Record>,
     ) -> Result<(), RecordError> {
         for _ in 0..ATTEMPTS {
-            let (before, expect) = self.read(node).await?;
+            let (before, expected) = self.read(node).await?;
             let Some(record) = change(before.clone()).filter(|record| before.as_ref() != Some(record)) else {
                 return Ok(());
             };
-            let write = Write { key: key(node), expect, value: Some(object(node, &record)) };
-            match self.store.commit(vec![write]).await {
-                Ok(_) => return Ok(()),
-                Err(StoreError::Exists(_) | StoreError::Missing(_) | StoreError::Conflict { .. }) => {}
+            let change = Change { name: node.to_owned(), expected, value: Some(object(node, &record)) };
+            match self.records.write(vec![change]).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_raced() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -279,7 +298,7 @@ impl NodeCertificates {
 }
 
 fn resource() -> Resource {
-    Resource::new("cloudsim", "nodecertificates")
+    Resource::new("cloudsim", NodeCertificates::KIND)
 }
 
 fn key(node: &str) -> Key {

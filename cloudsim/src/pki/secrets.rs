@@ -11,7 +11,7 @@ use kube::{
 use super::PkiError;
 
 /// Where CloudCore keeps its Secrets.
-pub(super) const NAMESPACE: &str = "kubeedge";
+pub(crate) const NAMESPACE: &str = "kubeedge";
 
 /// The field manager of these writes.
 const MANAGER: &str = "cloudsim";
@@ -21,6 +21,8 @@ pub(super) struct Secrets(Api<Secret>);
 /// What a Secret holds.
 pub(super) struct Data {
     secret: &'static str,
+    /// Its resourceVersion.
+    pub(super) version: Option<String>,
     fields: BTreeMap<String, ByteString>,
 }
 
@@ -39,7 +41,11 @@ impl Secrets {
 
     pub(super) async fn get(&self, name: &'static str) -> Result<Option<Data>, PkiError> {
         let found = self.0.get_opt(name).await?;
-        Ok(found.map(|secret| Data { secret: name, fields: secret.data.unwrap_or_default() }))
+        Ok(found.map(|secret| Data {
+            secret: name,
+            version: secret.metadata.resource_version,
+            fields: secret.data.unwrap_or_default(),
+        }))
     }
 
     /// What stands, or else `fields`, which then stand. Of two who begin at the same time, one wins for both.
@@ -69,6 +75,29 @@ impl Secrets {
         }
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         Ok(self.0.patch(name, &parameters, &Patch::Merge(&wanted)).await.map(drop)?)
+    }
+
+    /// `fields` in place of what stands with this version, or of nothing. False: another one stands by now.
+    pub(super) async fn put_over(
+        &self,
+        name: &str,
+        fields: BTreeMap<&str, Vec<u8>>,
+        version: Option<String>,
+    ) -> Result<bool, PkiError> {
+        let mut wanted = secret(name, fields);
+        wanted.metadata.resource_version.clone_from(&version);
+        let written = match version {
+            None => self.0.create(&PostParams::default(), &wanted).await,
+            Some(_) => {
+                let parameters =
+                    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+                self.0.patch(name, &parameters, &Patch::Merge(&wanted)).await
+            }
+        };
+        match written {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            written => Ok(written.map(|_| true)?),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use rustls::{
     RootCertStore, ServerConfig,
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{PkiError, ServerIdentity, grace::Lenient};
@@ -47,17 +48,31 @@ fn config(
 
 /// Whether the certificate is for all of `names` (DNS names and IP addresses).
 pub(super) fn names(certificate: &[u8], names: &[String]) -> bool {
-    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
-    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else { return false };
-    let is_for = |name: &String| {
-        alternatives.value.general_names.iter().any(|general| match general {
-            GeneralName::DNSName(dns) => dns == name,
-            GeneralName::IPAddress(bytes) => name.parse::<IpAddr>().is_ok_and(|ip| match ip {
-                IpAddr::V4(ip) => ip.octets() == *bytes,
-                IpAddr::V6(ip) => ip.octets() == *bytes,
-            }),
-            _ => false,
-        })
+    let has = names_of(certificate);
+    names.iter().all(|name| match name.parse::<IpAddr>() {
+        Ok(ip) => has.contains(&ip.to_string()),
+        Err(_) => has.contains(name),
+    })
+}
+
+/// The names that the certificate is for: DNS names, and IP addresses. CloudCore's has an empty one, which is none.
+pub(super) fn names_of(certificate: &[u8]) -> Vec<String> {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
+    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let name = |general: &GeneralName<'_>| match general {
+        GeneralName::DNSName(dns) if !dns.is_empty() => Some((*dns).to_owned()),
+        GeneralName::IPAddress(bytes) => match bytes.len() {
+            4 => <[u8; 4]>::try_from(*bytes).ok().map(|ip| IpAddr::from(ip).to_string()),
+            _ => <[u8; 16]>::try_from(*bytes).ok().map(|ip| IpAddr::from(ip).to_string()),
+        },
+        _ => None,
     };
-    names.iter().all(is_for)
+    alternatives.value.general_names.iter().filter_map(name).collect()
+}
+
+/// Whether the key (SEC1 DER) is the certificate's.
+pub(super) fn is_pair(certificate: &[u8], key: &[u8]) -> bool {
+    let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key.to_vec()));
+    let certificate = CertificateDer::from(certificate.to_vec());
+    ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).is_ok()
 }

@@ -174,6 +174,16 @@ impl SimRuntime {
         self.core.read(|state| state.container_ids_of(pod_uid))
     }
 
+    /// Runs a command in a container of this runtime, as the CRI's `ExecSync` does.
+    pub(crate) async fn exec(
+        &self,
+        id: &str,
+        words: &[String],
+        limit: Duration,
+    ) -> Result<cri::ExecSyncResponse, Status> {
+        exec::run(&self.core, id, words, Some(limit)).await
+    }
+
     /// Makes a running container end by itself now; false when there is no such running container.
     pub fn crash_container(&self, id: &str, exit_code: i32) -> bool {
         self.core.change(|state, now| state.crash(id, exit_code, now))

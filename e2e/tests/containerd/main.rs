@@ -2,6 +2,7 @@
 
 mod admission;
 mod case;
+mod chart;
 mod churn;
 mod claims;
 mod cold_start;

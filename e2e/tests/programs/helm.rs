@@ -1,28 +1,9 @@
 //! A chart with the parts that most public ones have, through its whole life with the real Helm.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use anyhow::{Context, ensure};
-use e2e::{Cloud, ensure_says, installed, run};
-
-/// Helm with the kubeconfig of one cloud, and nothing of the machine's own configuration.
-struct Helm<'a> {
-    cloud: &'a Cloud,
-    home: &'a Path,
-}
-
-impl Helm<'_> {
-    /// What it says.
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let mut command = Command::new(installed("helm")?);
-        command.env("KUBECONFIG", &self.cloud.kubeconfig).env("HOME", self.home).args(arguments);
-        for variable in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
-            command.env_remove(variable);
-        }
-        let output = run(&mut command)?.success().with_context(|| format!("helm {}", arguments.join(" ")))?;
-        Ok(output.text())
-    }
-}
+use e2e::{Cloud, Helm, ensure_says};
 
 /// The kinds of which the chart has objects.
 const KINDS: &str = "deployments,replicasets,pods,services,endpointslices,configmaps,secrets,serviceaccounts,roles,rolebindings";
@@ -41,7 +22,7 @@ fn replicas_and_greeting(cloud: &Cloud) -> anyhow::Result<(String, String)> {
 fn a_chart_is_installed_tested_upgraded_rolled_back_and_uninstalled() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let cloud = Cloud::start_with(directory.path(), &["--nodes", "2"])?;
-    let helm = Helm { cloud: &cloud, home: directory.path() };
+    let helm = Helm::new(&cloud, directory.path());
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("chart").display().to_string();
 
     let said = helm.run(&["install", "demo", &chart, "--wait", "--timeout", "90s"])?;

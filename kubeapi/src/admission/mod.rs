@@ -23,6 +23,7 @@ mod attributes;
 mod conditions;
 mod configuration;
 mod matching;
+mod pod_security;
 mod policy;
 mod rules;
 #[cfg(test)]
@@ -166,7 +167,7 @@ pub(crate) async fn mutate(
     Ok(changed)
 }
 
-/// Asks policies and validating webhooks about `new`, in place of `old`.
+/// Asks the namespace's labels, policies and validating webhooks about `new`, in place of `old`.
 pub(crate) async fn review(
     api: &Api,
     call: &Call,
@@ -174,6 +175,9 @@ pub(crate) async fn review(
     old: Option<&Value>,
     new: &Value,
 ) -> Result<(), StatusError> {
+    if is_reviewed(api, call, target) {
+        pod_security::review(api, call, target, (old, new)).await?;
+    }
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
     judge(api, call, target, operation, (old, Some(new))).await
 }

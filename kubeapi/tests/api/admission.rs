@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 mod long;
+mod pod_security;
 mod policies;
 mod webhooks;
 

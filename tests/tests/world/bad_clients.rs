@@ -65,7 +65,7 @@ async fn nobody_reaches_the_hub_without_a_certificate_of_this_cloud() {
 #[tokio::test]
 async fn the_api_is_for_people() {
     let world = World::new(0).await;
-    let api = world.cloud().addresses().api;
+    let api = world.cloud().addresses().api.unwrap();
     for path in ["/api/v1/secrets", "/api/v1/nodes", "/apis/apps/v1/deployments"] {
         let caller = Caller::node(&world, "rogue").await;
         let (status, said) = caller.https(api, path, "", b"").await.unwrap();
@@ -82,7 +82,7 @@ async fn bytes_that_are_no_tls_disturb_nobody() {
     use tokio::io::AsyncWriteExt;
     let world = World::new(1).await;
     let addresses = world.cloud().addresses();
-    for address in [addresses.api, addresses.https, addresses.websocket] {
+    for address in [addresses.api.unwrap(), addresses.https, addresses.websocket] {
         for bytes in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0; 4096], &[0x16, 3, 1, 0xff, 0xff], b""] {
             let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
             let _ = stream.write_all(bytes).await;

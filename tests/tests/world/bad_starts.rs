@@ -18,7 +18,10 @@ async fn a_busy_port_is_named_with_its_option() {
     let addresses = world.cloud().addresses();
     let any = || Options::default().any_ports();
     for (options, words) in [
-        (Options { api_port: addresses.api.port(), ..any() }, ["the API cannot listen", "--api-port"]),
+        (
+            Options { api_port: addresses.api.unwrap().port(), ..any() },
+            ["the API cannot listen", "--api-port"],
+        ),
         (
             Options { https_port: addresses.https.port(), ..any() },
             ["the enrolment server cannot listen", "--https-port"],

@@ -34,7 +34,7 @@ async fn a_silent_crowd_at_any_server_keeps_nobody_out() {
     eventually("the server listens", async || plain(server, "/healthz/ping").await.map(drop)).await;
     let admin = Caller::admin(&world).await;
     for (what, address) in [
-        ("API", addresses.api),
+        ("API", addresses.api.unwrap()),
         ("enrolment", addresses.https),
         ("hub", addresses.websocket),
         ("the node's server", server),

@@ -43,6 +43,12 @@ impl Edge {
             warn!(node, reason, "refused");
             refuse(request, status::failure(403, "Forbidden", &reason))
         };
+        if !self.certificate_requests {
+            let why = "this cloud stands before a cluster's API server, which would take the request for the cloud's own: MetaServer gets no \
+                       certificate of the cluster here";
+            warn!(node, why, "refused");
+            return Ok(refuse(request, status::failure(403, "Forbidden", why)));
+        }
         match request.body {
             Upstream::Object { change: Change::Insert, object, .. } => {
                 let mut new: CertificateSigningRequest =

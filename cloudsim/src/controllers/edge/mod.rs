@@ -50,6 +50,8 @@ pub struct Edge {
     event_limits: Arc<Mutex<EventLimits>>,
     /// Where an API server that stands elsewhere finds the kubelets of all nodes.
     kubelet_port: Option<u16>,
+    /// Whether nodes' requests for certificates are made in their names.
+    certificate_requests: bool,
 }
 
 impl Edge {
@@ -65,6 +67,7 @@ impl Edge {
             certificates: None,
             event_limits: Arc::default(),
             kubelet_port: None,
+            certificate_requests: true,
         }
     }
 
@@ -78,6 +81,13 @@ impl Edge {
     #[must_use]
     pub fn with_kubelet_port(self, kubelet_port: Option<u16>) -> Self {
         Self { kubelet_port, ..self }
+    }
+
+    /// Whether nodes' CertificateSigningRequests are made in the names of the nodes. A cluster's API server takes them for this cloud's own, and
+    /// its signer refuses them.
+    #[must_use]
+    pub fn with_certificate_requests(self, certificate_requests: bool) -> Self {
+        Self { certificate_requests, ..self }
     }
 
     /// Whether `node` holds or needs the object at `path`.

@@ -97,13 +97,18 @@ impl std::fmt::Debug for Occurrence {
 impl Recorder {
     /// Starts what writes events, and what deletes them after an hour, until `stop`.
     pub fn spawn(tasks: &Tasks, client: &Client, stop: &CancellationToken) -> Self {
+        tasks.spawn("expiry of events", expire::run(client.clone(), stop.child_token()));
+        Self::spawn_writer(tasks, client, stop)
+    }
+
+    /// The same where events expire by themselves, as a cluster's do.
+    pub fn spawn_writer(tasks: &Tasks, client: &Client, stop: &CancellationToken) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
         let writer = write::run(client.clone(), receiver);
         let stopping = stop.child_token();
         tasks.spawn("events", async move {
             stopping.run_until_cancelled(writer).await;
         });
-        tasks.spawn("expiry of events", expire::run(client.clone(), stop.child_token()));
         Self(sender)
     }
 

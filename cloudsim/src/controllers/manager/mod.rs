@@ -63,3 +63,11 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
     // last, so that everyone listens before there is anything to hear
     cluster.spawn(tasks, stop);
 }
+
+/// What of them KubeEdge adds to a cluster, whose own controller manager does the rest; it runs until `stop`.
+pub(crate) async fn run_kubeedges(cluster: Cluster, stop: CancellationToken) {
+    tokio::join!(
+        policy::run(cluster.clone(), stop.child_token()),
+        cluster.run_pods_and_nodes(stop.child_token())
+    );
+}

@@ -126,6 +126,15 @@ impl Cluster {
         Self { queues, ..self }
     }
 
+    /// Watches pods and nodes alone, until `stop`.
+    pub(crate) async fn run_pods_and_nodes(&self, stop: CancellationToken) {
+        let (pods, nodes) = (self.pods.clone(), self.nodes.clone());
+        tokio::join!(
+            pods.run(self.client.clone(), stop.child_token()),
+            nodes.run(self.client.clone(), stop.child_token()),
+        );
+    }
+
     /// Watches until `stop`.
     pub(crate) fn spawn(&self, tasks: &Tasks, stop: &CancellationToken) {
         macro_rules! watch {

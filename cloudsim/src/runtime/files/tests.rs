@@ -79,7 +79,12 @@ fn a_log_stays_in_its_directory() {
 fn links_lead_to_what_they_name_inside_of_the_container() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("key"), "value").unwrap();
-    let files = Files::new(vec![mount("/etc/config", dir.path())], "pod".to_owned(), String::new(), &Shared::default());
+    let files = Files::new(
+        vec![mount("/etc/config", dir.path())],
+        "pod".to_owned(),
+        String::new(),
+        &Shared::default(),
+    );
     files.make_directory("/tmp/a/b", true).unwrap();
     files.write("/tmp/a/file", b"content", false).unwrap();
     for (path, target) in [

@@ -26,7 +26,7 @@ async fn ask(client: &Client, method: Method, path: &str, body: Value) -> Result
 #[tokio::test]
 async fn only_administrators_get_in() {
     let world = World::new(0).await;
-    let api = world.cloud().addresses().api;
+    let api = world.cloud().addresses().api.unwrap();
     for (caller, code) in [
         (Caller::anonymous(&world).await, 401),
         (Caller::node(&world, "edge-1").await, 403),

@@ -20,8 +20,8 @@ mod text;
 const NAMES: &[&str] = &[
     ":", "[", "[[", "agnhost", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date",
     "dirname", "echo", "env", "exit", "expr", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir",
-    "mv", "printenv", "printf", "pwd", "readlink", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar", "tee",
-    "test", "touch", "tr", "true", "tty", "uname", "wc", "which", "whoami",
+    "mv", "printenv", "printf", "pwd", "readlink", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar",
+    "tee", "test", "touch", "tr", "true", "tty", "uname", "wc", "which", "whoami",
 ];
 
 /// The last part of a program's path.

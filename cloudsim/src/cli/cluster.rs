@@ -1,0 +1,89 @@
+//! Options of a cloud that stands before the API server of a cluster.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Options of a cloud that is a cluster itself.
+const STANDALONE: [&str; 9] = [
+    "api_port",
+    "kubeconfig",
+    "data_dir",
+    "key_file",
+    "nodes",
+    "node_grace",
+    "controllers",
+    "rbac",
+    "service_account_max_token_expiration",
+];
+
+/// A cluster that exists. The cloud keeps nothing itself then: keys, tokens and records are in namespace kubeedge of the cluster, and any
+/// number of replicas are one cloud.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "A cluster that exists")]
+pub struct ClusterArgs {
+    /// Stand before the API server of this context's cluster, and bring it what KubeEdge adds; what a cluster has already stays off
+    #[arg(long, value_name = "NAME", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE)]
+    pub kube_context: Option<String>,
+
+    /// The kubeconfig that has the context [default: $KUBECONFIG, or ~/.kube/config]. Without --kube-context, its current one.
+    /// --kubeconfig is something else: the file that a cloud without a cluster writes
+    #[arg(long, value_name = "FILE", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE)]
+    pub cluster_kubeconfig: Option<PathBuf>,
+
+    /// Stand before the API server of the cluster in whose pod this runs, with the rights of the pod's service account
+    #[arg(long, requires = "names", conflicts_with_all = STANDALONE)]
+    pub in_cluster: bool,
+
+    /// What all replicas of this cloud are called together. Two of different names do not serve one cluster
+    #[arg(long, value_name = "NAME", default_value = "cloudsim", requires = "cluster")]
+    pub installation: String,
+
+    /// Make KubeEdge's CustomResourceDefinitions where the cluster lacks them
+    #[arg(long, value_name = "WHETHER", default_value_t = true, action = clap::ArgAction::Set, requires = "cluster")]
+    pub install_crds: bool,
+
+    /// Port for /healthz, /readyz and /metrics, over plain HTTP; without a cluster the API serves them
+    #[arg(long, value_name = "PORT", requires = "cluster")]
+    pub health_port: Option<u16>,
+}
+
+impl ClusterArgs {
+    /// Whether there is one.
+    pub fn is_given(&self) -> bool {
+        self.in_cluster || self.kube_context.is_some() || self.cluster_kubeconfig.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn what_makes_no_sense_before_a_cluster_is_refused_by_name() {
+        let backed = |more: &[&str]| {
+            let words = ["cloudsim", "up", "--kube-context", "kind-kind"];
+            Cli::try_parse_from(words.iter().chain(more)).map_err(|error| error.to_string())
+        };
+        assert!(backed(&["--health-port", "8080", "--install-crds", "false"]).is_ok());
+        for option in [
+            &["--api-port", "6443"][..],
+            &["--kubeconfig", "k"],
+            &["--data-dir", "d"],
+            &["--nodes", "1"],
+            &["--node-grace", "9"],
+            &["--controllers", "*"],
+            &["--rbac"],
+            &["--service-account-max-token-expiration", "2h"],
+            &["--in-cluster", "--name", "n"],
+        ] {
+            let refused = backed(option).unwrap_err();
+            assert!(refused.contains(option[0]) && refused.contains("--kube-context"), "{refused}");
+        }
+        for option in [&["--health-port", "1"][..], &["--installation", "i"], &["--in-cluster"]] {
+            assert!(Cli::try_parse_from(["cloudsim", "up"].iter().chain(option)).is_err(), "{option:?}");
+        }
+    }
+}

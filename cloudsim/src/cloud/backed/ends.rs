@@ -1,0 +1,62 @@
+//! A session ends with its certificate, whichever replica has taken that back: a Node that was deleted, a name that was reset, another
+//! machine that has joined with it.
+//!
+//! In: events of the records of [`NodeCertificates`]. Out: the end of sessions of this replica.
+
+use std::pin::pin;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    runtime::{WatchStreamExt, watcher},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::{
+    hub::Sessions,
+    pki::{NAMESPACE, NodeCertificates, RECORDS_LABEL},
+};
+
+/// Runs until `stop`.
+pub(super) async fn run(
+    client: Client,
+    certificates: NodeCertificates,
+    sessions: Sessions,
+    stop: CancellationToken,
+) {
+    // cancel-safe: what was not seen is in the next list
+    stop.run_until_cancelled(watch(client, certificates, sessions)).await;
+}
+
+async fn watch(client: Client, certificates: NodeCertificates, sessions: Sessions) {
+    let records = Api::<ConfigMap>::namespaced(client, NAMESPACE);
+    let config = watcher::Config::default().labels(&format!("{RECORDS_LABEL}={}", NodeCertificates::KIND));
+    let mut events = pin!(watcher::watcher(records, config).default_backoff().applied_objects());
+    while let Some(event) = events.next().await {
+        let map = match event {
+            Ok(map) => map,
+            Err(error) => {
+                warn!(error = &error as &dyn std::error::Error, "watching the records of node certificates");
+                continue;
+            }
+        };
+        let Some(node) = map.data.as_ref().and_then(|data| data.get("name")) else { continue };
+        let Some(shown) = sessions.certificate(node) else { continue };
+        match certificates.counts(node, &shown).await {
+            Ok(true) => {}
+            Ok(false) => {
+                info!(node, "its certificate was taken back: its session ends");
+                sessions.end(node);
+            }
+            Err(error) => {
+                warn!(
+                    node,
+                    error = &error as &dyn std::error::Error,
+                    "whether its certificate counts is not known"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a replica tells whoever watches over it, on a plain port: `/healthz` and `/livez` that it runs, `/readyz` that it takes nodes,
+//! `/metrics` what it counts. Nothing of it is secret, and nothing can be changed.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use kubeapi::{Body, MetricsSource, exposition::Text};
+use tokio::sync::watch;
+use tower::Service;
+
+/// The service; cheap to clone.
+#[derive(Clone)]
+pub(in crate::cloud) struct Health {
+    ready: watch::Receiver<bool>,
+    metrics: MetricsSource,
+}
+
+impl Health {
+    /// `ready`: whether nodes are taken.
+    pub(in crate::cloud) fn new(ready: watch::Receiver<bool>, metrics: MetricsSource) -> Self {
+        Self { ready, metrics }
+    }
+
+    fn answer(&self, method: &Method, path: &str) -> (StatusCode, &'static str, String) {
+        const PLAIN: &str = "text/plain; charset=utf-8";
+        if *method != Method::GET {
+            return (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET is served here".to_owned());
+        }
+        match path {
+            "/healthz" | "/livez" => (StatusCode::OK, PLAIN, "ok".to_owned()),
+            "/readyz" if *self.ready.borrow() => (StatusCode::OK, PLAIN, "ok".to_owned()),
+            "/readyz" => {
+                let why = "the cluster's devices and device models have not been listed yet".to_owned();
+                (StatusCode::SERVICE_UNAVAILABLE, PLAIN, why)
+            }
+            "/metrics" => {
+                let mut text = Text::default();
+                (self.metrics)(&mut text);
+                (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into_string())
+            }
+            _ => (StatusCode::NOT_FOUND, PLAIN, "there is /healthz, /livez, /readyz and /metrics".to_owned()),
+        }
+    }
+}
+
+impl Service<Request<Incoming>> for Health {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let (code, kind, text) = self.answer(request.method(), request.uri().path());
+        let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+        let mut response = Response::new(body);
+        *response.status_mut() = code;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        Box::pin(async { Ok(response) })
+    }
+}

@@ -1,0 +1,161 @@
+//! What this cloud needs to be allowed to do, and what it is not: asked at the start, so that a rule that is missing is named and not met
+//! later in the middle of something.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::{
+    authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    rbac::v1::PolicyRule,
+};
+use kube::{Api, Client, api::PostParams};
+use serde::Deserialize;
+
+/// Questions that are asked at a time.
+const AT_ONCE: usize = 8;
+/// The rules, for roles and for people.
+pub const RULES: &str = include_str!("rules.yaml");
+
+/// What is called.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Rules {
+    /// In all namespaces, and of what is in none.
+    pub cluster: Vec<PolicyRule>,
+    /// In one namespace each.
+    pub namespaces: BTreeMap<String, Vec<PolicyRule>>,
+    /// As `cluster`, where definitions are made.
+    pub crds: Vec<PolicyRule>,
+}
+
+/// One call: a verb on a resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// The namespace; empty for all, and for what is in none.
+    pub namespace: String,
+    /// The API group; empty for the core.
+    pub group: String,
+    /// The resource, with its subresource behind a slash.
+    pub resource: String,
+    /// What is done.
+    pub verb: String,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, group, resource, verb } = self;
+        let place =
+            if namespace.is_empty() { "ClusterRole".to_owned() } else { format!("Role in {namespace}") };
+        write!(f, "{place}: {{apiGroups: [\"{group}\"], resources: [{resource}], verbs: [{verb}]}}")
+    }
+}
+
+/// Why the cloud may not do what it must.
+#[derive(Debug, thiserror::Error)]
+pub enum RightsError {
+    /// The rules in this program are none.
+    #[error("the rules of this program cannot be read; please report this")]
+    Rules(#[from] serde_saphyr::Error),
+    /// It cannot be asked.
+    #[error("the cluster does not say what this cloud may do (SelfSubjectAccessReview)")]
+    Api(#[from] kube::Error),
+    /// There are verbs that it may not.
+    #[error("the cluster does not let this cloud do what it must; add these rules to its roles:\n{}", lines(.0))]
+    Missing(Vec<Right>),
+}
+
+fn lines(missing: &[Right]) -> String {
+    missing.iter().map(|right| format!("  {right}")).collect::<Vec<_>>().join("\n")
+}
+
+impl Rules {
+    /// Those of this version.
+    ///
+    /// # Errors
+    /// The file in the program is none, which a test excludes.
+    pub fn of_this_version() -> Result<Self, serde_saphyr::Error> {
+        serde_saphyr::from_str(RULES)
+    }
+
+    /// Every single right of them.
+    pub fn rights(&self, makes_crds: bool) -> BTreeSet<Right> {
+        let everywhere = self.cluster.iter().chain(self.crds.iter().filter(|_| makes_crds));
+        let mut all: BTreeSet<Right> = everywhere.flat_map(|rule| of("", rule)).collect();
+        for (namespace, rules) in &self.namespaces {
+            all.extend(rules.iter().flat_map(|rule| of(namespace, rule)));
+        }
+        all
+    }
+}
+
+fn of(namespace: &str, rule: &PolicyRule) -> Vec<Right> {
+    let mut all = Vec::new();
+    for group in rule.api_groups.iter().flatten() {
+        for resource in rule.resources.iter().flatten() {
+            all.extend(rule.verbs.iter().map(|verb| Right {
+                namespace: namespace.to_owned(),
+                group: group.clone(),
+                resource: resource.clone(),
+                verb: verb.clone(),
+            }));
+        }
+    }
+    all
+}
+
+/// Asks for each right.
+pub(super) async fn check(client: &Client, makes_crds: bool) -> Result<(), RightsError> {
+    let rights = Rules::of_this_version()?.rights(makes_crds);
+    let ask = |right: Right| async move {
+        let allowed = is_allowed(client, &right).await?;
+        Ok::<_, kube::Error>((!allowed).then_some(right))
+    };
+    let asked = stream::iter(rights).map(ask).buffered(AT_ONCE);
+    let missing: Vec<Right> = asked.try_filter_map(|missing| async { Ok(missing) }).try_collect().await?;
+    if missing.is_empty() { Ok(()) } else { Err(RightsError::Missing(missing)) }
+}
+
+async fn is_allowed(client: &Client, right: &Right) -> Result<bool, kube::Error> {
+    let (resource, part) = match right.resource.split_once('/') {
+        Some((resource, part)) => (resource, Some(part.to_owned())),
+        None => (&*right.resource, None),
+    };
+    let attributes = ResourceAttributes {
+        namespace: Some(right.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+        group: Some(right.group.clone()),
+        resource: Some(resource.to_owned()),
+        subresource: part,
+        verb: Some(right.verb.clone()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
+    let question = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let answer = Api::all(client.clone()).create(&PostParams::default(), &question).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_right_is_told_with_the_rule_to_add() {
+        let rules = Rules::of_this_version().unwrap();
+        let rights = rules.rights(false);
+        assert!(rights.is_subset(&rules.rights(true)) && rights.len() < rules.rights(true).len());
+        let status = rights.iter().find(|right| right.resource == "pods/status").unwrap().clone();
+        let lease = rights.iter().find(|right| right.namespace == "kube-node-lease").unwrap().clone();
+        let told = RightsError::Missing(vec![status, lease]).to_string();
+        for part in [
+            "ClusterRole: {apiGroups: [\"\"], resources: [pods/status], verbs: [patch]}",
+            "Role in kube-node-lease: {apiGroups: [\"coordination.k8s.io\"], resources: [leases], verbs: [create]}",
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The cloud that is a cluster itself: an API over a store of its own, and the controllers of a cluster.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use kube::Client;
+use kubeapi::{
+    Api, Builder,
+    serve::Server,
+    store::{
+        LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store, StoreLock,
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{DATABASE, Options, StartError};
+use crate::{
+    admin::{Admin, Doors},
+    admission,
+    controllers::{
+        api_services, binder,
+        certificates::{self, Office},
+        events::Recorder,
+        kubernetes_service, manager, namespaces, node_lifecycle,
+        workloads::Cluster,
+    },
+    hub::Sessions,
+    kinds, kubeconfig,
+    metrics::Metrics,
+    pki::{self, JoinToken, JoinTokens, NodeCertificates, Pki, ServiceAccountTokens},
+    resource_metrics::{self, ResourceMetrics},
+    streams::Tunnels,
+    tasks::Tasks,
+};
+
+/// The API with what is below it.
+pub(super) struct Standalone {
+    pub(super) store: Arc<dyn Store>,
+    /// Of the data directory, if there is one.
+    lock: Option<StoreLock>,
+    api: Api,
+    pub(super) client: Client,
+    /// What the cloud needs to run at all: a stored policy or webhook that refuses everything can be deleted once it runs.
+    pub(super) own: Client,
+    accounts: Arc<ServiceAccountTokens>,
+    usage: Option<ResourceMetrics>,
+}
+
+impl Standalone {
+    /// Opens the store and makes the API over it.
+    pub(super) async fn open(
+        options: &Options,
+        metrics: &Metrics,
+        sessions: &Sessions,
+    ) -> Result<Self, StartError> {
+        let (store, lock) = open_store(options).await?;
+        let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
+        let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
+        let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
+        let api = with_nodes(api(options, &store, &accounts, metrics), tunnels, usage.as_ref()).build();
+        let (client, own) = (api.client("default"), api.unreviewed_client("default"));
+        Ok(Self { store, lock, api, client, own, accounts, usage })
+    }
+
+    /// Namespaces, keys and tokens without which it does not run.
+    pub(super) async fn own_objects(&self, options: &Options) -> Result<(Pki, String), StartError> {
+        own_objects(&self.own, options, &self.accounts).await
+    }
+
+    /// Which certificates count, and the uses of tokens.
+    pub(super) fn records(&self) -> (NodeCertificates, JoinTokens) {
+        (NodeCertificates::new(Arc::clone(&self.store)), JoinTokens::new(Arc::clone(&self.store)))
+    }
+
+    /// The API's server, and the kubeconfig of a person who may do everything.
+    pub(super) async fn bind(
+        &self,
+        options: &Options,
+        admin: Admin,
+        pki: &Pki,
+    ) -> Result<(Server<Doors>, String), StartError> {
+        let doors = Doors { api: self.api.service(), admin };
+        let at = SocketAddr::new(options.address, options.api_port);
+        let server = Server::bind(at, Some(pki::api_tls(pki.server())?), doors)
+            .await
+            .map_err(|source| StartError::Bind { server: "API", option: "--api-port", source })?;
+        let port = server.local_addr().port();
+        kubernetes_service::ensure(&self.own, port, &options.names).await?;
+        Ok((server, write_kubeconfig(options, port, pki)?))
+    }
+
+    /// Starts the controllers of a cluster, as far as they are switched on.
+    pub(super) async fn spawn(
+        self,
+        options: &Options,
+        (events, metrics): (&Recorder, Metrics),
+        (pki, sessions): (&Pki, &Sessions),
+        tasks: &Tasks,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<StoreLock>, StartError> {
+        if let Some(usage) = self.usage {
+            resource_metrics::ensure_role(&self.own).await?;
+            tasks.spawn("metrics.k8s.io", usage.run(shutdown.child_token()));
+        }
+        spawn_controllers(options, (&self.client, events, metrics), (pki, sessions), tasks, shutdown);
+        tasks.spawn("store", watch_store(self.store, tasks.clone(), shutdown.child_token()));
+        Ok(self.lock)
+    }
+}
+
+/// The API over the store.
+fn api(
+    options: &Options,
+    store: &Arc<dyn Store>,
+    accounts: &Arc<ServiceAccountTokens>,
+    metrics: &Metrics,
+) -> Builder {
+    let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
+    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::OfKubeEdge));
+    api.metrics(metrics.source()).rbac(options.rbac)
+}
+
+/// Namespaces, keys and tokens without which it does not run.
+async fn own_objects(
+    own: &Client,
+    options: &Options,
+    accounts: &ServiceAccountTokens,
+) -> Result<(Pki, String), StartError> {
+    namespaces::ensure_initial(own).await?;
+    accounts.set_key(pki::ensure_accounts_key(own).await?);
+    let pki = Pki::ensure(own, &options.names).await?;
+    pki::publish_client_ca(own, &pki.ca_pem()).await?;
+    let token = JoinToken::renew(own, pki.ca()).await?;
+    Ok((pki, token))
+}
+
+/// The API with what comes from nodes through their tunnels, where there are any.
+fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&ResourceMetrics>) -> Builder {
+    if let Some(tunnels) = tunnels {
+        api = api.node_streams(tunnels);
+    }
+    if let Some(usage) = usage {
+        api = api.computed(Arc::new(usage.clone()));
+    }
+    api
+}
+
+/// The kubeconfig of a person who may do everything, written where it is to be.
+fn write_kubeconfig(options: &Options, port: u16, pki: &Pki) -> Result<String, StartError> {
+    let primary = options.names.first().ok_or(StartError::NoName)?;
+    let (certificate, key) = pki.sign_admin()?;
+    let server = format!("https://{}:{port}", kubeconfig::in_url(primary));
+    let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
+    if let Some(path) = &options.kubeconfig {
+        kubeconfig::write(path, &kubeconfig)?;
+    }
+    Ok(kubeconfig)
+}
+
+/// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.
+fn spawn_controllers(
+    options: &Options,
+    (client, events, metrics): (&Client, &Recorder, Metrics),
+    (pki, sessions): (&Pki, &Sessions),
+    tasks: &Tasks,
+    shutdown: &CancellationToken,
+) {
+    let is_on = |name| options.controllers.is_on(name);
+    let given = namespaces::Given {
+        account: is_on("serviceaccount"),
+        root_ca: is_on("root-ca-certificate-publisher").then(|| pki.ca_pem()),
+    };
+    if is_on("scheduler") {
+        tasks.spawn(
+            "scheduler",
+            binder::run(client.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
+        );
+    }
+    if given.account || given.root_ca.is_some() {
+        tasks.spawn(
+            "serviceaccount and root-ca-certificate-publisher",
+            namespaces::run(client.clone(), given, shutdown.child_token()),
+        );
+    }
+    if is_on("node-lifecycle") {
+        let lifecycle =
+            node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, shutdown.child_token());
+        tasks.spawn("node-lifecycle", lifecycle);
+    }
+    let office = Office {
+        approves: is_on("csrapproving"),
+        signs: is_on("csrsigning"),
+        ca: Arc::clone(pki.ca()),
+        cloud: options.names.clone(),
+        sessions: sessions.clone(),
+    };
+    if office.approves || office.signs {
+        tasks.spawn(
+            "csrapproving and csrsigning",
+            certificates::run(client.clone(), office, shutdown.child_token()),
+        );
+    }
+    if is_on("csrcleaner") {
+        tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
+    }
+    tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));
+    let cluster = Cluster::new(client.clone(), events.clone()).counted_in(metrics.queues);
+    manager::spawn_for(cluster, tasks, &options.controllers, shutdown);
+}
+
+/// Tells when nothing can be written any more, since what writes has panicked.
+async fn watch_store(store: Arc<dyn Store>, tasks: Tasks, stop: CancellationToken) {
+    if stop.run_until_cancelled(store.closed()).await.is_some() {
+        tasks.fail("store", "its writer has ended".into());
+    }
+}
+
+/// The store, with the right to it where it is on the disk.
+async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLock>), StartError> {
+    let Some(directory) = &options.data_dir else { return Ok((MemoryStore::new(), None)) };
+    let failed = |source| StartError::Directory { path: directory.clone(), source };
+    tokio::fs::create_dir_all(directory).await.map_err(failed)?;
+    let database = directory.join(DATABASE);
+    let lock = StoreLock::take(&database)?;
+    let options = SqliteOptions { seal: seal(options.key_file.as_deref())?, log: LogLimits::CLOUD };
+    match SqliteStore::open_with(&database, options).await {
+        Ok(store) => Ok((store, Some(lock))),
+        Err(source) if source.is_damaged_file() => {
+            Err(StartError::Damaged { directory: directory.clone(), source })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What encrypts Secrets, and with them the keys of the authority, of service accounts and the join token.
+pub(crate) fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {
+    key_file.map(|path| Seal::from_file(path, vec![Resource::new("", "secrets")])).transpose()
+}

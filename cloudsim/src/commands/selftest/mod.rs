@@ -1,0 +1,70 @@
+//! `cloudsim selftest`: a cloud before a cluster is used as its users would, with a node in this process.
+
+mod cleanup;
+mod manifests;
+
+use std::{process::ExitCode, time::Instant};
+
+use anyhow::Context;
+use kube::{Client, Config};
+use uuid::Uuid;
+
+use super::{Signals, hollow, say};
+use crate::{cli::Selftest, demo::Steps, fleet, fleet::HollowNode};
+
+/// What the node and all objects of a test are called.
+const PREFIX: &str = "cloudsim-selftest";
+
+pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let begun = Instant::now();
+    let progress = |text: &str| say(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    let config = Config::infer().await.context(
+        "no cluster is known here: give its kubeconfig in $KUBECONFIG, or run this in a pod of it",
+    )?;
+    let client = Client::try_from(config)?;
+    let number = Uuid::new_v4().simple().to_string();
+    let name = format!("{PREFIX}-{}", number.get(..8).unwrap_or(&number));
+    let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
+    let manifests = temporary.path().join("manifests");
+    manifests::write(&manifests, &name, &options.namespace)?;
+
+    let testing = async {
+        let token = hollow::token(&options.join.token_file).await?;
+        let of_fleet = fleet::Options::new(1, temporary.path());
+        let cloud = hollow::endpoints(&options.join);
+        let mut node = HollowNode::prepare(&name, cloud, &token, &of_fleet).await?;
+        node.start().await?;
+        let steps = Steps {
+            client: client.clone(),
+            connected: None,
+            node: &node,
+            manifests: &manifests,
+            progress: &progress,
+        };
+        let seen = Box::pin(steps.walk()).await;
+        cleanup::objects(&client, &name, &options.namespace, &progress).await?;
+        node.stop().await;
+        seen.map(drop)
+    };
+    let outcome = tokio::select! {
+        outcome = testing => outcome,
+        // cancel-safe: what was begun is cleaned up below
+        () = signals.wait() => Err(anyhow::anyhow!("ended by a signal")),
+    };
+    // what has gone already is not looked for again; the node comes last, when nobody reports it any more
+    let cleaned = async {
+        cleanup::objects(&client, &name, &options.namespace, &|_| {}).await?;
+        cleanup::node(&client, &name, &progress).await
+    };
+    Ok(match outcome.and(cleaned.await) {
+        Ok(()) => {
+            say(&format!("all was seen, and cleaned up, in {:.1} s", begun.elapsed().as_secs_f64()));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            say(&format!("not everything was seen: {error:#}"));
+            ExitCode::FAILURE
+        }
+    })
+}

@@ -1,0 +1,301 @@
+//! Records that a cloud keeps of nodes and tokens: small JSON values by name, changed only where nobody else has changed them since
+//! they were read.
+//!
+//! Where the API is this program's own they stand in its store, in collections that the API does not serve. Before a cluster's API server they
+//! are ConfigMaps of namespace `kubeedge`, so that all replicas of the cloud see and change the same ones.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions},
+};
+use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
+use serde_json::Value;
+use wire::enroll::sha256_hex;
+
+use super::secrets::NAMESPACE;
+
+/// The label of ConfigMaps that are records; its value says of what.
+pub(crate) const LABEL: &str = "cloudsim/records";
+/// What of a ConfigMap is the record's name, which the ConfigMap's own name may not be able to hold.
+const NAME: &str = "name";
+/// What of a ConfigMap is the record.
+const RECORD: &str = "record";
+/// Longest name that stands in the ConfigMap's name as it is.
+const PLAIN_NAME: usize = 200;
+/// Records that are asked for at a time.
+const PAGE: u32 = 500;
+
+/// Why a record could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// The cluster refused or failed.
+    #[error("the cluster's ConfigMaps of namespace {NAMESPACE} cannot be read or written")]
+    Cluster(#[from] kube::Error),
+    /// What stands there is no record.
+    #[error("{0} is no record")]
+    Damaged(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl RecordsError {
+    /// Somebody else has changed the record since it was read.
+    pub(crate) fn is_raced(&self) -> bool {
+        match self {
+            Self::Store(error) => {
+                matches!(error, StoreError::Exists(_) | StoreError::Missing(_) | StoreError::Conflict { .. })
+            }
+            Self::Cluster(kube::Error::Api(status)) => matches!(status.code, 404 | 409),
+            Self::Cluster(_) | Self::Damaged(..) => false,
+        }
+    }
+}
+
+/// What a change has to find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Nothing of this name.
+    Absent,
+    /// This version of it: a revision of the store, or a resourceVersion.
+    Version(String),
+    /// Whatever is there.
+    Anything,
+}
+
+/// A record as it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) value: Value,
+    pub(crate) version: Expected,
+}
+
+/// A record as it is to be; `None`: it is to be gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) name: String,
+    pub(crate) expected: Expected,
+    pub(crate) value: Option<Value>,
+}
+
+/// The records of one kind; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Records {
+    kind: &'static str,
+    place: Place,
+}
+
+#[derive(Clone)]
+enum Place {
+    Store(Arc<dyn Store>),
+    Cluster(Box<Api<ConfigMap>>),
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Records {
+    /// In the store under the API.
+    pub(crate) fn in_store(kind: &'static str, store: Arc<dyn Store>) -> Self {
+        Self { kind, place: Place::Store(store) }
+    }
+
+    /// In a cluster.
+    pub(crate) fn in_cluster(kind: &'static str, client: &Client) -> Self {
+        Self { kind, place: Place::Cluster(Box::new(Api::namespaced(client.clone(), NAMESPACE))) }
+    }
+
+    /// Whether all writes of [`Self::write`] are one.
+    pub(crate) fn is_store(&self) -> bool {
+        matches!(self.place, Place::Store(_))
+    }
+
+    pub(crate) async fn get(&self, name: &str) -> Result<Option<Entry>, RecordsError> {
+        match &self.place {
+            Place::Store(store) => match store.get(&self.key(name)).await {
+                Err(error @ StoreError::Damaged { .. }) => {
+                    Err(RecordsError::Damaged(format!("{} {name}", self.kind), Box::new(error)))
+                }
+                found => found?.map(|stored| of_store(&stored)).transpose(),
+            },
+            Place::Cluster(api) => {
+                let found = api.get_opt(&self.object_name(name)).await?;
+                found.map(|map| of_cluster(&map)).transpose()
+            }
+        }
+    }
+
+    /// All that can be read.
+    pub(crate) async fn list(&self) -> Result<Vec<Entry>, RecordsError> {
+        match &self.place {
+            Place::Store(store) => {
+                let scope = Scope { resource: self.resource(), namespace: None };
+                let listing = store.list(&scope, &Page::default()).await?;
+                Ok(listing.items.iter().filter_map(|stored| of_store(stored).ok()).collect())
+            }
+            Place::Cluster(api) => {
+                let mut page = ListParams::default().labels(&format!("{LABEL}={}", self.kind)).limit(PAGE);
+                let mut all = Vec::new();
+                loop {
+                    let listed = api.list(&page).await?;
+                    all.extend(listed.items.iter().filter_map(|map| of_cluster(map).ok()));
+                    match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+                        Some(token) => page.continue_token = Some(token),
+                        None => return Ok(all),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries the changes out: all or none of them in the store, one after the other in a cluster.
+    pub(crate) async fn write(&self, changes: Vec<Change>) -> Result<(), RecordsError> {
+        match &self.place {
+            Place::Store(store) => {
+                let write = |Change { name, expected, value }| {
+                    let expect = match expected {
+                        Expected::Absent => Expect::Absent,
+                        Expected::Version(version) => Expect::Revision(version.parse().unwrap_or_default()),
+                        Expected::Anything => Expect::Anything,
+                    };
+                    Write { key: self.key(&name), expect, value }
+                };
+                store.commit(changes.into_iter().map(write).collect()).await?;
+            }
+            Place::Cluster(api) => {
+                for change in changes {
+                    self.write_to(api, change).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_to(&self, api: &Api<ConfigMap>, change: Change) -> Result<(), kube::Error> {
+        let Change { name, expected, value } = change;
+        let version = match &expected {
+            Expected::Version(version) => Some(version.clone()),
+            Expected::Absent | Expected::Anything => None,
+        };
+        let Some(value) = value else {
+            let preconditions =
+                version.map(|version| Preconditions { resource_version: Some(version), uid: None });
+            let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
+            return match api.delete(&self.object_name(&name), &parameters).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                deleted => deleted.map(drop),
+            };
+        };
+        let (post, mut map) = (PostParams::default(), self.object(&name, &value));
+        if expected == Expected::Absent {
+            return api.create(&post, &map).await.map(drop);
+        }
+        map.metadata.resource_version = version;
+        match api.replace(&self.object_name(&name), &post, &map).await {
+            Err(kube::Error::Api(status)) if status.code == 404 && expected == Expected::Anything => {
+                api.create(&post, &map).await.map(drop)
+            }
+            replaced => replaced.map(drop),
+        }
+    }
+
+    fn object(&self, name: &str, value: &Value) -> ConfigMap {
+        let labels = [(LABEL, self.kind), ("app.kubernetes.io/managed-by", "cloudsim")];
+        let labels = labels.map(|(label, value)| (label.to_owned(), value.to_owned()));
+        let data = [(NAME.to_owned(), name.to_owned()), (RECORD.to_owned(), value.to_string())];
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(self.object_name(name)),
+                labels: Some(labels.into()),
+                ..ObjectMeta::default()
+            },
+            data: Some(BTreeMap::from(data)),
+            ..ConfigMap::default()
+        }
+    }
+
+    /// The name of the ConfigMap: the record's own where it can be a part of one, else its hash, which no record's own name can look like.
+    fn object_name(&self, name: &str) -> String {
+        let is_plain = name.len() <= PLAIN_NAME
+            && name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && wire::enroll::is_node_name(name);
+        if is_plain {
+            format!("{}-{name}", self.kind)
+        } else {
+            format!("{}.{}", self.kind, sha256_hex(name.as_bytes()))
+        }
+    }
+
+    fn resource(&self) -> Resource {
+        Resource::new("cloudsim", self.kind)
+    }
+
+    fn key(&self, name: &str) -> Key {
+        Key::new(self.resource(), "", name)
+    }
+}
+
+fn of_store(stored: &Object) -> Result<Entry, RecordsError> {
+    let (name, version) = (stored.key.name.clone(), Expected::Version(stored.revision.to_string()));
+    Ok(Entry { value: stored.value()?, name, version })
+}
+
+fn of_cluster(map: &ConfigMap) -> Result<Entry, RecordsError> {
+    let object = || format!("ConfigMap {NAMESPACE}/{}", map.metadata.name.as_deref().unwrap_or_default());
+    let field = |name: &str| map.data.as_ref().and_then(|data| data.get(name)).map_or("", String::as_str);
+    let value = serde_json::from_str(field(RECORD));
+    Ok(Entry {
+        name: field(NAME).to_owned(),
+        value: value.map_err(|error| RecordsError::Damaged(object(), Box::new(error)))?,
+        version: Expected::Version(map.metadata.resource_version.clone().unwrap_or_default()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+    use serde_json::json;
+
+    use super::*;
+
+    fn change(name: &str, expected: Expected, value: Option<Value>) -> Vec<Change> {
+        vec![Change { name: name.to_owned(), expected, value }]
+    }
+
+    #[tokio::test]
+    async fn records_are_changed_by_whoever_has_read_them_last_in_both_places() {
+        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+        let places = [
+            Records::in_store("nodecertificates", MemoryStore::new()),
+            Records::in_cluster("nodecertificates", &client),
+        ];
+        for records in places {
+            for name in ["edge-1", "*", &"a".repeat(253), "edge.one"] {
+                assert!(records.get(name).await.unwrap().is_none());
+                records.write(change(name, Expected::Absent, Some(json!(1)))).await.unwrap();
+                let raced = records.write(change(name, Expected::Absent, Some(json!(2)))).await.unwrap_err();
+                assert!(raced.is_raced(), "{raced:?}");
+                let found = records.get(name).await.unwrap().unwrap();
+                assert_eq!((found.name.as_str(), &found.value), (name, &json!(1)));
+                records.write(change(name, found.version.clone(), Some(json!(3)))).await.unwrap();
+                let raced = records.write(change(name, found.version, Some(json!(4)))).await.unwrap_err();
+                assert!(raced.is_raced(), "{raced:?}");
+                records.write(change(name, Expected::Anything, Some(json!(5)))).await.unwrap();
+            }
+            assert_eq!(records.list().await.unwrap().len(), 4);
+            records.write(change("edge-1", Expected::Anything, None)).await.unwrap();
+            let mut names: Vec<_> =
+                records.list().await.unwrap().into_iter().map(|entry| entry.name).collect();
+            names.sort();
+            assert_eq!(names, ["*", &"a".repeat(253), "edge.one"]);
+        }
+    }
+}

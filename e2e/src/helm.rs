@@ -1,0 +1,44 @@
+//! The real Helm against a cloud.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context;
+
+use crate::{Cloud, installed, run};
+
+/// Helm with the kubeconfig of one cloud, and nothing of the machine's own configuration.
+#[derive(Debug)]
+pub struct Helm {
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+impl Helm {
+    /// Helm for `cloud`, with a home of its own.
+    pub fn new(cloud: &Cloud, home: &Path) -> Self {
+        Self { kubeconfig: cloud.kubeconfig.clone(), home: home.to_owned() }
+    }
+
+    /// What it says.
+    pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = run(&mut self.command(arguments)?)?.success();
+        Ok(output.with_context(|| format!("helm {}", arguments.join(" ")))?.text())
+    }
+
+    /// What it says on stderr where it refuses.
+    pub fn refusal(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        run(&mut self.command(arguments)?)?.failure().with_context(|| format!("helm {}", arguments.join(" ")))
+    }
+
+    fn command(&self, arguments: &[&str]) -> anyhow::Result<Command> {
+        let mut command = Command::new(installed("helm")?);
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).args(arguments);
+        for variable in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+            command.env_remove(variable);
+        }
+        Ok(command)
+    }
+}

@@ -1,0 +1,25 @@
+//! cloudsim's image, made by the same program as `make image`, of the program that is tested and the libraries that it is linked to.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context;
+
+use crate::{CLOUDSIM, binary, run};
+
+/// Writes the image as an archive below `directory`, under the name `tag`.
+pub fn cloudsim_image(directory: &Path, tag: &str) -> anyhow::Result<PathBuf> {
+    let (program, archive) = (directory.join(CLOUDSIM), directory.join("cloudsim.tar"));
+    // what debuggers read is most of it
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&program).arg(binary(CLOUDSIM)?);
+    run(&mut strip)?.success().context("is binutils installed?")?;
+    let builder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("image").join("archive.py");
+    let mut build = Command::new("python3");
+    build.arg(builder).arg("--program").arg(&program).args(["--tag", tag, "--libraries", "--level", "1"]);
+    build.arg("--output").arg(&archive);
+    run(&mut build)?.success()?;
+    Ok(archive)
+}

@@ -1,0 +1,159 @@
+//! What is asked of a pod, as a table: which check is of which level, and since which version of Kubernetes.
+
+use serde_json::Value;
+
+use super::labels::{Level, Standard, Version};
+
+mod baseline;
+mod fields;
+mod restricted;
+mod seccomp;
+
+use fields::NONE;
+
+/// The minor version whose checks are the newest here: `latest` and all later ones are held against these.
+const NEWEST: u32 = 36;
+
+/// A pod, or what pods are made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pod<'a> {
+    metadata: &'a Value,
+    spec: &'a Value,
+}
+
+impl<'a> Pod<'a> {
+    /// The pod in an object with `metadata` and `spec`.
+    pub(super) fn of(object: &'a Value) -> Self {
+        let part = |name| object.get(name).unwrap_or(&NONE);
+        Self { metadata: part("metadata"), spec: part("spec") }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    /// `hostPort`
+    reason: &'static str,
+    /// `container "a" uses hostPort 80`
+    detail: String,
+}
+
+/// What all checks found, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Violations(Vec<Violation>);
+
+impl Violations {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `hostPort, privileged`
+    pub(super) fn reasons(&self) -> String {
+        let reasons: Vec<_> = self.0.iter().map(|found| found.reason).collect();
+        reasons.join(", ")
+    }
+
+    /// `hostPort (container "a" uses hostPort 80), privileged (…)`
+    pub(super) fn details(&self) -> String {
+        let told = |found: &Violation| match found.detail.as_str() {
+            "" => found.reason.to_owned(),
+            detail => format!("{} ({detail})", found.reason),
+        };
+        let details: Vec<_> = self.0.iter().map(told).collect();
+        details.join(", ")
+    }
+}
+
+/// Finds what a pod violates.
+type CheckPod = fn(&Pod<'_>) -> Option<Violation>;
+
+/// One of the controls of the Pod Security Standards.
+struct Check {
+    level: Level,
+    /// By what others name it as replaced.
+    name: &'static str,
+    /// Of the minor versions with another check than the one before, the oldest first.
+    since: &'static [(u32, CheckPod)],
+    /// The control of the level below that is asked for in this one's place.
+    replaces: &'static str,
+}
+
+impl Check {
+    fn at(&self, minor: u32) -> Option<CheckPod> {
+        self.since.iter().rev().find(|(since, _)| *since <= minor).map(|(_, check)| *check)
+    }
+}
+
+const fn baseline(name: &'static str, since: &'static [(u32, CheckPod)]) -> Check {
+    Check { level: Level::Baseline, name, since, replaces: "" }
+}
+
+const fn restricted(name: &'static str, since: &'static [(u32, CheckPod)], replaces: &'static str) -> Check {
+    Check { level: Level::Restricted, name, since, replaces }
+}
+
+/// In the order in which their findings are told.
+const CHECKS: [Check; 19] = [
+    baseline("appArmorProfile", &[(0, baseline::app_armor)]),
+    baseline("capabilities_baseline", &[(0, baseline::capabilities)]),
+    baseline("hostNamespaces", &[(0, baseline::host_namespaces)]),
+    baseline("hostPathVolumes", &[(0, baseline::host_path_volumes)]),
+    baseline("hostPorts", &[(0, baseline::host_ports)]),
+    baseline("hostProbesAndHostLifecycle", &[(34, baseline::handler_hosts)]),
+    baseline("privileged", &[(0, baseline::privileged)]),
+    baseline("procMount", &[(0, baseline::proc_mount), (35, baseline::proc_mount_since_1_35)]),
+    baseline("seLinuxOptions", &[(0, baseline::selinux), (31, baseline::selinux_since_1_31)]),
+    baseline("seccompProfile_baseline", &[(0, seccomp::annotations), (19, seccomp::baseline)]),
+    baseline(
+        "sysctls",
+        &[
+            (0, |pod| baseline::sysctls(pod, 0)),
+            (27, |pod| baseline::sysctls(pod, 27)),
+            (29, |pod| baseline::sysctls(pod, 29)),
+            (32, |pod| baseline::sysctls(pod, 32)),
+        ],
+    ),
+    baseline("windowsHostProcess", &[(0, baseline::host_process)]),
+    restricted(
+        "allowPrivilegeEscalation",
+        &[(8, restricted::escalation), (25, |pod| fields::unless_windows(pod, restricted::escalation))],
+        "",
+    ),
+    restricted(
+        "capabilities_restricted",
+        &[(22, restricted::capabilities), (25, |pod| fields::unless_windows(pod, restricted::capabilities))],
+        "capabilities_baseline",
+    ),
+    restricted("procMount_restricted", &[(35, baseline::proc_mount)], "procMount"),
+    restricted("restrictedVolumes", &[(0, restricted::volumes)], "hostPathVolumes"),
+    restricted(
+        "runAsNonRoot",
+        &[(0, restricted::non_root), (35, |pod| fields::unless_own_users(pod, restricted::non_root))],
+        "",
+    ),
+    restricted(
+        "runAsUser",
+        &[(23, restricted::user), (35, |pod| fields::unless_own_users(pod, restricted::user))],
+        "",
+    ),
+    restricted(
+        "seccompProfile_restricted",
+        &[(19, seccomp::restricted), (25, |pod| fields::unless_windows(pod, seccomp::restricted))],
+        "seccompProfile_baseline",
+    ),
+];
+
+/// What `pod` violates of `standard`.
+pub(super) fn evaluate(standard: Standard, pod: &Pod<'_>) -> Violations {
+    let minor = match standard.version {
+        Version::Minor(minor) => minor.min(NEWEST),
+        Version::Latest => NEWEST,
+    };
+    let asked = || {
+        let checks = CHECKS.iter().filter(|check| check.level <= standard.level);
+        checks.filter_map(|check| Some((check, check.at(minor)?)))
+    };
+    let is_replaced = |name: &str| asked().any(|(check, _)| check.replaces == name);
+    let checks = asked().filter(|(check, _)| !is_replaced(check.name));
+    Violations(checks.filter_map(|(_, check)| check(pod)).collect())
+}

@@ -1,0 +1,113 @@
+//! The pods that a namespace has when its labels change.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{
+    checks::{self, Pod},
+    labels::Standard,
+};
+use crate::{
+    Api,
+    object::{items, text, text_or_empty},
+    registry::Builtin,
+    status::StatusError,
+    store::{Object, Page, Scope},
+    verbs::beside,
+};
+
+/// How many pods are looked at; Kubernetes' own number.
+const MAX_PODS: usize = 3000;
+
+/// How long they are looked at; Kubernetes' own number.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What whoever changed the labels of a namespace should know of its pods.
+pub(super) async fn warnings(
+    api: &Api,
+    namespace: &str,
+    enforced: Standard,
+) -> Result<Vec<String>, StatusError> {
+    let Some(kind) = api.registry().of(Builtin::Pod).cloned() else { return Ok(Vec::new()) };
+    let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
+    let pods = api.store().list(&scope, &Page::default()).await?.items;
+    let namespace = namespace.to_owned();
+    beside(move || {
+        let deadline = Instant::now() + CHECK_TIMEOUT;
+        of_pods(&namespace, enforced, ordered(&pods), || Instant::now() >= deadline)
+    })
+    .await
+}
+
+/// The pods that can be read, those that are one of many of the same controller last.
+fn ordered(pods: &[Object]) -> Vec<Value> {
+    let mut seen = BTreeSet::new();
+    let (first, further): (Vec<_>, Vec<_>) = pods
+        .iter()
+        .filter_map(|pod| pod.value().ok())
+        .partition(|pod| controller(pod).is_none_or(|uid| seen.insert(uid.to_owned())));
+    first.into_iter().chain(further).collect()
+}
+
+/// The uid of what controls a pod.
+fn controller(pod: &Value) -> Option<&str> {
+    let controls = |owner: &&Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
+    let owners = items(pod, "/metadata/ownerReferences");
+    owners.iter().find(controls).and_then(|owner| text(owner, "/uid"))
+}
+
+/// The warnings about `pods`, until `is_over`: pods that violate the same are told of once.
+pub(super) fn of_pods(
+    namespace: &str,
+    enforced: Standard,
+    pods: Vec<Value>,
+    is_over: impl Fn() -> bool,
+) -> Vec<String> {
+    let total = pods.len();
+    let mut checked = 0;
+    // the first name, in order of the alphabet, and how many there are
+    let mut violating = BTreeMap::<String, (String, usize)>::new();
+    for pod in pods.iter().take(MAX_PODS) {
+        checked += 1;
+        let found = checks::evaluate(enforced, &Pod::of(pod));
+        if !found.is_empty() {
+            let name = text_or_empty(pod, "/metadata/name");
+            let (first, count) = violating.entry(found.reasons()).or_insert_with(|| (name.to_owned(), 0));
+            if name < first.as_str() {
+                name.clone_into(first);
+            }
+            *count += 1;
+        }
+        if is_over() {
+            break;
+        }
+    }
+    let mut warnings = Vec::new();
+    if checked < total {
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"
+        ));
+    }
+    if !violating.is_empty() {
+        let enforced = enforced.to_string();
+        warnings.push(format!(
+            "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level {enforced:?}"
+        ));
+    }
+    let mut of_pods: Vec<_> = violating.into_iter().map(told).collect();
+    of_pods.sort();
+    warnings.extend(of_pods);
+    warnings
+}
+
+fn told((reasons, (first, count)): (String, (String, usize))) -> String {
+    match count {
+        1 => format!("{first}: {reasons}"),
+        2 => format!("{first} (and 1 other pod): {reasons}"),
+        _ => format!("{first} (and {} other pods): {reasons}", count - 1),
+    }
+}

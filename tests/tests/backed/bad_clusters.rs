@@ -1,0 +1,79 @@
+//! Clusters that cannot be served: each says why, and what to do.
+
+use cloudsim::{Cloud, ClusterOptions, Options, StartError};
+use tests::{Cluster, Setup};
+
+use crate::chain;
+
+async fn refused(cluster: ClusterOptions) -> String {
+    let options = Options { cluster: Some(cluster), ..Options::default().any_ports() };
+    let refused: StartError = Cloud::start(options).await.err().expect("it does not start");
+    chain(&refused)
+}
+
+async fn cluster() -> Cluster {
+    Cluster::start(Setup::default().lease_grace).await
+}
+
+#[tokio::test]
+async fn each_right_that_is_missing_is_told_with_its_rule() {
+    let cluster = cluster().await;
+    cluster.revoke("pods/status", "patch").await;
+    cluster.revoke("secrets", "watch").await;
+    let told = refused(cluster.options("r").await).await;
+    for rule in [
+        "ClusterRole: {apiGroups: [\"\"], resources: [pods/status], verbs: [patch]}",
+        "ClusterRole: {apiGroups: [\"\"], resources: [secrets], verbs: [watch]}",
+        // the same rule is for both
+        "ClusterRole: {apiGroups: [\"\"], resources: [configmaps], verbs: [watch]}",
+    ] {
+        assert_eq!(told.matches(rule).count(), 1, "{told}");
+    }
+    assert!(!told.contains("[get]"), "{told}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_there_or_does_not_know_us_is_named() {
+    let cluster = cluster().await;
+    let mut stranger = cluster.options("r").await;
+    stranger.config.auth_info.token = Some("a.b.c".to_owned().into());
+    let told = refused(stranger).await;
+    assert!(told.contains("401") || told.contains("Unauthorized"), "{told}");
+    let mut unverified = cluster.options("r").await;
+    unverified.config.accept_invalid_certs = true;
+    assert!(refused(unverified).await.contains("insecure-skip-tls-verify"));
+    cluster.link().cut();
+    let told = refused(cluster.options("r").await).await;
+    assert!(told.contains("does not answer") && told.contains("--kube-context"), "{told}");
+    let port = e2e::Ports::free().unwrap().api;
+    let mut nobody = cluster.options("r").await;
+    nobody.config.cluster_url = format!("https://127.0.0.1:{port}").parse().unwrap();
+    let told = refused(nobody).await;
+    assert!(told.contains(&port.to_string()) && told.contains("does not answer"), "{told}");
+}
+
+#[tokio::test]
+async fn two_installations_do_not_serve_one_cluster() {
+    let cluster = cluster().await;
+    let options = Options { cluster: Some(cluster.options("one").await), ..Options::default().any_ports() };
+    let first = Cloud::start(options).await.unwrap();
+    tests::eventually("the first leads", async || {
+        let leases =
+            kube::Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(cluster.client(), "kubeedge");
+        if leases.get_opt("cloudsim").await.unwrap().is_some() { Ok(()) } else { Err(()) }
+    })
+    .await;
+    let other =
+        || async { ClusterOptions { installation: "other".to_owned(), ..cluster.options("two").await } };
+    let told = refused(other().await).await;
+    assert!(
+        told.contains("installation \"cloudsim\"")
+            && told.contains("replica one")
+            && told.contains("--installation"),
+        "{told}"
+    );
+    first.stop().await.unwrap();
+    // given up at its end: the other one need not wait
+    let options = Options { cluster: Some(other().await), ..Options::default().any_ports() };
+    Cloud::start(options).await.unwrap().stop().await.unwrap();
+}
