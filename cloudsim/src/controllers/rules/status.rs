@@ -63,6 +63,13 @@ impl Rules {
             "metadata": {"uid": place.uid},
             "status": {"successMessages": success_messages, "failMessages": fail_messages, "errors": errors},
         });
-        api.patch_status(&place.name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        match api.patch_status(&place.name, &parameters, &patch).await {
+            // KubeEdge's definition has no subresource of the status: CloudCore writes it into the object
+            Err(kube::Error::Api(refused)) if refused.code == 404 => {
+                api.patch(&place.name, &parameters, &patch).await.map(drop)
+            }
+            written => written.map(drop),
+        }
     }
 }
