@@ -140,10 +140,11 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         let line =
             said.iter().find(|line| line.trim_start().starts_with(label)).context("an address is missing")?;
         let address = line.split(scheme).nth(1).context("an address is missing")?;
-        anyhow::Ok(address.trim().parse()?)
+        anyhow::Ok(address.trim().parse::<std::net::SocketAddr>()?)
     };
     Ok(Addresses {
-        api: of("API", "https://")?,
+        api: Some(of("API", "https://")?),
+        health: None,
         https: of("enrolment", "https://")?,
         websocket: of("CloudHub", "wss://")?,
         quic: None,

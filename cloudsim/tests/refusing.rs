@@ -108,7 +108,7 @@ async fn a_cloud_starts_where_a_policy_and_webhooks_refuse_everything() {
     assert_eq!(secret.data.unwrap()["tokendata"].0, cloud.token().as_bytes());
     let service = Api::<Service>::namespaced(client.clone(), "default").get("kubernetes").await.unwrap();
     let port = service.spec.unwrap().ports.unwrap()[0].target_port.clone().unwrap();
-    assert_eq!(json!(port), json!(cloud.addresses().api.port()));
+    assert_eq!(json!(port), json!(cloud.addresses().api.expect("an API of its own").port()));
 
     // they are still in force, and go one after the other
     assert_refused(write(&client).await, "failed calling webhook");

@@ -73,7 +73,7 @@ impl Steps<'_> {
         let pod_running = Instant::now();
         (self.progress)(&format!("pod {name} is Running"));
 
-        let inside = inside::look(self, &running).await?;
+        let inside = inside::look(&self, &running).await?;
         (self.progress)(&format!(
             "pod {name} sees its ConfigMap and its Secret, as environment and as files{}",
             if self.connected.is_some() { ", by kubectl exec; its log is there" } else { "" }

@@ -175,7 +175,7 @@ impl<'a> Chart<'a> {
         std::fs::write(&further, more.to_string())?;
         let files = [&of_cluster, &further].map(|file| file.display().to_string());
         let named = [verb, RELEASE, &self.path, "--values", &files[0], "--values", &files[1]];
-        self.run(&[&named, options].concat())
+        self.run(&[&named[..], options].concat())
     }
 
     fn refuses_bad_values(&self) -> anyhow::Result<()> {

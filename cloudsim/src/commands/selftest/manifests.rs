@@ -1,17 +1,11 @@
 //! The objects of a test: those of `examples/`, under names and on a node of the test's own. The pod keeps to the level `restricted`.
 
-use std::{fs, path::Path};
-
-use anyhow::Context;
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-/// Writes them to a directory.
-pub(super) fn write(directory: &Path, name: &str, namespace: &str) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-    for (number, object) in objects(name, namespace).iter().enumerate() {
-        fs::write(directory.join(format!("{number}.yaml")), object.to_string())?;
-    }
-    Ok(())
+/// All of them, on the node `name` and under its name.
+pub(super) fn read(name: &str, namespace: &str) -> anyhow::Result<Vec<DynamicObject>> {
+    objects(name, namespace).into_iter().map(|object| Ok(serde_json::from_value(object)?)).collect()
 }
 
 fn objects(name: &str, namespace: &str) -> [Value; 5] {

@@ -26,8 +26,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     let number = Uuid::new_v4().simple().to_string();
     let name = format!("{PREFIX}-{}", number.get(..8).unwrap_or(&number));
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
-    let manifests = temporary.path().join("manifests");
-    manifests::write(&manifests, &name, &options.namespace)?;
+    let manifests = manifests::read(&name, &options.namespace)?;
 
     let testing = async {
         let token = hollow::token(&options.join.token_file).await?;
@@ -35,13 +34,8 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
         let cloud = hollow::endpoints(&options.join);
         let mut node = HollowNode::prepare(&name, cloud, &token, &of_fleet).await?;
         node.start().await?;
-        let steps = Steps {
-            client: client.clone(),
-            connected: None,
-            node: &node,
-            manifests: &manifests,
-            progress: &progress,
-        };
+        let steps =
+            Steps { client: client.clone(), connected: None, node: &node, manifests, progress: &progress };
         let seen = Box::pin(steps.walk()).await;
         cleanup::objects(&client, &name, &options.namespace, &progress).await?;
         node.stop().await;

@@ -101,6 +101,15 @@ fn what_a_container_sets_is_judged() {
         ("restricted", json!({"runAsUser": 0}), r#"runAsUser=0 (container "a" must not set runAsUser=0)"#),
         ("restricted:v1.22", json!({"runAsUser": 0}), ""),
         ("baseline", json!({"runAsUser": 0}), ""),
+    ];
+    for (standard, context, expected) in rows {
+        assert_eq!(details(standard, &hardened(&context)), expected, "{standard} {context}");
+    }
+}
+
+#[test]
+fn the_profiles_of_a_container_are_judged() {
+    let rows = [
         (
             "baseline",
             json!({"seccompProfile": {"type": "Unconfined"}}),

@@ -84,7 +84,8 @@ async fn a_warning_alone_refuses_nothing() {
     let world = guarded(json!({"warn": "restricted", "warn-version": "v1.30", "audit": "baseline"})).await;
     let taken = world.send(&format!("POST {PODS}"), pod("p", json!({}))).await;
     assert_eq!(taken.code, StatusCode::CREATED);
-    let [warning] = &warnings(&taken)[..] else { panic!("{taken:?}") };
+    let told = warnings(&taken);
+    let [warning] = &told[..] else { panic!("{taken:?}") };
     let expected = r#"would violate PodSecurity "restricted:v1.30": allowPrivilegeEscalation != false (container "x" must set securityContext.allowPrivilegeEscalation=false), "#;
     assert!(warning.starts_with(expected), "{warning}");
 }
