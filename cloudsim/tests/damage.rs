@@ -56,7 +56,7 @@ async fn certificate(cloud: &Cloud, node: &str, taken_back: bool) -> Vec<u8> {
     let ca = authority(cloud).await;
     let (csr, usages) = (Csr::for_node(node).unwrap(), Usage::parse_header(None).unwrap());
     let signed = ca.sign_edge(csr.der(), &usages, Duration::from_secs(3600), SystemTime::now()).unwrap();
-    let records = NodeCertificates::new(cloud.store().clone());
+    let records = NodeCertificates::new(cloud.store().expect("a store of its own").clone());
     assert!(records.admit(node, &signed, ca.cert_der()).await.unwrap());
     if taken_back {
         assert!(cloud.reset_node(node).await.unwrap());
@@ -141,7 +141,7 @@ async fn a_store_that_cannot_be_read_or_is_empty_is_no_new_cloud() {
         assert_eq!(told.contains("nothing could be read"), !bytes.is_empty(), "{told}");
         // its authority is another one, so that names are nobody's
         let cloud = Cloud::start(options(directory.path())).await.unwrap();
-        let records = NodeCertificates::new(cloud.store().clone());
+        let records = NodeCertificates::new(cloud.store().expect("a store of its own").clone());
         let ca = authority(&cloud).await;
         assert_eq!(records.name("edge-1", ca.cert_der(), Duration::ZERO).await.unwrap(), Name::Free);
         cloud.stop().await.unwrap();
@@ -173,7 +173,7 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     )
     .await;
     let closed = async |cloud: &Cloud| {
-        let (records, ca) = (NodeCertificates::new(cloud.store().clone()), authority(cloud).await);
+        let (records, ca) = (NodeCertificates::new(cloud.store().expect("a store of its own").clone()), authority(cloud).await);
         let mut closed = Vec::new();
         for (node, certificate) in &shown {
             let counts = records.admit(node, certificate, ca.cert_der()).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     };
     // not repaired: an administrator can free one by one
     let cloud = Cloud::start(options(directory.path())).await.unwrap();
-    let records = NodeCertificates::new(cloud.store().clone());
+    let records = NodeCertificates::new(cloud.store().expect("a store of its own").clone());
     assert!(records.admit("revoked", &shown[0].1, b"").await.is_err());
     drop(records);
     cloud.stop().await.unwrap();
