@@ -40,7 +40,7 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let server = server.map(|server| (server.address, server.authentication));
     let bus = config.event_bus.as_ref().map(|wanted| devices::brokers(&config, wanted));
     let text = format!(
-        "{} {} {edged:?} {:?} {server:?} {bus:?} {:?} {:?} {:?} {:?} {:?}",
+        "{} {} {edged:?} {:?} {server:?} {bus:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         config.edged.enable,
         // the runtime itself has no text of its own
         config.edged.runtime_endpoint,
@@ -48,6 +48,7 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
         timing(&config),
         config.device_twin,
         config.edge_stream,
+        config.service_bus,
         (databases(&config), &config.database),
         config.database_keys,
     );
@@ -98,6 +99,7 @@ fn others(value: &Value) -> Vec<Value> {
         Value::Array(_) => vec![
             json!(["127.0.0.9"]),
             json!(["/other/place"]),
+            json!([8080]),
             json!([{"action": "all", "filter": "#"}]),
             json!([{"key": "a", "effect": "NoSchedule"}]),
             json!([{"priority": 1, "shutdownGracePeriodSeconds": 1}]),
@@ -164,6 +166,14 @@ fn contexts(path: &str) -> Vec<Value> {
         path if path.starts_with("modules.eventBus.") => (0..=2).map(bus).collect(),
         path if path.starts_with("modules.edgeStream.") => {
             vec![modules(json!({"edgeStream": {"enable": true}}))]
+        }
+        path if path.starts_with("modules.serviceBus.tls") => {
+            vec![modules(
+                json!({"serviceBus": {"enable": true, "tlsCertFile": "/c", "tlsPrivateKeyFile": "/k"}}),
+            )]
+        }
+        path if path.starts_with("modules.serviceBus.") => {
+            vec![modules(json!({"serviceBus": {"enable": true}}))]
         }
         path if path.starts_with("featureGates") => vec![meta_server(json!({}))],
         _ => vec![plain],

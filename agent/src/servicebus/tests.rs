@@ -146,6 +146,12 @@ async fn read(stream: &mut TcpStream) -> String {
     }
 }
 
+/// Never answers, and keeps the connection.
+async fn hangs(stream: TcpStream, _request: String) {
+    let _stream = stream;
+    pending::<()>().await;
+}
+
 /// A server that says this to every request, and closes.
 async fn says(text: &'static str) -> u16 {
     local(move |mut stream, _| async move {
@@ -207,7 +213,7 @@ async fn a_bad_server_gives_an_answer_that_names_the_cause() {
     let closed = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let absent = closed.local_addr().unwrap().port();
     drop(closed);
-    let slow = local(|_stream, _| pending()).await;
+    let slow = local(hangs).await;
     let endless = local(|mut stream, _| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
         while stream.write_all(&[b'x'; 65536]).await.is_ok() {}
@@ -273,7 +279,7 @@ async fn the_agents_own_ports_and_what_is_no_call_are_refused_before_anything_is
 #[tokio::test]
 async fn a_slow_server_does_not_stop_the_calls_of_others() {
     let rig = Rig::new().await;
-    let slow = local(|_stream, _| pending()).await;
+    let slow = local(hangs).await;
     let quick = says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
     for number in 0..200 {
         rig.ask(&format!("slow {number}"), format!("{slow}:/"), Value::Null).await;

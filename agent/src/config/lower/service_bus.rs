@@ -23,6 +23,9 @@ pub(super) fn lower(written: file::ServiceBus, values: &mut Values<'_>) -> Optio
                    allowNonLoopback to true";
         values.fault(&at("server"), format!("is {address}, {why}"));
     }
+    if address.is_loopback() && written.allow_non_loopback {
+        values.no_effect(at("allowNonLoopback"), "server is a loopback address");
+    }
     let port = values.number(&at("port"), written.port, 1, 65535);
     let call_timeout = values.seconds(&at("callTimeout"), written.call_timeout, 0);
     let ports = written.allowed_ports.into_iter();
