@@ -200,7 +200,12 @@ async fn each_rule_is_for_a_call_that_is_made() {
     };
     // definitions are in this cluster from the beginning
     let rights = Rules::of_this_version().unwrap().rights(false);
-    let useless: BTreeSet<_> =
-        rights.iter().filter(|right| !is_made(right)).map(ToString::to_string).collect();
+    // a rule's status is written by whoever is first, and the cluster of this test is a cloudsim itself
+    let is_for_either = |right: &Right| right.group == "rules.kubeedge.io" && right.verb == "patch";
+    let useless: BTreeSet<_> = rights
+        .iter()
+        .filter(|right| !is_made(right) && !is_for_either(right))
+        .map(ToString::to_string)
+        .collect();
     assert!(useless.is_empty(), "rules that nothing needs: {useless:#?}");
 }
