@@ -30,7 +30,7 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
     let (connected, _) = connect::connect(Some(kubeconfig)).await?;
     let steps =
         Steps { client: cloud.client(), connected: Some(connected), node, manifests, progress: &progress };
-    let outcome = steps.walk().await;
+    let outcome = Box::pin(steps.walk()).await;
     let code = match &outcome {
         Ok(seen) => {
             table(seen, begun);

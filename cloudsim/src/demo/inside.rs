@@ -59,7 +59,7 @@ pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(St
 /// A container, and how it is looked into.
 enum Inside<'a> {
     /// Through the API, as kubectl does. It is a client over a socket: the in-process one cannot switch protocols.
-    Api { pods: Api<Pod>, name: String },
+    Api { pods: Box<Api<Pod>>, name: String },
     /// On its node.
     Node { runtime: &'a SimRuntime, id: String },
 }
@@ -68,7 +68,7 @@ impl<'a> Inside<'a> {
     fn of(steps: &Steps<'a>, pod: &Pod) -> anyhow::Result<Self> {
         if let Some(connected) = &steps.connected {
             let pods = Api::namespaced(connected.clone(), &pod.namespace().unwrap_or_default());
-            return Ok(Self::Api { pods, name: pod.name_any() });
+            return Ok(Self::Api { pods: Box::new(pods), name: pod.name_any() });
         }
         let runtime = &steps.node.runtime;
         let ids = runtime.container_ids_of(&pod.uid().unwrap_or_default());

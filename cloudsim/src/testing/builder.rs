@@ -115,7 +115,8 @@ impl Builder {
             change(&mut fleet);
         }
         let cloud = Cloud::start(options).await?;
-        let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet).await?;
+        // large: it holds the beginnings of agents
+        let fleet = Box::pin(Fleet::start(cloud.addresses(), cloud.token(), &fleet)).await?;
         let started = TestCloud { fleet, cloud, timeout, _directory: directory };
         for node in started.nodes() {
             started.wait_ready(&node.name, true).await?;

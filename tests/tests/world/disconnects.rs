@@ -107,8 +107,10 @@ async fn disconnects_lose_nothing_and_do_nothing_twice() {
         world.pod(&format!("pod-{number}")).delete(None).await;
         world.pod(&format!("pod-{number}")).until_gone().await;
     }
+    // a cloud before a cluster keeps connections to its API for the next call, with tasks at both ends: fewer than there were rounds
+    let kept = if Setup::default().backed { 16 } else { 0 };
     eventually("as many tasks as before", async || match tasks() {
-        now if now <= before => Ok(()),
+        now if now <= before + kept => Ok(()),
         now => Err((before, now)),
     })
     .await;

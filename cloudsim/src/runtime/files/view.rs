@@ -84,8 +84,7 @@ impl Files {
 
     fn node(&self, path: &str) -> Option<Node> {
         let (written, name) = self.place(path);
-        let node = written.lock().nodes.get(&name).cloned();
-        node
+        written.lock().nodes.get(&name).cloned()
     }
 
     /// What was written anywhere, as the container sees it.
