@@ -173,7 +173,10 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     )
     .await;
     let closed = async |cloud: &Cloud| {
-        let (records, ca) = (NodeCertificates::new(cloud.store().expect("a store of its own").clone()), authority(cloud).await);
+        let (records, ca) = (
+            NodeCertificates::new(cloud.store().expect("a store of its own").clone()),
+            authority(cloud).await,
+        );
         let mut closed = Vec::new();
         for (node, certificate) in &shown {
             let counts = records.admit(node, certificate, ca.cert_der()).await.unwrap();

@@ -280,15 +280,17 @@ mod tests {
         for records in places {
             for name in ["edge-1", "*", &"a".repeat(253), "edge.one"] {
                 assert!(records.get(name).await.unwrap().is_none());
-                records.write(change(name, Expected::Absent, Some(json!(1)))).await.unwrap();
-                let raced = records.write(change(name, Expected::Absent, Some(json!(2)))).await.unwrap_err();
+                records.write(change(name, Expected::Absent, Some(json!({"n": 1})))).await.unwrap();
+                let raced =
+                    records.write(change(name, Expected::Absent, Some(json!({"n": 2})))).await.unwrap_err();
                 assert!(raced.is_raced(), "{raced:?}");
                 let found = records.get(name).await.unwrap().unwrap();
-                assert_eq!((found.name.as_str(), &found.value), (name, &json!(1)));
-                records.write(change(name, found.version.clone(), Some(json!(3)))).await.unwrap();
-                let raced = records.write(change(name, found.version, Some(json!(4)))).await.unwrap_err();
+                assert_eq!((found.name.as_str(), &found.value), (name, &json!({"n": 1})));
+                records.write(change(name, found.version.clone(), Some(json!({"n": 3})))).await.unwrap();
+                let raced =
+                    records.write(change(name, found.version, Some(json!({"n": 4})))).await.unwrap_err();
                 assert!(raced.is_raced(), "{raced:?}");
-                records.write(change(name, Expected::Anything, Some(json!(5)))).await.unwrap();
+                records.write(change(name, Expected::Anything, Some(json!({"n": 5})))).await.unwrap();
             }
             assert_eq!(records.list().await.unwrap().len(), 4);
             records.write(change("edge-1", Expected::Anything, None)).await.unwrap();

@@ -170,7 +170,11 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
                 "long-name",
                 &json!({"hostname": "a".repeat(50), "subdomain": "b".repeat(50), "setHostnameAsFQDN": true, "containers": [{}]}),
             ),
-            pod("odd-limits", &json!({"containers": [{"resources": {"limits": {"memory": "1k"}}}]})),
+            // no token: its volume is as large as the pod's memory
+            pod(
+                "odd-limits",
+                &json!({"automountServiceAccountToken": false, "containers": [{"resources": {"limits": {"memory": "1k"}}}]}),
+            ),
             pod("fine", &json!({"containers": [{"image": IMAGE}]})),
         ],
     )?;
