@@ -32,6 +32,7 @@ mod part;
 mod patch;
 mod path;
 mod pattern;
+pub mod pod_tls;
 mod proto;
 mod query;
 mod quota;

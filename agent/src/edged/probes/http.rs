@@ -7,13 +7,13 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::Empty;
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use kubeapi::pod_tls;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     outcome::Outcome,
     target::{Address, Page},
-    tls,
 };
 use crate::edged::pod_network::{Connection, PodNetwork};
 
@@ -54,7 +54,8 @@ pub(super) async fn get(network: &dyn PodNetwork, page: &Page) -> Result<Respons
     }
     let host = page.address.host.clone();
     let name = ServerName::try_from(host).map_err(|_| format!("{} has no valid name", page.address))?;
-    let stream = tls::connector()?.connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
+    let stream =
+        pod_tls::connector()?.connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
     ask(stream, page).await
 }
 

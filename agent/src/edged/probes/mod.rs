@@ -16,7 +16,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod timing;
-mod tls;
 mod verdict;
 mod worker;
 

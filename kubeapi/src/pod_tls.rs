@@ -1,6 +1,5 @@
-//! TLS for probes and hooks. Their certificates are not verified, as in every kubelet: a pod's own certificate names the
-//! service that it is part of, not the address at which this node reaches it. Nothing but the request in the pod's own
-//! specification is sent over such a connection, and nothing that comes back is used but whether it is an answer.
+//! TLS to pods: for the API's proxies, and for probes and hooks of a node. Their certificates are not verified, as by the real API server and
+//! every kubelet: a pod's own certificate names the service that it is part of, not the address or node by which it is reached here.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,8 +11,11 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::TlsConnector;
 
-/// A connector for the pods of this node.
-pub(super) fn connector() -> Result<TlsConnector, String> {
+/// A connector for pods.
+///
+/// # Errors
+/// What is wrong with the cryptography that was compiled in, in words.
+pub fn connector() -> Result<TlsConnector, String> {
     static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
     CONFIG.get_or_init(config).clone().map(TlsConnector::from)
 }
