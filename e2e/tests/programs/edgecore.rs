@@ -109,7 +109,8 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
     let mut dump = Command::new(binary(AGENT)?);
     dump.args(["db", "dump", "--config"]).arg(&rig.node.config);
     let dump = run(&mut dump)?.success()?.text();
-    let pods = dump.lines().filter(|line| line.contains(r#""resource":"pods","#)).count();
-    ensure!(pods == 2 && !dump.contains(r#""name":"a-stays""#), "{dump}");
+    let pods: Vec<_> = dump.lines().filter(|line| line.contains(r#""resource":"pods","#)).collect();
+    let is_gone = !pods.iter().any(|pod| pod.contains(r#""name":"a-stays""#));
+    ensure!(pods.len() == 2 && is_gone, "{dump}");
     Ok(())
 }
