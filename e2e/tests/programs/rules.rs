@@ -195,6 +195,9 @@ impl World {
             ensure!(!self.told("/readings").is_empty(), "nothing has come");
             Ok(())
         })?;
+        // more than one of them may be under way, and this one comes after them
+        self.publish("last")?;
+        self.until_told("/readings", "last")?;
         until("all that came is counted", || {
             let came = self.target.log().matches("POST /readings").count();
             let counts = self.counts("readings")?;

@@ -39,7 +39,8 @@ fn warnings(answer: &Answer) -> Vec<String> {
     // `299 - "…"`, with quotes escaped
     texts
         .map(|text| {
-            let text = text.to_str().unwrap().trim_start_matches("299 - \"").trim_end_matches('"');
+            let text = text.to_str().unwrap();
+            let text = text.strip_prefix("299 - \"").and_then(|text| text.strip_suffix('"')).unwrap();
             text.replace("\\\"", "\"").replace("\\\\", "\\")
         })
         .collect()
