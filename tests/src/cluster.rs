@@ -102,16 +102,16 @@ impl Cluster {
 
     /// Lets the service account no more do this.
     pub async fn revoke(&self, resource: &str, verb: &str) {
-        let rules = Rules::of_this_version().expect("rules");
-        let mut everywhere = [rules.cluster.clone(), rules.crds.clone()].concat();
-        for rule in &mut everywhere {
+        let roles = Api::<ClusterRole>::all(self.client());
+        let mut role = roles.get(NAME).await.expect("a role");
+        for rule in role.rules.iter_mut().flatten() {
             if rule.resources.iter().flatten().any(|one| one == resource) {
                 rule.verbs.retain(|one| one != verb);
             }
         }
-        let role =
-            ClusterRole { metadata: metadata(None), rules: Some(everywhere), ..ClusterRole::default() };
-        Api::all(self.client()).replace(NAME, &PostParams::default(), &role).await.expect("a role");
+        // a rule without verbs is refused
+        role.rules.iter_mut().for_each(|rules| rules.retain(|rule| !rule.verbs.is_empty()));
+        roles.replace(NAME, &PostParams::default(), &role).await.expect("the role is written");
     }
 }
 
