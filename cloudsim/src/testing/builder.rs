@@ -96,6 +96,11 @@ impl Builder {
     /// # Errors
     /// [`Error::Directory`], [`Error::Start`] and [`Error::Node`]: it does not start. [`Error::Timeout`]: a node does not become Ready.
     pub async fn start(self) -> Result<TestCloud, Error> {
+        // large: it holds the beginnings of a cloud and of agents
+        Box::pin(self.start_all()).await
+    }
+
+    async fn start_all(self) -> Result<TestCloud, Error> {
         // rustls takes the one provider that is compiled in; a second call changes nothing
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = tempfile::tempdir().map_err(Error::Directory)?;
@@ -115,8 +120,7 @@ impl Builder {
             change(&mut fleet);
         }
         let cloud = Cloud::start(options).await?;
-        // large: it holds the beginnings of agents
-        let fleet = Box::pin(Fleet::start(cloud.addresses(), cloud.token(), &fleet)).await?;
+        let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet).await?;
         let started = TestCloud { fleet, cloud, timeout, _directory: directory };
         for node in started.nodes() {
             started.wait_ready(&node.name, true).await?;

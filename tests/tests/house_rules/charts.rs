@@ -51,7 +51,7 @@ fn the_definitions_of_the_chart_are_those_of_this_version() {
         );
         count += 1;
     }
-    assert_eq!(count, 6);
+    assert_eq!(count, 8);
 }
 
 #[test]

@@ -229,16 +229,18 @@ impl Election {
         Ok(())
     }
 
-    /// The Lease, held by `holder` from now on.
+    /// The Lease, held by `holder` from now on; by nobody where that is empty.
     fn lease(&self, before: Lease, holder: &str) -> Lease {
         let now = Timestamp::now();
         let now = MicroTime(now.round(jiff::Unit::Microsecond).unwrap_or(now));
         let mut spec = before.spec.unwrap_or_default();
-        if spec.holder_identity.as_deref() != Some(holder) {
+        // an empty one is refused
+        let holder = (!holder.is_empty()).then(|| holder.to_owned());
+        if spec.holder_identity != holder {
             spec.acquire_time = Some(now.clone());
             spec.lease_transitions = Some(spec.lease_transitions.unwrap_or_default().saturating_add(1));
         }
-        spec.holder_identity = Some(holder.to_owned());
+        spec.holder_identity = holder;
         spec.lease_duration_seconds = i32::try_from(DURATION.as_secs()).ok();
         spec.renew_time = Some(now);
         let mut metadata =
