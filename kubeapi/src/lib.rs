@@ -22,6 +22,7 @@ mod events;
 pub mod exposition;
 mod gzip;
 mod health;
+pub mod hosts;
 mod identity;
 mod manifest;
 mod metrics;

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use kubeapi::{
     Body,
+    hosts::{Hosts, NotOurs, Scheme},
     serve::{BindError, ClientLimits, Server, ServerLimits},
 };
 use limits::ConnectionLimits;
@@ -28,7 +29,7 @@ use super::{
 use crate::{
     config::CertificateFiles,
     edgehub::{EdgeHub, Unreachable, now_ms},
-    rt::{Backoff, Hosts, NotOurs, Scheme},
+    rt::Backoff,
 };
 
 /// How long the body of a request may take to arrive.

@@ -265,6 +265,10 @@ mod tests {
 
     use super::*;
 
+    fn value(number: u8) -> Value {
+        json!({"metadata": {}, "n": number})
+    }
+
     fn change(name: &str, expected: Expected, value: Option<Value>) -> Vec<Change> {
         vec![Change { name: name.to_owned(), expected, value }]
     }
@@ -280,17 +284,15 @@ mod tests {
         for records in places {
             for name in ["edge-1", "*", &"a".repeat(253), "edge.one"] {
                 assert!(records.get(name).await.unwrap().is_none());
-                records.write(change(name, Expected::Absent, Some(json!({"n": 1})))).await.unwrap();
-                let raced =
-                    records.write(change(name, Expected::Absent, Some(json!({"n": 2})))).await.unwrap_err();
+                records.write(change(name, Expected::Absent, Some(value(1)))).await.unwrap();
+                let raced = records.write(change(name, Expected::Absent, Some(value(2)))).await.unwrap_err();
                 assert!(raced.is_raced(), "{raced:?}");
                 let found = records.get(name).await.unwrap().unwrap();
-                assert_eq!((found.name.as_str(), &found.value), (name, &json!({"n": 1})));
-                records.write(change(name, found.version.clone(), Some(json!({"n": 3})))).await.unwrap();
-                let raced =
-                    records.write(change(name, found.version, Some(json!({"n": 4})))).await.unwrap_err();
+                assert_eq!((found.name.as_str(), &found.value["n"]), (name, &json!(1)));
+                records.write(change(name, found.version.clone(), Some(value(3)))).await.unwrap();
+                let raced = records.write(change(name, found.version, Some(value(4)))).await.unwrap_err();
                 assert!(raced.is_raced(), "{raced:?}");
-                records.write(change(name, Expected::Anything, Some(json!({"n": 5})))).await.unwrap();
+                records.write(change(name, Expected::Anything, Some(value(5)))).await.unwrap();
             }
             assert_eq!(records.list().await.unwrap().len(), 4);
             records.write(change("edge-1", Expected::Anything, None)).await.unwrap();

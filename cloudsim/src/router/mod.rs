@@ -17,9 +17,10 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use kubeapi::{
     Body, gather,
+    hosts::{Hosts, NotOurs, Scheme},
     serve::{BindError, Server},
 };
 use serde_json::json;
@@ -68,6 +69,8 @@ pub(crate) struct Router {
     /// Nothing where anybody may call.
     auth: Option<Auth>,
     bodies: Arc<Semaphore>,
+    /// Where everybody on this machine may call: the names by which it is called, so that pages of browsers may not.
+    hosts: Option<Hosts>,
 }
 
 impl Router {
@@ -81,11 +84,17 @@ impl Router {
         let is_local = address.ip().is_loopback();
         let auth = Some(auth).filter(|_| !is_local && !anonymous);
         let tls = if is_local { None } else { Some(pki::api_tls(identity)?) };
-        Ok(Server::bind(address, tls, Self { rules, auth, bodies: Arc::new(Semaphore::new(BODIES)) }).await?)
+        let hosts = is_local.then(|| Hosts::new(Vec::new(), Scheme::Http));
+        let bodies = Arc::new(Semaphore::new(BODIES));
+        Ok(Server::bind(address, tls, Self { rules, auth, bodies, hosts }).await?)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<CallAnswer, CallError> {
         let (mut head, body) = request.into_parts();
+        if let Some(hosts) = &self.hosts {
+            let ours = hosts.check(&head.uri, &head.headers);
+            ours.map_err(|NotOurs { code, why }| CallError::new(code, "NotOurs", why))?;
+        }
         let place = Place::parse(head.uri.path())?;
         if let Some(auth) = &self.auth {
             let rule = self.rules.rule_for(place.namespace, place.path);
@@ -94,7 +103,8 @@ impl Router {
             head.headers.remove(header::AUTHORIZATION);
         }
         let length = head.headers.get(header::CONTENT_LENGTH);
-        let length = length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or(MAX_BODY);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let length = length.unwrap_or(if body.is_end_stream() { 0 } else { MAX_BODY });
         if length > MAX_BODY {
             return Err(unread(
                 StatusCode::PAYLOAD_TOO_LARGE,

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     future::pending,
+    path::Path,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tonic::Status;
-use wire::cri::ExecSyncResponse;
+use wire::cri::{ContainerConfig, ExecSyncResponse, Mount};
 
 use super::{
     command::{self, Channels, Inside},
@@ -24,6 +25,8 @@ use super::{
 const MAX_OUTPUT: usize = 16 << 20;
 /// The annotation of a container with the place of the file for its last words, as the kubelet gives it.
 const LAST_WORDS: &str = "io.kubernetes.container.terminationMessagePath";
+/// The label of a container with the uid of its pod, as the kubelet gives it.
+const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Pieces of output that wait for whoever takes them.
 const WAITING: usize = 4;
 
@@ -45,11 +48,30 @@ impl AllFiles {
         core.read(|state| all.retain(|id, _| state.is_running(id)));
         self.shared.clean();
         let Running { config, hostname, .. } = running;
-        let last_words = config.annotations.get(LAST_WORDS).cloned().unwrap_or_default();
+        let last_words = last_words(config);
         let files = Files::new(config.mounts.clone(), hostname.clone(), last_words, &self.shared);
         let files = Arc::new(files);
         all.insert(id.to_owned(), Arc::clone(&files));
         files
+    }
+}
+
+/// The place of the file for the container's last words, where what is mounted there is the one that the node has made for it
+/// (`…/UID/containers/NAME/FILE`, as a kubelet's) and none of the pod's own choice.
+fn last_words(config: &ContainerConfig) -> String {
+    let place = config.annotations.get(LAST_WORDS).map(String::as_str).unwrap_or_default();
+    let uid = config.labels.get(POD_UID).map(String::as_str).unwrap_or_default();
+    let name = config.metadata.as_ref().map(|metadata| metadata.name.as_str()).unwrap_or_default();
+    let is_the_nodes = |mount: &Mount| {
+        let above = Path::new(&mount.host_path).parent();
+        !uid.is_empty()
+            && above.is_some_and(|above| above.ends_with(Path::new(uid).join("containers").join(name)))
+    };
+    let mut there = config.mounts.iter().filter(|mount| mount.container_path == place);
+    if there.next().is_some_and(is_the_nodes) && there.all(is_the_nodes) {
+        place.to_owned()
+    } else {
+        String::new()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::chain;
 
 async fn refused(cluster: ClusterOptions) -> String {
     let options = Options { cluster: Some(cluster), ..Options::default().any_ports() };
-    let refused: StartError = Cloud::start(options).await.err().expect("it does not start");
+    let refused: StartError = Cloud::start(options).await.expect_err("it does not start");
     chain(&refused)
 }
 

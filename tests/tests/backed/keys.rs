@@ -61,7 +61,7 @@ async fn what_is_damaged_is_made_anew_but_for_the_authority_which_is_named() {
     assert_ne!(field(&world, "cloudcoresecret", "cloudcorekeydata").await, b"rubbish");
     again.stop().await.unwrap();
     damage("casecret", "cakeydata").await;
-    let refused = start(&world, &["localhost"]).await.err().expect("no cloud");
+    let refused = start(&world, &["localhost"]).await.expect_err("no cloud");
     let told = chain(&refused);
     assert!(told.contains("casecret"), "{told}");
     assert_eq!(field(&world, "casecret", "cakeydata").await, b"rubbish", "it is left as it is");

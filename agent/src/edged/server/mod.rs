@@ -27,7 +27,11 @@ use http::{HeaderValue, Method, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
-use kubeapi::{Body, exposition, serve};
+use kubeapi::{
+    Body, exposition,
+    hosts::{Hosts, NotOurs, Scheme},
+    serve,
+};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -41,7 +45,7 @@ use super::{
     runtime::Runtime,
     stats::{Machine, Stats},
 };
-use crate::rt::{Hosts, NotOurs, Queue, Scheme};
+use crate::rt::Queue;
 
 /// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
 const AT_ONCE: usize = 16;

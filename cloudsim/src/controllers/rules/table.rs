@@ -40,6 +40,8 @@ pub(super) enum Subscription {
 pub(super) struct Table {
     /// By namespace and path.
     rest: HashMap<(String, String), Arc<ActiveRule>>,
+    /// The longest path of these, bytes.
+    longest_path: usize,
     /// By node.
     topics: HashMap<String, Vec<Arc<ActiveRule>>>,
     /// By node and URL.
@@ -107,6 +109,7 @@ impl Table {
                 if let Some(other) = self.rest.get(&key) {
                     return taken(other);
                 }
+                self.longest_path = self.longest_path.max(path.len());
                 self.rest.insert(key, rule);
             }
             Source::EventBus { node, .. } => {
@@ -133,9 +136,12 @@ impl Table {
     pub(super) fn rest<'a>(&self, namespace: &str, path: &'a str) -> Option<(Arc<ActiveRule>, &'a str)> {
         let mut end = path.len();
         loop {
-            let key = (namespace.to_owned(), path[..end].to_owned());
-            if let Some(rule) = self.rest.get(&key) {
-                return Some((Arc::clone(rule), path[end..].trim_start_matches('/')));
+            // whoever calls makes the path as long as he likes
+            if end <= self.longest_path {
+                let key = (namespace.to_owned(), path[..end].to_owned());
+                if let Some(rule) = self.rest.get(&key) {
+                    return Some((Arc::clone(rule), path[end..].trim_start_matches('/')));
+                }
             }
             end = path[..end].rfind('/')?;
         }

@@ -4,6 +4,7 @@
 //! its id. Where too much of a node waits already, a message is left unanswered, and an agent of ours sends it again.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, VecDeque},
     sync::Arc,
     time::Instant,
@@ -19,6 +20,7 @@ use tracing::warn;
 use wire::{
     Downstream, Header, Source, Upstream,
     bus::{LocalCall, Payload, ServiceResponse, is_hop_by_hop},
+    enroll::sha256_hex,
     topic::Topic,
 };
 
@@ -37,6 +39,8 @@ const RUNNING: usize = 32;
 const WAITING: usize = 32 * 1024;
 /// How many ids of a node are remembered with what became of them.
 const REMEMBERED: usize = 1024;
+/// The longest id that is remembered as it is, bytes; those of agents are UUIDs.
+const MAX_ID: usize = 64;
 
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
@@ -81,17 +85,18 @@ enum Admitted {
 
 impl Uploads {
     fn admit(&self, node: &str, id: &str, size: usize) -> Admitted {
+        let id = remembered(id);
         let mut all = self.0.lock();
         let own = all.entry(node.to_owned()).or_default();
-        if let Some(known) = own.known.get(id) {
+        if let Some(known) = own.known.get(&*id) {
             return Admitted::Known(known.clone());
         }
         let weight = u32::try_from(size / 1024 + 1).unwrap_or(u32::MAX);
         let Ok(place) = Arc::clone(&own.waiting).try_acquire_many_owned(weight) else {
             return Admitted::Full;
         };
-        own.known.insert(id.to_owned(), None);
-        own.order.push_back(id.to_owned());
+        own.known.insert(id.clone().into_owned(), None);
+        own.order.push_back(id.into_owned());
         if own.order.len() > REMEMBERED
             && let Some(oldest) = own.order.pop_front()
         {
@@ -103,10 +108,16 @@ impl Uploads {
     fn done(&self, node: &str, id: &str, outcome: &Outcome) {
         // the body of an answer may be large; whoever asks again is told that it was carried out
         let kept = outcome.as_ref().map(|_| Value::from("OK")).map_err(Clone::clone);
-        if let Some(known) = self.0.lock().get_mut(node).and_then(|own| own.known.get_mut(id)) {
+        let id = remembered(id);
+        if let Some(known) = self.0.lock().get_mut(node).and_then(|own| own.known.get_mut(&*id)) {
             *known = Some(kept);
         }
     }
+}
+
+/// What is kept of an id: itself, or its hash where it is longer than any that an agent makes.
+fn remembered(id: &str) -> Cow<'_, str> {
+    if id.len() <= MAX_ID { Cow::Borrowed(id) } else { Cow::Owned(sha256_hex(id.as_bytes())) }
 }
 
 /// A message, as rules look at it.
@@ -186,7 +197,7 @@ impl Rules {
             );
             return self.refuse(&upload.node, &upload.id, (upload.origin, &upload.resource), why);
         }
-        match self.uploads().admit(&upload.node, &upload.id, upload.body.len()) {
+        match self.uploads().admit(&upload.node, &upload.id, upload.body.len() + upload.id.len()) {
             Admitted::Known(None) => {}
             Admitted::Known(Some(outcome)) => {
                 let (this, node, id) = (self.clone(), upload.node, upload.id);

@@ -37,6 +37,7 @@ impl Shell {
                 Compound::While { condition, is_until, body } => {
                     let mut last = 0;
                     while (self.condition(condition, streams).await? == 0) != *is_until {
+                        self.take_turn().await?;
                         match self.turn(body, streams).await? {
                             Some(code) => last = code,
                             None => break,

@@ -158,17 +158,29 @@ async fn who_mounts_the_same_sees_what_is_written_there_and_the_host_does_not() 
 #[tokio::test]
 async fn last_words_are_written_where_the_node_reads_them() {
     let mut world = World::new(Options::default()).await;
-    let host = tempfile::NamedTempFile::new().unwrap();
-    let change = |config: &mut cri::ContainerConfig| {
-        mount(config, "/dev/termination-log", host.path(), false);
-        let place = "io.kubernetes.container.terminationMessagePath".to_owned();
-        config.annotations.insert(place, "/dev/termination-log".to_owned());
+    let directory = tempfile::tempdir().unwrap();
+    let change_to = |host: &Path| {
+        let host = host.to_owned();
+        move |config: &mut cri::ContainerConfig| {
+            mount(config, "/dev/termination-log", &host, false);
+            let place = "io.kubernetes.container.terminationMessagePath".to_owned();
+            config.annotations.insert(place, "/dev/termination-log".to_owned());
+            config.labels.insert("io.kubernetes.pod.uid".to_owned(), "uid".to_owned());
+        }
     };
     let command =
         &["sh", "-c", "echo -n DO > /dev/termination-log; echo -n NE >> /dev/termination-log; exit 1"];
-    let id = world.start("a", command, change).await;
-    assert_eq!(world.end(&id).await.0, 1);
-    assert_eq!(fs::read_to_string(host.path()).unwrap(), "DONE");
+    // a file that the pod itself has mounted there is none of the node's
+    for (name, above, expected) in
+        [("a", "uid/containers/a", "DONE"), ("b", "uid/containers/a", ""), ("c", "c", "")]
+    {
+        let host = directory.path().join(above).join(name);
+        fs::create_dir_all(host.parent().unwrap()).unwrap();
+        fs::write(&host, "").unwrap();
+        let id = world.start(name, command, change_to(&host)).await;
+        assert_eq!(world.end(&id).await.0, 1);
+        assert_eq!(fs::read_to_string(&host).unwrap(), expected, "{name}");
+    }
 }
 
 #[tokio::test]

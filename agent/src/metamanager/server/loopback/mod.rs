@@ -13,13 +13,13 @@ mod credentials;
 use std::path::PathBuf;
 
 use http::{header, request::Parts};
+use kubeapi::hosts::{Hosts, Scheme};
 use ring::digest::{SHA256, digest};
 
 use self::credentials::KUBECONFIG;
 pub(super) use self::credentials::{Credentials, retract};
 pub use self::credentials::{CredentialsError, files};
 use super::{super::answer::Refusal, route::Ask};
-use crate::rt::{Hosts, Scheme};
 
 /// How MetaServer is guarded while the accounts of pods are not checked.
 #[derive(Clone, Debug)]

@@ -37,6 +37,10 @@ impl Reader<'_, '_> {
             "while" | "until" => {
                 let (condition, _) = self.inner(&["do"])?;
                 let (body, _) = self.inner(&["done"])?;
+                // no shell takes these, and nothing would ever end them
+                if condition.is_empty() || body.is_empty() {
+                    return Err(Unsupported);
+                }
                 Compound::While { condition, is_until: first == "until", body }
             }
             "for" => self.each()?,

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode, Uri, header, uri::Authority};
 
 /// The names that are accepted: the loopback interface's own, and these.
 #[derive(Clone, Debug)]
-pub(crate) struct Hosts {
+pub struct Hosts {
     names: Vec<String>,
     /// By which the server is reached: pages of no other are its own.
     scheme: Scheme,
@@ -15,7 +15,7 @@ pub(crate) struct Hosts {
 
 /// Plain or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheme {
+pub enum Scheme {
     /// `http`
     Http,
     /// `https`
@@ -40,23 +40,23 @@ impl Scheme {
 
 /// Why a request is refused: 421 for one that was sent to another name, 403 for one of a page from elsewhere.
 #[derive(Debug)]
-pub(crate) struct NotOurs {
+pub struct NotOurs {
     /// The code to answer with.
-    pub(crate) code: StatusCode,
+    pub code: StatusCode,
     /// What is wrong.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 impl Hosts {
     /// The loopback interface's own names, and these, of a server of this scheme.
-    pub(crate) fn new(names: Vec<String>, scheme: Scheme) -> Self {
+    pub fn new(names: Vec<String>, scheme: Scheme) -> Self {
         Self { names, scheme }
     }
 
     /// Whether a request may go on: it names this server, and comes from no page, or from one that this very server has given (the same
     /// scheme, host and port, so that no other server of this machine can lend its pages). HTTP/2 and requests to proxies name the host in
     /// `uri`.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), NotOurs> {
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), NotOurs> {
         let misdirected = |why: String| Err(NotOurs { code: StatusCode::MISDIRECTED_REQUEST, why });
         let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
         let named: Vec<&str> = named.chain(uri.authority().map(Authority::as_str)).collect();
