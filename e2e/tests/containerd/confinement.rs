@@ -149,6 +149,8 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
     let sysctl = |name: &str, value: &str| json!({"securityContext": {"sysctls": [{"name": name, "value": value}]}, "containers": [{}]});
     let class = |name: &str| json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name});
     let armoured = own(json!({"appArmorProfile": {"type": "RuntimeDefault"}}));
+    // the volume of its token would be as large as the pod's memory
+    let odd = json!({"automountServiceAccountToken": false, "containers": [{"resources": {"limits": {"memory": "1k"}}}]});
     apply(
         &rig,
         &[
@@ -170,11 +172,7 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
                 "long-name",
                 &json!({"hostname": "a".repeat(50), "subdomain": "b".repeat(50), "setHostnameAsFQDN": true, "containers": [{}]}),
             ),
-            // no token: its volume is as large as the pod's memory
-            pod(
-                "odd-limits",
-                &json!({"automountServiceAccountToken": false, "containers": [{"resources": {"limits": {"memory": "1k"}}}]}),
-            ),
+            pod("odd-limits", &odd),
             pod("fine", &json!({"containers": [{"image": IMAGE}]})),
         ],
     )?;
