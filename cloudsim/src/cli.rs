@@ -10,14 +10,18 @@ pub use agent::cli::Output;
 
 pub use self::{
     cluster::ClusterArgs,
+    devices::DeviceCommand,
     faults::{Bad, FaultsCommand},
     hollow::{Hollow, JoinArgs, Selftest},
+    rules::RulesCommand,
 };
 use crate::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
 
 mod cluster;
+mod devices;
 mod faults;
 mod hollow;
+mod rules;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -284,37 +288,6 @@ pub enum NodeCommand {
     },
 }
 
-/// What to do with rules.
-#[derive(Clone, Debug, Subcommand)]
-pub enum RulesCommand {
-    /// Send a message through a rule by hand, and print what comes back; it counts as any other
-    Send {
-        /// The node
-        #[arg(value_name = "NODE")]
-        node: String,
-        /// The rule's source: NAMESPACE/PATH of a rule from rest, NAMESPACE/TOPIC of one from eventbus, the URL of one from servicebus
-        #[arg(value_name = "TOPIC|PATH")]
-        to: String,
-        /// What is sent
-        #[arg(long, value_name = "TEXT", default_value = "")]
-        body: String,
-    },
-}
-
-/// What to do with devices.
-#[derive(Clone, Debug, Subcommand)]
-pub enum DeviceCommand {
-    /// Want another value of a property
-    Set {
-        /// The device
-        #[arg(value_name = "NAMESPACE/NAME")]
-        device: String,
-        /// The property and its value. Repeatable
-        #[arg(value_name = "PROPERTY=VALUE", required = true, value_parser = property)]
-        values: Vec<(String, String)>,
-    },
-}
-
 /// Scenarios.
 #[derive(Args, Clone, Debug)]
 pub struct Run {
@@ -462,14 +435,6 @@ fn token_lifetime(text: &str) -> Result<Duration, String> {
         return Err("at least 1h".to_owned());
     }
     Ok(period.get())
-}
-
-fn property(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write PROPERTY=VALUE, as temperature=21.5")?;
-    if name.is_empty() || value.is_empty() {
-        return Err("neither side of = may be empty".to_owned());
-    }
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

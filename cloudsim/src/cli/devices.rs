@@ -1,0 +1,25 @@
+//! What is said to `cloudsim devices`.
+
+use clap::Subcommand;
+
+/// What to do with devices.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DeviceCommand {
+    /// Want another value of a property
+    Set {
+        /// The device
+        #[arg(value_name = "NAMESPACE/NAME")]
+        device: String,
+        /// The property and its value. Repeatable
+        #[arg(value_name = "PROPERTY=VALUE", required = true, value_parser = property)]
+        values: Vec<(String, String)>,
+    },
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write PROPERTY=VALUE, as temperature=21.5")?;
+    if name.is_empty() || value.is_empty() {
+        return Err("neither side of = may be empty".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}

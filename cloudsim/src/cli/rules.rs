@@ -1,0 +1,20 @@
+//! What is said to `cloudsim rules`.
+
+use clap::Subcommand;
+
+/// What to do with rules.
+#[derive(Clone, Debug, Subcommand)]
+pub enum RulesCommand {
+    /// Send a message through a rule by hand, and print what comes back; it counts as any other
+    Send {
+        /// The node
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// The rule's source: NAMESPACE/PATH of a rule from rest, NAMESPACE/TOPIC of one from eventbus, the URL of one from servicebus
+        #[arg(value_name = "TOPIC|PATH")]
+        to: String,
+        /// What is sent
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        body: String,
+    },
+}
