@@ -37,7 +37,7 @@ async fn listener() -> (SocketAddr, DropGuard) {
     let (rules, stop) = (Rules::new(client, |_| false, LONG), CancellationToken::new());
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
-    let router = Router { rules, auth: None, bodies: Arc::new(Semaphore::new(BODIES)) };
+    let router = Router { rules, auth: None, bodies: Arc::new(Semaphore::new(BODIES)), hosts: None };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, router).await.unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));
