@@ -204,3 +204,12 @@ fn plans_that_would_take_long_are_not_made_to_their_end() {
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
+
+/// They would go round without a command that anybody counts.
+#[test]
+fn loops_of_nothing_are_not_read() {
+    for text in ["while do done", "until do done", "while true; do done", "while do true; done"] {
+        assert!(script::read(text).is_err(), "{text}");
+    }
+    assert!(script::read("while true; do sleep 1; done").is_ok());
+}
