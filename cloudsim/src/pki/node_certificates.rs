@@ -7,7 +7,7 @@
 //!
 //! What was lost with a damaged database counts as held and as taken back ([`LostRecords`]).
 //!
-//! Where they are kept: [`Records`](super::records::Records).
+//! Where they are kept: [`Records`].
 
 use std::{sync::Arc, time::Duration};
 
