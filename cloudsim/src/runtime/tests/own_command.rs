@@ -48,6 +48,17 @@ impl World {
         (status.exit_code, lines.collect::<Vec<_>>().join("|"))
     }
 
+    /// Waits until it has logged something.
+    async fn until_logged(&mut self, id: &str) {
+        let path = self.agent.status(id).await.unwrap().log_path;
+        let wait = async {
+            while fs::read_to_string(&path).unwrap_or_default().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LIMIT, wait).await.unwrap();
+    }
+
     /// Waits until an exec answers so.
     async fn until_exec(&mut self, id: &str, command: &str, code: i32) {
         let wait = async {
@@ -110,6 +121,7 @@ async fn what_is_not_known_serves_after_what_is() {
     let id = world.start("serves", &["sh", "-c", "touch /tmp/ready; exec server --fast"], |_| {}).await;
     world.until_exec(&id, "test -f /tmp/ready", 0).await;
     assert!(world.runtime.core.read(|state| state.is_running(&id)));
+    world.until_logged(&id).await;
     world.agent.stop(&id, 1).await.unwrap();
     let (code, log) = world.end(&id).await;
     assert_eq!((code, log.as_str()), (0, "started: sh -c touch /tmp/ready; exec server --fast"));
