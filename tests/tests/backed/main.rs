@@ -12,7 +12,6 @@ mod bad_clusters;
 mod keys;
 mod outages;
 mod replicas;
-mod rights;
 
 #[path = "../world/acknowledge.rs"]
 mod acknowledge;
