@@ -37,5 +37,5 @@ pub use self::{
     message::{Message, QoS},
     reason::{Fault, Reason},
     task::{Task, bind},
-    topic::is_filter,
+    topic::{filter_matches, is_filter},
 };

@@ -44,7 +44,7 @@ impl Retained {
         let prefix = topic::literal_prefix(filter);
         let from = self.messages.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         from.take_while(|(topic, _)| topic.starts_with(prefix))
-            .filter(|(topic, _)| topic::matches(filter, topic))
+            .filter(|(topic, _)| topic::filter_matches(filter, topic))
             .map(|(_, message)| Arc::clone(message))
             .collect()
     }

@@ -75,7 +75,8 @@ pub(crate) fn hidden(text: &str) -> bool {
 }
 
 /// Whether `filter` (without a share) matches the topic `name`.
-pub(crate) fn matches(filter: &str, name: &str) -> bool {
+#[must_use]
+pub fn filter_matches(filter: &str, name: &str) -> bool {
     if hidden(name) && filter.starts_with(['+', '#']) {
         return false;
     }

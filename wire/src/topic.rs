@@ -10,7 +10,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use rules::{TopicFault, check_publication, check_subscription, filter_matches};
+pub use rules::{TopicFault, check_publication, check_subscription};
 
 /// What every topic of a device begins with.
 const DEVICE: &str = "$hw/events/device/";

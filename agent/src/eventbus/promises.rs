@@ -3,8 +3,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use mqtt::filter_matches;
 use parking_lot::Mutex;
-use wire::{bus::Terms, topic::filter_matches};
+use wire::bus::Terms;
 
 /// So often in a row an answer may be missing.
 const MISSED: u32 = 3;

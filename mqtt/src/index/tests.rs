@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{Entry, Found, Index, Subscriber};
 use crate::{
     message::QoS,
-    topic::{Filter, matches, parse_filter},
+    topic::{Filter, filter_matches, parse_filter},
 };
 
 fn entry(who: u64) -> Entry {
@@ -52,7 +52,7 @@ proptest! {
             let mut found: Vec<_> = found.each.iter().map(|entry| entry.who).collect();
             let mut expected: Vec<_> = model
                 .keys()
-                .filter(|(filter, _)| matches(filter, topic))
+                .filter(|(filter, _)| filter_matches(filter, topic))
                 .map(|(_, who)| Subscriber::Session(*who))
                 .collect();
             found.sort();

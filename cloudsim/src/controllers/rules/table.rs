@@ -7,7 +7,7 @@ use std::{
 
 use crds::rules::{Rule, RuleEndpoint};
 use kube::ResourceExt;
-use wire::topic::filter_matches;
+use mqtt::filter_matches;
 
 use super::check::{self, Source, Target};
 
