@@ -202,22 +202,6 @@ impl Terms {
     }
 }
 
-/// Whether a header is about one connection only and is not handed on (RFC 9110 §7.6.1). Those that `Connection` names too are not.
-pub fn is_hop_by_hop(name: &str) -> bool {
-    const NAMES: [&str; 9] = [
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    ];
-    NAMES.iter().any(|one| name.eq_ignore_ascii_case(one))
-}
-
 /// Go writes `null` for no headers, and for a header without values.
 fn headers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Headers, D::Error> {
     let read = Option::<BTreeMap<String, Option<Vec<String>>>>::deserialize(deserializer)?;

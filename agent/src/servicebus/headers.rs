@@ -5,7 +5,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use wire::{
-    bus::{Headers, is_hop_by_hop},
+    bus::Headers,
+    headers::{ConnectionHeaders, canonical_name},
     text::short,
 };
 
@@ -50,35 +51,19 @@ pub(super) fn of_answer(headers: &HeaderMap) -> Headers {
     let mut written = Headers::new();
     for (name, value) in &headers {
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        written.entry(canonical(name)).or_default().push(value);
+        written.entry(canonical_name(name.as_str())).or_default().push(value);
     }
     written
 }
 
 fn drop_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<String> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_ascii_lowercase())
-        .collect();
-    let is_dropped = |name: &HeaderName| {
-        is_hop_by_hop(name.as_str()) || named.iter().any(|named| named.as_str() == name.as_str())
-    };
-    let dropped: Vec<HeaderName> = headers.keys().filter(|name| is_dropped(name)).cloned().collect();
+    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let own = ConnectionHeaders::named_in(connection);
+    let dropped: Vec<HeaderName> =
+        headers.keys().filter(|name| own.contains(name.as_str())).cloned().collect();
     for name in dropped {
         headers.remove(name);
     }
-}
-
-/// `content-type` as `Content-Type`.
-fn canonical(name: &HeaderName) -> String {
-    let words = name.as_str().split('-').map(|word| {
-        let (first, rest) = word.split_at(word.len().min(1));
-        format!("{}{rest}", first.to_ascii_uppercase())
-    });
-    words.collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]

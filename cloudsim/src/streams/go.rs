@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderName, Method, header};
 use kubeapi::NodeRequest;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use wire::tunnel::Connect;
+use wire::{headers::canonical_name, tunnel::Connect};
 
 /// Headers that belong to the connection of the client, and not to the request. Those of an upgrade are the request.
 const OWN: [HeaderName; 5] =
@@ -40,7 +40,7 @@ pub(super) fn connect(id: u64, request: &NodeRequest) -> Connect {
         let Ok(value) = value.to_str() else { continue };
         let is_own = OWN.contains(name) || (name == header::CONNECTION && !is_upgrade);
         if !is_own {
-            connect = connect.header(canonical(name.as_str()), value);
+            connect = connect.header(canonical_name(name.as_str()), value);
         }
     }
     if !is_upgrade {
@@ -61,17 +61,6 @@ pub(super) fn strip(headers: &mut HeaderMap) {
         headers.remove(name);
     }
     headers.remove("keep-alive");
-}
-
-/// A name of a header as Go has it in its map: `X-Stream-Protocol-Version`.
-pub(crate) fn canonical(name: &str) -> String {
-    let mut upper = true;
-    let letter = |letter: char| {
-        let written = if upper { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
-        upper = letter == '-';
-        written
-    };
-    name.chars().map(letter).collect()
 }
 
 /// Decodes percent signs; what is no text then stays as it was written.

@@ -20,10 +20,7 @@ mod table;
 mod tunnel;
 mod upgrade;
 
-pub(crate) use self::{
-    go::canonical,
-    kubelets::{Kubelets, tls},
-};
+pub(crate) use self::kubelets::{Kubelets, tls};
 pub use self::{
     kubelets::{KubeletOptions, NoKeys},
     listener::{NoStreamServer, StreamServer},

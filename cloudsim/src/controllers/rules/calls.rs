@@ -8,12 +8,12 @@ use percent_encoding::percent_decode_str;
 use tokio::time::{sleep, timeout};
 use wire::{
     Downstream,
-    bus::{Headers, Payload, ServiceAddress, ServiceRequest, ServiceResponse, is_hop_by_hop},
+    bus::{Headers, Payload, ServiceAddress, ServiceRequest, ServiceResponse},
+    headers::{ConnectionHeaders, canonical_name},
     topic::check_publication,
 };
 
 use super::{Rules, check::Target, nodes::NotSent, now_ms, pending::NodeAnswer, table::ActiveRule};
-use crate::streams::canonical;
 
 /// How long a node that was disconnected may take to come back with an answer.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -252,22 +252,21 @@ fn leads_out(path: &str) -> bool {
 
 /// The headers of a request as Go writes them, but for those of its connection.
 fn headers_for(headers: &HeaderMap) -> Headers {
-    let named = connection_names(headers);
+    let own = connection_headers(headers);
     let mut written = Headers::new();
     for (name, value) in headers {
-        let is_own = is_hop_by_hop(name.as_str()) || named.contains(name) || *name == header::CONTENT_LENGTH;
-        if !is_own && *name != header::HOST {
+        if !own.contains(name.as_str()) && ![header::CONTENT_LENGTH, header::HOST].contains(name) {
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-            written.entry(canonical(name.as_str())).or_default().push(value);
+            written.entry(canonical_name(name.as_str())).or_default().push(value);
         }
     }
     written
 }
 
-/// What `Connection` names.
-fn connection_names(headers: &HeaderMap) -> Vec<HeaderName> {
+/// The headers that stay with the connection on which these came.
+fn connection_headers(headers: &HeaderMap) -> ConnectionHeaders {
     let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+    ConnectionHeaders::named_in(values)
 }
 
 /// A service's answer as HTTP. What is none is refused: a node says what it will.
@@ -289,11 +288,10 @@ fn relayed(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallErro
             }
         }
     }
-    let named = connection_names(&headers);
-    let own = headers.keys().filter(|name| {
-        is_hop_by_hop(name.as_str()) || named.contains(name) || **name == header::CONTENT_LENGTH
-    });
-    for name in own.cloned().collect::<Vec<_>>() {
+    let own = connection_headers(&headers);
+    let dropped =
+        headers.keys().filter(|name| own.contains(name.as_str()) || *name == header::CONTENT_LENGTH);
+    for name in dropped.cloned().collect::<Vec<_>>() {
         headers.remove(name);
     }
     Ok(CallAnswer { status, headers, body: response.body.into() })

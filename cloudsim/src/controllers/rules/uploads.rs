@@ -19,8 +19,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 use wire::{
     Downstream, Header, Source, Upstream,
-    bus::{LocalCall, Payload, ServiceResponse, is_hop_by_hop},
+    bus::{LocalCall, Payload, ServiceResponse},
     enroll::sha256_hex,
+    headers::{ConnectionHeaders, canonical_name},
     topic::Topic,
 };
 
@@ -236,10 +237,7 @@ impl Rules {
     async fn deliver(&self, upload: &Upload, rules: &[Arc<ActiveRule>]) -> Outcome {
         let mut outcome = Ok(Value::from("OK"));
         for rule in rules {
-            let delivered = self.deliver_one(upload, rule).await;
-            let counted = delivered.as_ref().map(drop).map_err(|why| format!("{}: {why}", upload.node));
-            self.counters().count(&rule.uid, counted.as_ref().copied().map_err(String::as_str));
-            match delivered {
+            match self.deliver_one(upload, rule).await {
                 Ok(answer) if upload.origin == Source::ServiceBus => {
                     outcome = outcome.map(|_| self.answer_for(&upload.node, &answer));
                 }
@@ -250,7 +248,15 @@ impl Rules {
         outcome
     }
 
+    /// Carries a message to the rule's target and counts it.
     async fn deliver_one(&self, upload: &Upload, rule: &ActiveRule) -> Result<TargetAnswer, String> {
+        let delivered = self.call_target(upload, rule).await;
+        let counted = delivered.as_ref().map(drop).map_err(|why| format!("{}: {why}", upload.node));
+        self.counters().count(&rule.uid, counted.as_ref().copied().map_err(String::as_str));
+        delivered
+    }
+
+    async fn call_target(&self, upload: &Upload, rule: &ActiveRule) -> Result<TargetAnswer, String> {
         let Target::Rest { url } = &rule.target else {
             return Err("the rule has no end in the cloud".to_owned());
         };
@@ -285,9 +291,10 @@ impl Rules {
             body: answer.body.to_vec(),
             ..ServiceResponse::default()
         };
-        for (name, value) in answer.headers.iter().filter(|(name, _)| !is_hop_by_hop(name.as_str())) {
+        let own = ConnectionHeaders::default();
+        for (name, value) in answer.headers.iter().filter(|(name, _)| !own.contains(name.as_str())) {
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-            response.header.entry(crate::streams::canonical(name.as_str())).or_default().push(value);
+            response.header.entry(canonical_name(name.as_str())).or_default().push(value);
         }
         serde_json::to_value(response).unwrap_or_default()
     }
@@ -316,10 +323,7 @@ impl Rules {
             content_type,
             body,
         };
-        let answer = self.deliver_one(&upload, &rule).await;
-        let counted = answer.as_ref().map(drop).map_err(|why| format!("{node}: {why}"));
-        self.counters().count(&rule.uid, counted.as_ref().copied().map_err(String::as_str));
-        Some(match answer {
+        Some(match self.deliver_one(&upload, &rule).await {
             Ok(TargetAnswer { status, headers, body }) => Ok(CallAnswer { status, headers, body }),
             Err(why) => Err(CallError::new(StatusCode::BAD_GATEWAY, "TargetFailed", why)),
         })
