@@ -16,7 +16,7 @@ use crate::{
     servicebus::{self, Ports, ServiceBus},
 };
 
-/// What it stands on.
+/// The store, the link and the client that ServiceBus works with.
 pub(super) struct Ground {
     pub(super) store: Arc<dyn Store>,
     pub(super) hub: EdgeHub,

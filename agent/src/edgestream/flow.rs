@@ -10,9 +10,9 @@ const CHUNK: usize = 16 * 1024;
 
 #[derive(Debug, Default)]
 struct Held {
-    /// What waits.
+    /// Bytes that nobody has taken yet.
     bytes: BytesMut,
-    /// The same with what is being passed on.
+    /// How many bytes are held: these, and those that were taken and are not passed on yet.
     all: usize,
     taken: Taken,
 }

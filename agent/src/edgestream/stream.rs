@@ -28,7 +28,7 @@ const CHUNK: usize = 16 * 1024;
 pub(super) struct Outbound {
     pub(super) id: u64,
     pub(super) frames: mpsc::Sender<Frame>,
-    /// What the cloud takes; `None`: everything.
+    /// How many bytes the cloud takes before it has read any; `None`: it has no windows and takes any number.
     pub(super) allowance: Option<Arc<Allowance>>,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Place {
     pub(super) ended: CancellationToken,
     /// What the cloud sends.
     pub(super) inbox: Arc<Inbox>,
-    /// What the cloud takes; `None`: everything.
+    /// How many bytes the cloud takes before it has read any; `None`: it has no windows and takes any number.
     pub(super) allowance: Option<Arc<Allowance>>,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Publication {
     pub(super) told: Option<mpsc::Sender<Outcome>>,
 }
 
-/// Whether a broker has a message, or why not.
+/// Whether a broker has taken a message; the error says why not.
 pub(super) type Outcome = Result<(), String>;
 
 impl Publication {

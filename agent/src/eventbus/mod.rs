@@ -137,7 +137,7 @@ struct Sinks {
     /// Whether anybody looks after devices.
     has_devices: bool,
     dropped: Arc<upload::Dropped>,
-    /// What the cloud does with uploads.
+    /// Whether the cloud answers uploads and takes bytes that are no text, by the filters of its rules.
     promises: promises::Promises,
 }
 

@@ -10,8 +10,8 @@ use wire::{Header, Upstream, bus::Payload, text::short, topic::check_publication
 use super::{Bus, handle::Published};
 use crate::edgehub::{EdgeHub, now_ms};
 
-/// How long a broker may take a message before the cloud is told that it has not.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a broker may need for a message before the cloud is told that it has not taken it.
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
 /// Messages that brokers have not confirmed; beyond them the cloud is not read.
 const UNDER_WAY: usize = 256;
 
@@ -50,18 +50,21 @@ impl<'a> Publisher<'a> {
             let content = outcome.err().unwrap_or_else(|| "OK".to_owned()).into();
             let answer = Upstream::BusAnswer { topic: topic.into(), failed, content };
             // a cloud that is gone has told whoever waited for it
-            let _ = timeout(PATIENCE, hub.send(answer.into_message(now_ms()).answering(&id))).await;
+            let _ = timeout(PUBLISH_TIMEOUT, hub.send(answer.into_message(now_ms()).answering(&id))).await;
         });
     }
 }
 
 async fn outcome(published: Published) -> Result<(), String> {
-    timeout(PATIENCE, published.outcome()).await.unwrap_or_else(|_| {
-        Err(format!("the MQTT broker of this node has not taken the message within {PATIENCE:?}; it gets it when it is back"))
+    timeout(PUBLISH_TIMEOUT, published.outcome()).await.unwrap_or_else(|_| {
+        Err(format!("the MQTT broker of this node has not taken the message within {PUBLISH_TIMEOUT:?}; it gets it when it is back"))
     })
 }
 
-/// What is published, or why nothing is.
+/// The bytes to publish.
+///
+/// # Errors
+/// Why this may not be published, in words.
 fn payload(topic: &str, content: &Value) -> Result<Vec<u8>, String> {
     // a `$` in front would make it a message of a device, or of the broker
     check_publication(topic).map_err(|fault| fault.to_string())?;

@@ -124,7 +124,7 @@ async fn failed(failure: &StoreError) {
     tokio::time::sleep(RETRY).await;
 }
 
-/// What the cloud's rules change and use.
+/// The topics of the cloud's rules, where they are kept, and the ways to the brokers and the cloud.
 struct Rules<'a> {
     store: &'a Arc<dyn Store>,
     topics: watch::Sender<BTreeSet<String>>,

@@ -50,7 +50,7 @@ use crate::{
 /// What the room needs.
 #[derive(Debug)]
 pub struct Config {
-    /// Where programs of this machine call; port 0 takes a free one.
+    /// The address of the server that programs of this machine call; port 0 takes a free one.
     pub address: SocketAddr,
     /// The certificate shown there; `None`: plain HTTP.
     pub tls: Option<CertificateFiles>,

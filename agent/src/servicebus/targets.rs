@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use crate::name_set::NameSet;
 
-/// Where they stand.
+/// The names of the URLs in the store, and of EdgeCore's table of them.
 const TARGETS: NameSet = NameSet::new("servicebus.outrigger.dev", "targets", "target_urls");
 /// Most that are kept: a few for each of a thousand rules.
 const MAX_TARGETS: usize = 4096;

@@ -45,7 +45,7 @@ struct State {
     dropped: bool,
     reader: Option<Waker>,
     taken: Taken,
-    /// What the node takes; `None`: everything.
+    /// How many bytes the node takes before it has read any; `None`: it has no windows and takes any number.
     credit: Option<Credit>,
     /// Who waits for the node to take more.
     writer: Option<Waker>,

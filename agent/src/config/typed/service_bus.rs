@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 /// Calls of local HTTP servers for the cloud, and of the cloud's for local programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBus {
-    /// Where programs of this machine call.
+    /// The address of the server that programs of this machine call.
     pub server: SocketAddr,
     /// The certificate shown there; `None`: plain HTTP.
     pub tls: Option<CertificateFiles>,
