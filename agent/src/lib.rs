@@ -11,6 +11,7 @@ mod database;
 pub mod devicetwin;
 pub mod edged;
 pub mod edgehub;
+pub mod edgemesh;
 mod edgestream;
 mod environment;
 pub mod eventbus;

@@ -1,0 +1,106 @@
+//! Services with their endpoints as DNS and the proxy read them. Immutable: whoever learns of a change publishes a new snapshot.
+
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+
+/// All Services that this node knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// By namespace and name.
+    pub services: BTreeMap<(String, String), Service>,
+    /// Services and EndpointSlices were both read once, from the cloud or from disk.
+    pub synced: bool,
+}
+
+/// A Service and its endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// How it is reached.
+    pub kind: Kind,
+    /// `spec.clusterIPs`; empty for headless Services and ExternalName.
+    pub cluster_ips: Vec<IpAddr>,
+    /// `spec.externalIPs`, and the addresses of a load balancer whose `ipMode` is not `Proxy`.
+    pub external_ips: Vec<IpAddr>,
+    /// `spec.ports`.
+    pub ports: Vec<Port>,
+    /// Of all its EndpointSlices, one entry for each address.
+    pub endpoints: Vec<Endpoint>,
+    /// `spec.publishNotReadyAddresses`.
+    pub publish_not_ready: bool,
+    /// How long a client keeps its endpoint after its last connection, where `sessionAffinity` is `ClientIP`.
+    pub affinity: Option<Duration>,
+    /// `internalTrafficPolicy: Local`.
+    pub internal_local: bool,
+    /// `externalTrafficPolicy: Local`.
+    pub external_local: bool,
+    /// How an endpoint is chosen for a connection.
+    pub balancing: Balancing,
+}
+
+/// How a Service is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// By its addresses, which are proxied.
+    #[default]
+    Proxied,
+    /// `clusterIP: None`: DNS names its endpoints.
+    Headless,
+    /// DNS answers with this name.
+    ExternalName(String),
+}
+
+/// A port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Empty for the only port of a Service.
+    pub name: String,
+    /// TCP or UDP; other protocols are not kept.
+    pub protocol: Protocol,
+    /// At the Service's addresses.
+    pub port: u16,
+    /// At the node's addresses.
+    pub node_port: Option<u16>,
+}
+
+/// A protocol that is proxied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// What answers for a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Of the pod, mostly.
+    pub address: IpAddr,
+    /// Its label in the Service's DNS domain, where it has one.
+    pub hostname: Option<String>,
+    /// The node that it runs on.
+    pub node: Option<String>,
+    /// Condition `ready`; a missing one counts as true.
+    pub ready: bool,
+    /// Condition `serving`.
+    pub serving: bool,
+    /// Condition `terminating`.
+    pub terminating: bool,
+    /// Zones that topology hints name.
+    pub for_zones: Vec<String>,
+    /// Nodes that topology hints name.
+    pub for_nodes: Vec<String>,
+    /// The number behind each port of the Service, by the port's name and protocol.
+    pub ports: BTreeMap<(String, Protocol), u16>,
+}
+
+/// How an endpoint is chosen for a connection; EdgeMesh's DestinationRule and its annotations name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balancing {
+    /// One of them, as kube-proxy chooses.
+    #[default]
+    Random,
+    /// One after the other.
+    RoundRobin,
+    /// By the client's address.
+    ConsistentHash,
+}
