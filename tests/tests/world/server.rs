@@ -94,6 +94,7 @@ fn blurred(value: &Value, path: &str) -> Value {
         Value::Array(items) => items.iter().map(|item| blurred(item, path)).collect(),
         Value::Number(_) if !FIXED.iter().any(|fixed| path.starts_with(fixed)) => "number".into(),
         Value::String(_) if path.to_lowercase().ends_with("time") || path.ends_with("/uid") => "text".into(),
+        Value::String(name) if name.starts_with("kube-api-access-") => "kube-api-access".into(),
         other => other.clone(),
     }
 }

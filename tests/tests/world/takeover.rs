@@ -25,6 +25,21 @@ async fn edgecore_db(path: &Path, rows: &[(&str, &str, &Value)]) {
     connection.close().await.unwrap();
 }
 
+/// The token of the pod `web` as EdgeCore keeps it: key and value.
+fn token_row(pod_uid: &str) -> (String, Value) {
+    let reference =
+        format!(r#"v1.BoundObjectReference{{Kind:"Pod", APIVersion:"v1", Name:"web", UID:"{pod_uid}"}}"#);
+    let spec = json!({
+        "audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3607,
+        "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "web", "uid": pod_uid},
+    });
+    let status = json!({"token": "taken over", "expirationTimestamp": "2126-01-01T00:00:00Z"});
+    (
+        format!(r#""default"/"default"/[]string(nil)/3607/{reference}"#),
+        json!({"spec": spec, "status": status}),
+    )
+}
+
 /// A new store after the takeover.
 async fn taken_over(world: &World, rows: &[(&str, &str, &Value)], node: &str) -> Arc<dyn Store> {
     let path = world.directory().join("edgecore.db");
@@ -49,11 +64,15 @@ async fn its_pods_start_from_disk_without_the_cloud() {
         json!([{"name": "c", "mountPath": "/c"}, {"name": "s", "mountPath": "/s"}]);
     let web = world.apply(&manifest).await.get().await;
     let node = world.node("edge-1").get().await;
-    // the one that has the ConfigMap and the Secret is EdgeCore alone
+    let authorities = world.object("v1", "ConfigMap", "kube-root-ca.crt").get().await;
+    let (token_key, token) = token_row(uid(&web));
+    // the one that has the ConfigMaps, the Secret and the pod's token is EdgeCore alone
     let rows = [
         ("default/pod/web", "pod", &web),
         ("default/configmap/settings", "configmap", &settings),
+        ("default/configmap/kube-root-ca.crt", "configmap", &authorities),
         ("default/secret/password", "secret", &password),
+        (&token_key, "serviceaccounttoken", &token),
         ("null/node/edge-1", "node", &node),
     ];
     let store = taken_over(&world, &rows, "edge-1").await;
@@ -66,6 +85,7 @@ async fn its_pods_start_from_disk_without_the_cloud() {
     .await;
     world.until_file(0, &web, "/c/mode", "fast").await;
     world.until_file(0, &web, "/s/p", "open sesame").await;
+    world.until_file(0, &web, "/var/run/secrets/kubernetes.io/serviceaccount/token", "taken over").await;
 
     world.start_cloud().await;
     let seen = world.pod("web").until("running", tests::runs).await;
