@@ -18,7 +18,7 @@ const FOLDER: &str = "/etc/systemd/system";
 /// There where systemd runs the machine (sd_booted(3)).
 const RUNS: &str = "/run/systemd/system";
 /// systemd stops a service by force after 90 s.
-const PATIENCE: Duration = Duration::from_secs(120);
+const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a service does not have from the shell that installed it: the way to the cloud.
 const ENVIRONMENT: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
 
@@ -104,8 +104,8 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let line = format!("systemctl {}", arguments.join(" "));
     let mut command = Command::new("systemctl");
     command.args(arguments).kill_on_drop(true);
-    let done = timeout(PATIENCE, command.output()).await;
-    let done = done.with_context(|| format!("`{line}` takes longer than {} s", PATIENCE.as_secs()))?;
+    let done = timeout(SYSTEMCTL_TIMEOUT, command.output()).await;
+    let done = done.with_context(|| format!("`{line}` takes longer than {} s", SYSTEMCTL_TIMEOUT.as_secs()))?;
     let done = done.with_context(|| format!("`{line}` cannot be run"))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);

@@ -46,7 +46,7 @@ const ROUNDS_OF_MANY: usize = 7;
 /// Ends when it is asked to: the first process of a container has no default answer to SIGTERM.
 const COMMAND: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"];
 /// How often a file, or a list of what has to go, is looked at.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// All figures, from one containerd, one cloud and one agent.
 pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
@@ -176,7 +176,7 @@ async fn through_the_cloud(rig: &RealRig, client: &Client, count: usize) -> anyh
     };
     pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
     while !pods.list(&ListParams::default()).await?.items.is_empty() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(ours)
 }
@@ -199,7 +199,7 @@ async fn config_change(rig: &RealRig, client: &Client) -> anyhow::Result<f64> {
     let patch = Patch::Merge(json!({"data": {"colour": "green"}}));
     maps.patch("settings", &PatchParams::default(), &patch).await?;
     while std::fs::read_to_string(&file)? != "green" {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(begun.elapsed().as_secs_f64())
 }

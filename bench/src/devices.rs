@@ -36,9 +36,9 @@ const MANY: usize = 10_000;
 /// Requests to the API at one time.
 const AT_ONCE: usize = 32;
 /// How often it is asked whether something is so.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(200);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(200);
 
 /// From a publication on `twin/update` to the event of the DeviceStatus in a watch of the API, with the broker in the agent and
 /// with mosquitto beside it.
@@ -84,10 +84,10 @@ pub(crate) async fn many() -> anyhow::Result<Vec<Figure>> {
             if list["devices"].as_array().is_some_and(|devices| devices.len() >= MANY) {
                 return anyhow::Ok(());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(PATIENCE, members).await.context("the devices do not reach the node")??;
+    tokio::time::timeout(WAIT_TIMEOUT, members).await.context("the devices do not reach the node")??;
     figures.push(Figure { name: "devices.10000-known", value: begun.elapsed().as_secs_f64(), unit: "s" });
     figures.push(node.resident("devices.10000-resident")?);
     let mut mapper = Mapper::at(node.inside, "$hw/events/device/+/+/twin/update/result").await?;
@@ -203,7 +203,7 @@ async fn time(
         mapper.publish("$hw/events/device/default/d0/twin/update", update(&wanted)).await?;
         let is_it =
             |seen: &Option<(String, Instant)>| seen.as_ref().is_some_and(|(value, _)| *value == wanted);
-        let seen = tokio::time::timeout(PATIENCE, value.wait_for(is_it)).await??.clone();
+        let seen = tokio::time::timeout(WAIT_TIMEOUT, value.wait_for(is_it)).await??.clone();
         took.extend(seen.map(|(_, at)| at.duration_since(begun).as_secs_f64() * 1e3));
     }
     ensure!(took.len() == VALUES, "values are missing");
@@ -222,7 +222,7 @@ impl Mapper {
         let begun = Instant::now();
         loop {
             match Self::connect(address, filter).await {
-                Err(_) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK).await,
+                Err(_) if begun.elapsed() < WAIT_TIMEOUT => tokio::time::sleep(POLL_INTERVAL).await,
                 connected => return connected,
             }
         }
@@ -234,12 +234,12 @@ impl Mapper {
         let begun = Instant::now();
         loop {
             mapper.publish("$hw/events/device/default/d0/twin/get", "{}".to_owned()).await?;
-            if let Ok(Some(answer)) = tokio::time::timeout(LOOK, mapper.heard.recv()).await
+            if let Ok(Some(answer)) = tokio::time::timeout(POLL_INTERVAL, mapper.heard.recv()).await
                 && answer.get("code").is_none()
             {
                 return Ok(mapper);
             }
-            ensure!(begun.elapsed() < PATIENCE, "the agent does not know its device");
+            ensure!(begun.elapsed() < WAIT_TIMEOUT, "the agent does not know its device");
         }
     }
 
@@ -268,7 +268,7 @@ impl Mapper {
     }
 
     async fn next(&mut self) -> anyhow::Result<Value> {
-        let next = tokio::time::timeout(PATIENCE, self.heard.recv()).await.context("no answer")?;
+        let next = tokio::time::timeout(WAIT_TIMEOUT, self.heard.recv()).await.context("no answer")?;
         next.context("the broker is gone")
     }
 }

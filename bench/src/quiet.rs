@@ -14,14 +14,14 @@ use anyhow::Context;
 const BUSY: f64 = 0.03;
 const WINDOW: Duration = Duration::from_millis(500);
 /// A machine that is never quiet is measured as it is.
-const PATIENCE: Duration = Duration::from_secs(20);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits until the processors have nothing to do.
 pub(crate) async fn quiet() -> anyhow::Result<()> {
     let processors = available_parallelism().map_or(1, NonZero::get);
     let busy = || busy_nanos().context("/proc/stat does not say what processors did");
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < QUIET_TIMEOUT {
         let (looked, before) = (Instant::now(), busy()?);
         tokio::time::sleep(WINDOW).await;
         if idle(before, busy()?, looked.elapsed(), processors) >= 1.0 - BUSY {

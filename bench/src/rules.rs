@@ -39,9 +39,9 @@ const SENDING: Duration = Duration::from_secs(5);
 /// Messages of MQTT.
 const MESSAGES: usize = 10_000;
 /// How often it is asked whether something is so.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
@@ -89,8 +89,8 @@ async fn ask(client: &HttpClient, url: &str) -> anyhow::Result<()> {
 async fn ready(client: &HttpClient, url: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     while let Err(error) = ask(client, url).await {
-        ensure!(begun.elapsed() < PATIENCE, "the service is not reached: {error:#}");
-        tokio::time::sleep(LOOK).await;
+        ensure!(begun.elapsed() < WAIT_TIMEOUT, "the service is not reached: {error:#}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
@@ -130,12 +130,12 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
     let (begun, before) = (Instant::now(), echo.count());
     while echo.count() == before {
         publish().await?;
-        ensure!(begun.elapsed() < PATIENCE, "no message reaches the target");
-        tokio::time::sleep(LOOK).await;
+        ensure!(begun.elapsed() < WAIT_TIMEOUT, "no message reaches the target");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let mut rest = echo.count();
     loop {
-        tokio::time::sleep(LOOK * 10).await;
+        tokio::time::sleep(POLL_INTERVAL * 10).await;
         let now = echo.count();
         if now == std::mem::replace(&mut rest, now) {
             break;
@@ -146,8 +146,8 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
         publish().await?;
     }
     while echo.count() < rest + MESSAGES {
-        ensure!(begun.elapsed() < PATIENCE, "{} of {MESSAGES} messages have come", echo.count() - rest);
-        tokio::time::sleep(LOOK).await;
+        ensure!(begun.elapsed() < WAIT_TIMEOUT, "{} of {MESSAGES} messages have come", echo.count() - rest);
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let rate = MESSAGES as f64 / begun.elapsed().as_secs_f64();
     polling.abort();

@@ -28,7 +28,7 @@ const DEVICES: usize = 1000;
 /// Updates that are measured.
 const UPDATES: usize = 100_000;
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// With the broker in the agent, and with mosquitto beside it, where that is installed.
 pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
@@ -125,7 +125,7 @@ impl Node {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, known).await.context("the devices are not known")?;
+        tokio::time::timeout(WAIT_TIMEOUT, known).await.context("the devices are not known")?;
         Ok(Self { devices, bus, shutdown })
     }
 
@@ -155,7 +155,7 @@ impl Node {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, all)
+        tokio::time::timeout(WAIT_TIMEOUT, all)
             .await
             .with_context(|| format!("{} of {UPDATES} updates were carried out", counts.get(Count::Done)))?;
         let took = begun.elapsed();
@@ -221,7 +221,7 @@ async fn mosquitto(directory: &Path) -> anyhow::Result<Option<(Beside, SocketAdd
     let child = Beside(child);
     let begun = Instant::now();
     while tokio::net::TcpStream::connect(address).await.is_err() {
-        ensure!(begun.elapsed() < PATIENCE, "mosquitto does not listen");
+        ensure!(begun.elapsed() < WAIT_TIMEOUT, "mosquitto does not listen");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(Some((child, address)))

@@ -16,7 +16,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 /// Longer than any benchmark takes on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Waits until `count` objects are as wanted.
 pub(crate) async fn until<K>(api: Api<K>, count: usize, wanted: fn(&K) -> bool) -> anyhow::Result<()>
@@ -48,9 +48,9 @@ where
         }
         anyhow::Ok(reached)
     };
-    tokio::time::timeout(PATIENCE, counting)
+    tokio::time::timeout(WAIT_TIMEOUT, counting)
         .await
-        .with_context(|| format!("not reached within {PATIENCE:?}"))?
+        .with_context(|| format!("not reached within {WAIT_TIMEOUT:?}"))?
 }
 
 /// Waits until no object is left.
@@ -78,7 +78,7 @@ where
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(PATIENCE, emptying)
+    tokio::time::timeout(WAIT_TIMEOUT, emptying)
         .await
-        .with_context(|| format!("something is left after {PATIENCE:?}"))?
+        .with_context(|| format!("something is left after {WAIT_TIMEOUT:?}"))?
 }

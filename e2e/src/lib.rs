@@ -43,6 +43,6 @@ pub use self::{
     random::Random,
     rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},
     run::{Output, ensure_says, run, run_with_input},
-    until::{PATIENCE, at, until, until_within},
+    until::{WAIT_TIMEOUT, at, until, until_within},
     watched::{Watch, WatchEvent},
 };

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail, ensure};
 
 /// An answer comes within this, or not at all.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a server answered.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
 /// What it answers to these bytes.
 pub fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
     let mut stream = TcpStream::connect(address).with_context(|| format!("{address} does not listen"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     // a server that has heard enough may close before the end
     let _ = stream.write_all(request.as_bytes());
     let mut answer = Vec::new();

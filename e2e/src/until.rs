@@ -10,7 +10,7 @@ use anyhow::bail;
 
 /// How long one condition may take to come true: many times what it takes on a loaded machine, and longer than what kubectl
 /// itself is told to wait, so that its own words are heard. Back-offs grow with the time that was lost before.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Short beside the milliseconds that a process needs to start; a question that takes longer is followed by as long a pause, so
 /// that asking leaves half of a processor to what is waited for.
@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Asks until the answer is `Ok`; `Err` tells what was seen instead, and stands in the error when patience is over.
 pub fn until<T, E: Debug>(what: &str, ask: impl FnMut() -> Result<T, E>) -> anyhow::Result<T> {
-    until_within(PATIENCE, what, ask)
+    until_within(WAIT_TIMEOUT, what, ask)
 }
 
 /// The same with another patience: for what takes many steps.

@@ -23,7 +23,7 @@ use wire::dmi::{
 use crate::{Device, work::Reading};
 
 /// An agent that takes longer for one call hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest answer: all devices of a mapper. `edge-agent` keeps below gRPC's usual 4 MiB; EdgeCore does not.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
@@ -119,8 +119,8 @@ fn twin(reading: &Reading) -> Twin {
 }
 
 async fn within<T>(call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Status> {
-    match timeout(PATIENCE, call).await {
+    match timeout(CALL_TIMEOUT, call).await {
         Ok(answer) => Ok(answer?.into_inner()),
-        Err(_) => Err(Status::deadline_exceeded(format!("the agent did not answer within {PATIENCE:?}"))),
+        Err(_) => Err(Status::deadline_exceeded(format!("the agent did not answer within {CALL_TIMEOUT:?}"))),
     }
 }

@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_millis(100);
 /// The longest.
 const LATE: Duration = Duration::from_secs(5);
 /// How often the agent is asked whether it is still the same one. A mapper that it does not know registers again.
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Who a mapper is, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ fn is_refusal(status: &Status) -> bool {
 async fn until_gone(socket: &Path) {
     let begun = identity(socket);
     loop {
-        sleep(LOOK).await;
+        sleep(CHECK_INTERVAL).await;
         if identity(socket) != begun {
             return;
         }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A device that takes longer for one step hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first wait after a connection has failed; each is twice the one before it.
 const SOON: Duration = Duration::from_millis(100);
 /// The longest.
@@ -101,7 +101,7 @@ async fn serve<L: Link>(
             Next::Write(index, value) => {
                 let Some(property) = current.properties.get(index) else { continue };
                 // one that is given up is dropped in its middle: what the link says next may be the answer to it
-                let Ok(written) = timeout(PATIENCE, link.write(property, &value)).await else {
+                let Ok(written) = timeout(STEP_TIMEOUT, link.write(property, &value)).await else {
                     return Ended::Failed(late());
                 };
                 if let Err(error) = &written {
@@ -172,11 +172,11 @@ impl State {
 }
 
 async fn within<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(PATIENCE, step).await.unwrap_or_else(|_| Err(late()))
+    timeout(STEP_TIMEOUT, step).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn late() -> Error {
-    format!("no answer within {PATIENCE:?}").into()
+    format!("no answer within {STEP_TIMEOUT:?}").into()
 }
 
 fn now_ms() -> i64 {
@@ -215,8 +215,8 @@ mod tests {
             unit: String::new(),
             settings: Settings::default(),
             desired: Some("1".into()),
-            collect: PATIENCE,
-            report: PATIENCE,
+            collect: STEP_TIMEOUT,
+            report: STEP_TIMEOUT,
             to_cloud: true,
         };
         let settings = Settings::default();

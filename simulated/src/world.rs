@@ -9,7 +9,7 @@ use crate::{Chance, Faults, Trace, cloud::Cloud, node::Node, settled, steps::POD
 /// Longer than anything waits before it tries again.
 const SETTLING: Duration = Duration::from_secs(120);
 /// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A world.
 pub struct World {
@@ -115,8 +115,8 @@ impl World {
         let mut waited = Duration::ZERO;
         loop {
             self.connect_all();
-            sleep(LOOK).await;
-            waited += LOOK;
+            sleep(POLL_INTERVAL).await;
+            waited += POLL_INTERVAL;
             let missing = settled::missing(self.cloud.store.inner(), &self.nodes);
             if missing.is_empty() || !self.watcher.broken().is_empty() {
                 return;

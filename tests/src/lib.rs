@@ -2,7 +2,7 @@
 //!
 //! [`World`] is a cloud and its nodes, [`Cluster`] a cluster before which a cloud may stand, [`Object`] an object of its API to change and to wait for, [`Gate`] a store whose commits
 //! wait or fail on command, [`Relay`] a link that breaks on command, [`manifests`] what is applied. Nothing here sleeps: a wait ends with its condition, or fails the
-//! test after [`PATIENCE`] with the last state that was seen.
+//! test after [`WAIT_TIMEOUT`] with the last state that was seen.
 
 // a helper fails its test by panicking, with a message that says what was expected
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -24,6 +24,6 @@ pub use self::{
     readings::Readings,
     relay::Relay,
     story::story,
-    wait::{PATIENCE, eventually, in_time, within},
+    wait::{WAIT_TIMEOUT, eventually, in_time, within},
     world::{Setup, World, condition, runs, uid},
 };

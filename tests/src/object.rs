@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
+use crate::wait::WAIT_TIMEOUT;
 
 /// The place of an object.
 #[derive(Clone, Debug)]
@@ -114,9 +114,9 @@ impl Object {
                 }
             }
         };
-        if tokio::time::timeout(PATIENCE, found).await.is_err() {
+        if tokio::time::timeout(WAIT_TIMEOUT, found).await.is_err() {
             let seen = last.map_or("nothing".to_owned(), |value| format!("{value:#}"));
-            panic!("{} was not {what} within {PATIENCE:?}; last seen: {seen}", self.name);
+            panic!("{} was not {what} within {WAIT_TIMEOUT:?}; last seen: {seen}", self.name);
         }
         last
     }

@@ -3,30 +3,30 @@
 use std::{fmt::Debug, future::Future, time::Duration};
 
 /// The limit of every wait: many times what anything takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a condition without events is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The outcome of `future`, which has to come within [`PATIENCE`].
+/// The outcome of `future`, which has to come within [`WAIT_TIMEOUT`].
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+    match tokio::time::timeout(WAIT_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
+        Err(_) => panic!("{what}: not within {WAIT_TIMEOUT:?}"),
     }
 }
 
 /// Waits until `look` finds what it looks for; what it sees instead is shown when it never does.
 pub async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
     let begun = tokio::time::Instant::now();
-    let mut looks = tokio::time::interval(LOOK);
+    let mut looks = tokio::time::interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
         match look().await {
             Ok(found) => return found,
-            Err(seen) if begun.elapsed() >= PATIENCE => {
-                panic!("{what}: not within {PATIENCE:?}; last seen: {seen:?}")
+            Err(seen) if begun.elapsed() >= WAIT_TIMEOUT => {
+                panic!("{what}: not within {WAIT_TIMEOUT:?}; last seen: {seen:?}")
             }
             Err(_) => {}
         }

@@ -47,7 +47,7 @@ impl Host {
 
     /// Addresses by which other machines may reach this one: that of the default route first. At most 32.
     pub fn addresses() -> Vec<IpAddr> {
-        const MOST: usize = 32;
+        const MAX_ADDRESSES: usize = 32;
         let mut all: Vec<IpAddr> = Self::outgoing_address().into_iter().collect();
         for interface in nix::ifaddrs::getifaddrs().into_iter().flatten() {
             let Some(address) = interface.address else { continue };
@@ -63,7 +63,7 @@ impl Host {
                 all.push(address);
             }
         }
-        all.truncate(MOST);
+        all.truncate(MAX_ADDRESSES);
         all
     }
 

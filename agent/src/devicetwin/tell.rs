@@ -15,7 +15,7 @@ use crate::edgehub::{EdgeHub, now_ms};
 
 /// How long to wait for a confirmation. EdgeCore waits a minute; but CloudCore drops what it hears of a device that it has not read yet,
 /// as after its start, and until the confirmation newer values wait.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// After the cloud was not reached.
 const RETRY: Duration = Duration::from_secs(1);
 /// After the cloud refused: the device may be about to become this node's, or to go.
@@ -38,7 +38,7 @@ pub(super) async fn tell(hub: EdgeHub, id: DeviceId, due: Due) -> (DeviceId, Tol
     };
     let report =
         Upstream::Device { path: format!("device/{id}/{what}").into(), update: content.unwrap_or_default() };
-    let told = match hub.request(report.into_message(now_ms()), PATIENCE).await {
+    let told = match hub.request(report.into_message(now_ms()), CONFIRM_TIMEOUT).await {
         Ok(answer) => match Down::from(answer).body {
             Downstream::TwinConfirmed(content) if content.get("ErrStatus").is_none() => Told::Confirmed(due),
             other => {
@@ -58,5 +58,5 @@ pub(super) async fn ask_for_members(hub: EdgeHub, node: String) {
     let question = serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
     let message = Upstream::MembershipDetail(question.into()).into_message(now_ms());
     // the objects tell the same; this is for a cloud that only knows memberships
-    let _ = hub.request(message, PATIENCE).await;
+    let _ = hub.request(message, CONFIRM_TIMEOUT).await;
 }

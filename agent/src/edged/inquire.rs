@@ -12,7 +12,7 @@ use super::{
 use crate::config::CgroupDriver;
 
 /// A runtime that takes longer for all of these short questions does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RUNTIME_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A runtime that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl From<CallError> for NoRuntime {
 
 /// Asks it.
 pub(crate) async fn inquire(channel: Channel) -> Result<RuntimeFound, NoRuntime> {
-    let late = |_| NoRuntime::Silent(format!("no answer within {} s", PATIENCE.as_secs()));
-    timeout(PATIENCE, ask(Runtime::new(channel, None))).await.map_err(late)?
+    let late = |_| NoRuntime::Silent(format!("no answer within {} s", RUNTIME_TIMEOUT.as_secs()));
+    timeout(RUNTIME_TIMEOUT, ask(Runtime::new(channel, None))).await.map_err(late)?
 }
 
 async fn ask(runtime: Runtime) -> Result<RuntimeFound, NoRuntime> {

@@ -33,7 +33,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Seconds that a container without a pod has, when it does not say how long it needs.
 const GRACE: Duration = Duration::from_secs(30);
 /// Directories are removed in a fraction of this, where the disk answers.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Looks for ever.
 pub(super) async fn run(
@@ -193,7 +193,7 @@ async fn clear_all(context: &Context, pods: &Store<Pod>, gone: Vec<(String, Opti
             }
         }));
     }
-    match tokio::time::timeout(PATIENCE, join_all(clearing)).await {
+    match tokio::time::timeout(REMOVE_TIMEOUT, join_all(clearing)).await {
         // A task that cannot be waited for is one of a program that ends.
         Ok(all) if all.iter().all(|one| matches!(one, Ok(Left::Nothing) | Err(_))) => left,
         Ok(_) => Left::Files,

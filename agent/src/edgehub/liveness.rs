@@ -108,7 +108,7 @@ impl Patience {
     /// The usual.
     pub(super) const USUAL: Duration = Duration::from_secs(3);
     /// The most.
-    const MOST: Duration = Duration::from_secs(12);
+    const MAX: Duration = Duration::from_secs(12);
     /// A connection that lasted so long was not made to a cloud that is too busy for it.
     const PROVEN: Duration = Duration::from_secs(10);
 
@@ -124,7 +124,7 @@ impl Patience {
 
     /// A connection ended, for its silence or otherwise, after `lasted`.
     pub(super) fn ended(&mut self, silent: bool, lasted: Duration) {
-        self.0 = if silent && lasted < Self::PROVEN { (self.0 * 2).min(Self::MOST) } else { Self::USUAL };
+        self.0 = if silent && lasted < Self::PROVEN { (self.0 * 2).min(Self::MAX) } else { Self::USUAL };
     }
 }
 

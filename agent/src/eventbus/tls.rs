@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Limit of connecting, TLS included.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects.
 #[derive(Clone)]
@@ -47,10 +47,10 @@ impl Dialler {
         let late = || {
             io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("{} did not answer within {PATIENCE:?}", self.server),
+                format!("{} did not answer within {CONNECT_TIMEOUT:?}", self.server),
             )
         };
-        timeout(PATIENCE, self.connect()).await.unwrap_or_else(|_| Err(late()))
+        timeout(CONNECT_TIMEOUT, self.connect()).await.unwrap_or_else(|_| Err(late()))
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {

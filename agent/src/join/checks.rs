@@ -31,7 +31,7 @@ const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 /// Pods that are named where there are too many.
 const MAX_NAMED: usize = 5;
 /// A cloud's port that does not answer in this time is behind something that swallows packets.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is checked.
 pub(super) struct Ground<'a> {
@@ -304,7 +304,7 @@ async fn cloud(ground: &Ground<'_>) -> Verdict {
     if let Some(taken) = taken(name, known, ground.join.rejoin) {
         return taken;
     }
-    let hub = timeout(PATIENCE, edgehub::reach(&config, &ca)).await;
+    let hub = timeout(CONNECT_TIMEOUT, edgehub::reach(&config, &ca)).await;
     let failed = match hub {
         Ok(Ok(())) => {
             return reached(name, known);

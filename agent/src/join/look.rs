@@ -26,7 +26,7 @@ const INTERNAL_PORT: u16 = 1884;
 /// Where clouds take stream tunnels: CloudCore's default.
 pub(super) const STREAM_PORT: u16 = 10004;
 /// A broker on this machine answers within this.
-const PATIENCE: Duration = Duration::from_secs(2);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(2);
 /// CONNECT of MQTT 3.1.1, a clean session of client `join`.
 const CONNECT: &[u8] = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x0a\x00\x04join";
 /// The first byte of its answer, CONNACK, and the second.
@@ -120,12 +120,12 @@ impl Machine {
 async fn listens(join: &Join, port: u16) -> bool {
     let Ok(proxy) = Proxy::from_environment(|name| std::env::var(name).ok()) else { return false };
     let address = HostPort { port, ..join.cloud.clone() };
-    timeout(PATIENCE, connect_tcp(&address, &proxy)).await.is_ok_and(|connected| connected.is_ok())
+    timeout(BROKER_TIMEOUT, connect_tcp(&address, &proxy)).await.is_ok_and(|connected| connected.is_ok())
 }
 
 /// Asks whatever listens there.
 async fn broker_at(port: u16) -> Broker {
-    let asked = timeout(PATIENCE, async {
+    let asked = timeout(BROKER_TIMEOUT, async {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(|_| Broker::Nobody)?;
         let mut answer = [0; 4];
         let exchange = async {

@@ -17,7 +17,7 @@ const LIMITS: Limits = Limits { messages: 200, bytes: 1 << 20 };
 /// Messages on their way to a cloud that answers.
 const AT_ONCE: usize = 4;
 /// How long such a cloud may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLOUD_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Rig {
     store: Arc<MemoryStore>,
@@ -43,7 +43,7 @@ impl Rig {
         Self::with(store, AT_ONCE, |hub| {
             Deliver::new(move |message| {
                 let hub = hub.clone();
-                async move { hub.request(message, PATIENCE).await.map(drop) }
+                async move { hub.request(message, CLOUD_TIMEOUT).await.map(drop) }
             })
         })
     }
@@ -100,7 +100,7 @@ impl Rig {
 
     /// The next message that the cloud hears: its number and id.
     async fn asked(&self) -> (usize, String) {
-        let message = timeout(PATIENCE * 2, self.line.next()).await.expect("the cloud hears nothing");
+        let message = timeout(CLOUD_TIMEOUT * 2, self.line.next()).await.expect("the cloud hears nothing");
         (message.content.as_str().unwrap().parse().unwrap(), message.header.msg_id)
     }
 

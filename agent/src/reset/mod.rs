@@ -32,7 +32,7 @@ use crate::{
 /// The agent's name among processes.
 const NAME: &str = "edge-agent";
 /// How long an agent may take to end: it finishes starts of containers that are under way.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks whether it has.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest answer to a question.
@@ -157,7 +157,7 @@ async fn stopped(config: &Config) -> anyhow::Result<Option<StoreLock>> {
     if database.parent().is_none_or(|folder| !folder.is_dir()) {
         return Ok(None);
     }
-    let (end, mut asked) = (Instant::now() + PATIENCE, false);
+    let (end, mut asked) = (Instant::now() + STOP_TIMEOUT, false);
     loop {
         match StoreLock::take(&database) {
             Ok(lock) => return Ok(Some(lock)),

@@ -28,7 +28,7 @@ use super::*;
 use crate::edgehub::line::{Line, line};
 
 /// How long anything may take; nothing does.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a local server may take here.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -84,7 +84,7 @@ impl Rig {
 
     /// The next answer: what it answers, its status and body.
     async fn answer(&self) -> (String, u64, Vec<u8>, Value) {
-        let message = timeout(PATIENCE, self.line.next()).await.expect("the cloud hears nothing");
+        let message = timeout(WAIT_TIMEOUT, self.line.next()).await.expect("the cloud hears nothing");
         let body = STANDARD.decode(message.content["body"].as_str().unwrap()).unwrap();
         let status = message.content["status_code"].as_u64().unwrap();
         assert_eq!(message.route.operation.as_str(), "upload");
@@ -337,7 +337,7 @@ async fn post(address: SocketAddr, head: &str, body: &str) -> (u16, Value) {
     let request = format!("{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    timeout(WAIT_TIMEOUT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
 }
@@ -361,7 +361,7 @@ async fn until(rig: &Rig, url: &str, is_known: bool) {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, seen).await.expect("the URL is not as it should be");
+    timeout(WAIT_TIMEOUT, seen).await.expect("the URL is not as it should be");
 }
 
 #[tokio::test]
@@ -374,7 +374,7 @@ async fn programs_call_what_a_rule_has_registered_and_nothing_else() {
     // it is kept over a restart
     let rig = rig.again().await;
     let asked = tokio::spawn(post(rig.address, POST, &*Box::leak(request(URL).into_boxed_str())));
-    let message = timeout(PATIENCE, rig.line.next()).await.unwrap();
+    let message = timeout(WAIT_TIMEOUT, rig.line.next()).await.unwrap();
     assert_eq!((message.route.resource.as_str(), message.route.operation.as_str()), (URL, "upload"));
     let sent = STANDARD.decode(message.content.as_str().unwrap()).unwrap();
     assert_eq!(String::from_utf8(sent).unwrap(), request(URL));
@@ -435,7 +435,7 @@ async fn bad_requests_of_programs_and_pages_are_refused() {
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
     stream.write_all(format!("{POST}\r\nContent-Length: 6000000\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = vec![0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    timeout(WAIT_TIMEOUT, stream.read_exact(&mut answer)).await.unwrap().unwrap();
     assert_eq!(String::from_utf8(answer).unwrap(), "HTTP/1.1 413");
 }
 
@@ -458,7 +458,7 @@ async fn a_thousand_rules_are_registered_and_forgotten() {
 
 #[tokio::test]
 async fn bodies_of_five_megabytes_go_both_ways() {
-    let rig = Rig::with(MemoryStore::new(), Ports::default(), PATIENCE).await;
+    let rig = Rig::with(MemoryStore::new(), Ports::default(), WAIT_TIMEOUT).await;
     let port = local(|mut stream, request| async move {
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());

@@ -21,7 +21,7 @@ use self::manifests::Applied;
 use crate::fleet::HollowNode;
 
 /// Each step's limit: many times what it takes on a slow laptop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What to walk through.
 pub(crate) struct Steps<'a> {
@@ -113,9 +113,9 @@ impl Steps<'_> {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, found)
+        tokio::time::timeout(STEP_TIMEOUT, found)
             .await
-            .with_context(|| format!("{name} was not {what} within {PATIENCE:?}"))?
+            .with_context(|| format!("{name} was not {what} within {STEP_TIMEOUT:?}"))?
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
 /// The field manager.
 const MANAGER: &str = "cloudsim-run";
 /// How often what has no events is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A file's limit, bytes; an API server takes no larger object either.
 const LIMIT: u64 = 3 * 1024 * 1024;
 
@@ -130,7 +130,7 @@ impl Stage {
         };
         let begun = Instant::now();
         let mut held: Option<Instant> = None;
-        let mut looks = interval(LOOK);
+        let mut looks = interval(POLL_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;

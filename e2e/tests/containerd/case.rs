@@ -4,7 +4,7 @@ use std::{fmt::Write as _, fs, time::Duration};
 
 use anyhow::ensure;
 use e2e::{
-    Cloud, PATIENCE,
+    Cloud, WAIT_TIMEOUT,
     containerd::{IMAGE, RealRig, Traces},
     until_within,
 };
@@ -90,7 +90,7 @@ pub(crate) fn check(rig: &RealRig, cases: &[Case<'_>]) -> anyhow::Result<()> {
 
 /// Nothing of any pod is left on the machine when all are deleted.
 pub(crate) fn leaves_nothing(rig: &RealRig) -> anyhow::Result<()> {
-    leaves_nothing_of(rig, PATIENCE, |traces| traces)
+    leaves_nothing_of(rig, WAIT_TIMEOUT, |traces| traces)
 }
 
 /// Nothing of what `part` picks is left when all pods are deleted, and nothing that the agent makes.

@@ -31,7 +31,7 @@ const KILLS: u64 = 4;
 /// How long one start lives at most before it is killed, milliseconds.
 const LIFE: u64 = 700;
 /// All pods start, on a machine that does other things too.
-const PATIENCE: Duration = Duration::from_secs(300);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[test]
 fn twenty_pods_start_without_the_cloud() -> anyhow::Result<()> {
@@ -122,7 +122,7 @@ fn power_off(rig: &mut RealRig) -> anyhow::Result<()> {
 }
 
 fn all_run(rig: &RealRig, count: usize) -> anyhow::Result<BTreeSet<RunningContainer>> {
-    until_within(PATIENCE, "all pods run", || {
+    until_within(START_TIMEOUT, "all pods run", || {
         let running = rig.containerd.cri.running()?;
         ensure!(running.len() == count, "{} containers run", running.len());
         ensure!(pods(&running).len() == count, "a pod runs twice: {running:?}");
@@ -187,7 +187,7 @@ fn finish(
         })?;
     }
     ensure!(rig.containerd.cri.running()? == before, "the cloud's return changed what runs");
-    leaves_nothing_of(&rig, PATIENCE, part)?;
+    leaves_nothing_of(&rig, START_TIMEOUT, part)?;
     drop(rig);
     Ok(host.close()?)
 }

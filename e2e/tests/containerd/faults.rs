@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Cloud, Cri, NODE, PATIENCE, RunningContainer,
+    Cloud, Cri, NODE, WAIT_TIMEOUT, RunningContainer,
     containerd::{Bare, RealRig, Traces},
     until,
 };
@@ -90,7 +90,7 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
         Ok(())
     })?;
     // its calls were cut off
-    leaves_nothing_of(&rig, PATIENCE, Traces::of_tasks)
+    leaves_nothing_of(&rig, WAIT_TIMEOUT, Traces::of_tasks)
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     rig.node.process.start_again()?;
     rig.cloud.wait_gone("patient")?;
     unchanged(&rig, &before)?;
-    leaves_nothing_of(&rig, PATIENCE, Traces::alive)
+    leaves_nothing_of(&rig, WAIT_TIMEOUT, Traces::alive)
 }
 
 #[test]

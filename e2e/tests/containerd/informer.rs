@@ -16,7 +16,7 @@ const FILE: &str = "/seen/seen.json";
 /// Where the node's kubeconfig is, in its container.
 const KUBECONFIG: &str = "/kubeconfig";
 /// Many times what a restarted container or a new connection takes.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const WAIT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The informer in a pod, its file on the node below `directory`. `kubeconfig`: the node's file that says where the API is for pods in
 /// the node's own network; without, the pod is in one of its own, and in-cluster configuration says it.
@@ -77,7 +77,7 @@ pub(crate) fn until_seen(directory: &Path, wanted: &Value) -> anyhow::Result<u64
 
 /// The same, after so many lists.
 fn until_seen_after(directory: &Path, wanted: &Value, lists: u64) -> anyhow::Result<u64> {
-    until_within(PATIENCE, &format!("an informer that sees {wanted}"), || {
+    until_within(WAIT_TIMEOUT, &format!("an informer that sees {wanted}"), || {
         let seen = seen(directory)?;
         let is_right = seen["listed"] == *wanted && seen["watched"] == *wanted;
         match seen["lists"].as_u64() {
@@ -110,7 +110,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     let server = format!("  metaManager: {{metaServer: {{enable: true, server: '{address}'}}}}");
     rig.restart_with_lines(&[("modules:", &server)])?;
     let kubeconfig = rig.node.kubeconfig();
-    until_within(PATIENCE, "MetaServer's kubeconfig", || {
+    until_within(WAIT_TIMEOUT, "MetaServer's kubeconfig", || {
         if kubeconfig.exists() { Ok(()) } else { Err(kubeconfig.display().to_string()) }
     })?;
     apply(&rig, &granted_to_nodes())?;
@@ -128,7 +128,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     ensure!(kubectl.run(&value)? == "2");
 
     rig.cloud.process.kill()?;
-    until_within(PATIENCE, "a node that knows that the cloud is away", || {
+    until_within(WAIT_TIMEOUT, "a node that knows that the cloud is away", || {
         let output = kubectl.output(&["get", "configmaps"]).map_err(|error| format!("{error:#}"))?;
         if output.stderr.contains("this is what this node holds") { Ok(()) } else { Err(output.stderr) }
     })?;
@@ -146,7 +146,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     let own = kubectl.json(&["get", "pod", "informer"])?;
     rig.containerd.bare.stop(&RealRig::container_id(&own, "main")?, 0)?;
     until_seen(&directory, &known)?;
-    until_within(PATIENCE, "the restart in the pod's status", || {
+    until_within(WAIT_TIMEOUT, "the restart in the pod's status", || {
         let own = kubectl.json(&["get", "pod", "informer"]).map_err(|error| format!("{error:#}"))?;
         if own["status"]["containerStatuses"][0]["restartCount"] == 1 {
             Ok(())

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{PATIENCE, containerd::RealRig, until};
+use e2e::{WAIT_TIMEOUT, containerd::RealRig, until};
 use serde_json::json;
 
 use crate::{
@@ -54,7 +54,7 @@ impl Watch {
     fn wait(&self, text: &str) -> anyhow::Result<SystemTime> {
         loop {
             let (at, line) =
-                self.seen.recv_timeout(PATIENCE).with_context(|| format!("never printed: {text}"))?;
+                self.seen.recv_timeout(WAIT_TIMEOUT).with_context(|| format!("never printed: {text}"))?;
             if line == text {
                 return Ok(at);
             }

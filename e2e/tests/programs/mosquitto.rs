@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{NODE, PATIENCE, Ports, Rig, mosquitto, run, until};
+use e2e::{NODE, WAIT_TIMEOUT, Ports, Rig, mosquitto, run, until};
 use serde_json::{Value, json};
 
 const MANIFESTS: &str = "
@@ -62,13 +62,13 @@ impl Listener {
             }
         });
         let listener = Self { child, lines };
-        is_subscribed.recv_timeout(PATIENCE).context("mosquitto_sub does not subscribe")?;
+        is_subscribed.recv_timeout(WAIT_TIMEOUT).context("mosquitto_sub does not subscribe")?;
         Ok(listener)
     }
 
     /// The next message on this topic that is as wanted.
     fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-        self.within(PATIENCE, what, wanted)
+        self.within(WAIT_TIMEOUT, what, wanted)
     }
 
     /// The same, where nothing may come.

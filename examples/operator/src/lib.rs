@@ -32,7 +32,7 @@ const NAME: &str = "website-operator";
 /// What keeps a website until the operator has seen that it goes.
 pub const FINALIZER: &str = "example.com/website";
 /// How long a definition may take to be served.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SERVED_TIMEOUT: Duration = Duration::from_secs(30);
 /// When to try again what has failed.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ pub async fn install(client: &Client) -> anyhow::Result<()> {
     let name = definition.name_any();
     definitions.patch(&name, &PatchParams::apply(NAME).force(), &Patch::Apply(&definition)).await?;
     let established = await_condition(definitions, &name, conditions::is_crd_established());
-    tokio::time::timeout(PATIENCE, established).await.context("websites are not served in time")??;
+    tokio::time::timeout(SERVED_TIMEOUT, established).await.context("websites are not served in time")??;
     Ok(())
 }
 

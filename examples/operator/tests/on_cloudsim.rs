@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// Longer than anything here takes; what hangs fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn until<K>(api: &Api<K>, name: &str, wanted: impl Condition<K>) -> Option<K>
 where
     K: Clone + Debug + Send + DeserializeOwned + kube::Resource + 'static,
 {
-    tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, wanted)).await.unwrap().unwrap()
+    tokio::time::timeout(WAIT_TIMEOUT, await_condition(api.clone(), name, wanted)).await.unwrap().unwrap()
 }
 
 fn is_in(phase: &'static str) -> impl Fn(Option<&Website>) -> bool {

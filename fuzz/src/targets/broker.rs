@@ -16,7 +16,7 @@ use crate::corpus;
 /// A conversation is over when the broker is silent for so long.
 const SILENCE: Duration = Duration::from_millis(2);
 /// A broker that lives answers a good client within this.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// CONNECT of MQTT 3.1.1, a clean session called `good`.
 const CONNECT: &[u8] = b"\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04good";
 
@@ -51,7 +51,7 @@ pub(super) fn packets(bytes: &[u8]) {
         let mut good = TcpStream::connect(address).await.expect("the broker listens");
         good.write_all(CONNECT).await.expect("the broker reads");
         let mut answer = [0; 4];
-        let answered = timeout(PATIENCE, good.read_exact(&mut answer)).await;
+        let answered = timeout(ANSWER_TIMEOUT, good.read_exact(&mut answer)).await;
         assert!(matches!(answered, Ok(Ok(_))), "the broker no longer answers: {answered:?}");
     });
 }

@@ -11,7 +11,7 @@ use super::api::wait;
 use crate::corpus;
 
 /// How often it is looked at whether a database is closed.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Runs `look` on a file of these bytes in a directory of its own, in memory where there is such a directory.
 fn with_file(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
@@ -78,7 +78,7 @@ pub(super) fn store_dbs() -> Vec<Vec<u8>> {
             store.commit(vec![write]).await.expect("a commit");
             drop(store);
             // whoever closes it last writes everything into the one file
-            let mut looks = interval(LOOK);
+            let mut looks = interval(POLL_INTERVAL);
             while fs::exists(path.with_file_name("made.db-wal")).unwrap_or(true) {
                 looks.tick().await;
             }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     pki::{Authority, Pair},
-    world::PATIENCE,
+    world::WAIT_TIMEOUT,
 };
 
 /// More than a server has connections in all.
@@ -56,12 +56,12 @@ impl Served {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        timeout(PATIENCE, connecting).await.unwrap().unwrap()
+        timeout(WAIT_TIMEOUT, connecting).await.unwrap().unwrap()
     }
 
     async fn end(self) {
         self.shutdown.cancel();
-        timeout(PATIENCE, self.running).await.unwrap().unwrap();
+        timeout(WAIT_TIMEOUT, self.running).await.unwrap().unwrap();
     }
 }
 
@@ -70,7 +70,7 @@ async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> 
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        match timeout(PATIENCE, stream.read_u8()).await.unwrap() {
+        match timeout(WAIT_TIMEOUT, stream.read_u8()).await.unwrap() {
             Ok(byte) => head.push(byte),
             Err(_) => break,
         }
@@ -110,14 +110,14 @@ async fn a_connection_on_which_nothing_is_said_is_closed() {
         }
         if tls {
             // after the handshake
-            let served = Served::new(tls, ServerLimits { handshake: PATIENCE, ..limits }).await;
+            let served = Served::new(tls, ServerLimits { handshake: WAIT_TIMEOUT, ..limits }).await;
             closed(&mut served.connect(None).await).await;
             served.end().await;
         }
         served.end().await;
     }
     // and after a request; the first one has all the time that it wants
-    let served = Served::new(false, ServerLimits { first_request: PATIENCE, ..limits }).await;
+    let served = Served::new(false, ServerLimits { first_request: WAIT_TIMEOUT, ..limits }).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     assert!(ask(&mut stream, "/healthz").await.starts_with("HTTP/1.1 200"));
     closed(&mut stream).await;
@@ -191,7 +191,7 @@ async fn answers_that_are_not_read_are_bounded_and_end() {
         }
         tokio::task::yield_now().await;
     }
-    let _ = timeout(PATIENCE, first.read_to_end(&mut rest)).await.unwrap();
+    let _ = timeout(WAIT_TIMEOUT, first.read_to_end(&mut rest)).await.unwrap();
     assert!(rest.len() < 8 << 20, "{}", rest.len());
     served.end().await;
 }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::pki::Authority;
 
 /// Longer than anything here takes; what hangs fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A served API with the namespace `default`.
 pub(crate) struct World {
@@ -139,7 +139,7 @@ impl World {
         // one that reads nothing may be gone already
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
-        let output = timeout(PATIENCE, child.wait_with_output()).await;
+        let output = timeout(WAIT_TIMEOUT, child.wait_with_output()).await;
         let output = output.unwrap_or_else(|_| panic!("kubectl {line}: hangs")).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
@@ -183,7 +183,7 @@ impl World {
     /// Waits until the deletion of a pod has begun.
     pub(crate) async fn ends(&self, pod: &str) {
         let is_ending = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some());
-        timeout(PATIENCE, await_condition(self.pods(), pod, is_ending)).await.unwrap().unwrap();
+        timeout(WAIT_TIMEOUT, await_condition(self.pods(), pod, is_ending)).await.unwrap().unwrap();
     }
 }
 
@@ -204,6 +204,6 @@ impl Following {
             }
             false
         };
-        assert!(timeout(PATIENCE, found).await.unwrap_or(false), "no line begins with {start:?}");
+        assert!(timeout(WAIT_TIMEOUT, found).await.unwrap_or(false), "no line begins with {start:?}");
     }
 }

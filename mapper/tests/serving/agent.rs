@@ -30,7 +30,7 @@ use wire::dmi::{
 };
 
 /// The limit of every wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct FakeAgent {
     directory: TempDir,
@@ -114,7 +114,7 @@ impl FakeAgent {
 
     /// The next call. A report of a property `refused` is refused and is no call.
     pub(crate) async fn next(&self) -> String {
-        timeout(PATIENCE, self.calls.lock().await.recv()).await.expect("a call").unwrap()
+        timeout(WAIT_TIMEOUT, self.calls.lock().await.recv()).await.expect("a call").unwrap()
     }
 
     pub(crate) async fn until(&self, call: &str) {
@@ -136,7 +136,7 @@ impl FakeAgent {
                 seen.push(call);
             }
         };
-        let found = timeout(PATIENCE, looking).await;
+        let found = timeout(WAIT_TIMEOUT, looking).await;
         assert!(found.is_ok(), "no {what:?} in {seen:?}");
     }
 }
@@ -157,7 +157,7 @@ pub(crate) async fn until(so: impl Fn() -> bool) {
             yield_now().await;
         }
     };
-    timeout(PATIENCE, waiting).await.expect("it became so");
+    timeout(WAIT_TIMEOUT, waiting).await.expect("it became so");
 }
 
 #[tonic::async_trait]

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anything takes that works, on a machine that does something else as well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running broker; it ends with this value.
 pub(crate) struct Broker {
@@ -47,7 +47,7 @@ impl Broker {
 
 /// Waits for `future`, and says what was waited for if it takes too long.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
+    tokio::time::timeout(WAIT_TIMEOUT, future).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
 /// Waits until `condition` holds.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 use tests::{
-    PATIENCE, World, condition, eventually,
+    WAIT_TIMEOUT, World, condition, eventually,
     manifests::{pod, pod_that},
     runs, uid,
 };
@@ -174,7 +174,7 @@ async fn a_pre_stop_hook_has_its_time_before_the_container_ends() {
     let pod = world.run(&with("slow", &[], hook)).await;
     let since = Instant::now();
     // more than a test has patience: that it ends at all shows that it did not take its whole time
-    world.pod("slow").delete(Some(2 * PATIENCE.as_secs() as u32)).await;
+    world.pod("slow").delete(Some(2 * WAIT_TIMEOUT.as_secs() as u32)).await;
     world.pod("slow").until_gone().await;
     let took = since.elapsed();
     assert!(took >= Duration::from_secs(1), "{took:?}");

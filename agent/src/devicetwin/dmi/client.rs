@@ -17,7 +17,7 @@ use wire::{
 use super::calls::{Caller, Calls};
 
 /// A mapper that takes longer for one call hangs. EdgeCore's limit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A mapper's service. It connects with its first call, and again after the mapper went away.
 #[derive(Clone, Debug)]
@@ -109,11 +109,11 @@ impl Client {
         method: &'static str,
         call: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Failure> {
-        let answer = timeout(PATIENCE, call).await;
+        let answer = timeout(CALL_TIMEOUT, call).await;
         self.calls.count(Caller::Agent, method, matches!(answer, Ok(Ok(_))));
         match answer {
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(Failure::Away(format!("no answer within {PATIENCE:?}"))),
+            Err(_) => Err(Failure::Away(format!("no answer within {CALL_TIMEOUT:?}"))),
         }
     }
 

@@ -23,13 +23,13 @@ const PLURAL: &str = "mappers";
 const EDGECORE: &str = "edgecore.outrigger.dev";
 
 /// So many mappers at most; a node has a handful of protocols. For one more, one whose socket nobody serves is forgotten.
-const MOST: usize = 64;
+const MAX_MAPPERS: usize = 64;
 
 /// Why a mapper is not registered.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unregistered {
     /// There are too many, and all of them are there.
-    #[error("{most} mappers serve on this node, and no more are taken; stop one of them", most = MOST)]
+    #[error("{most} mappers serve on this node, and no more are taken; stop one of them", most = MAX_MAPPERS)]
     Full,
     /// The store failed.
     #[error("the registration could not be kept: {0}; register again")]
@@ -131,7 +131,7 @@ impl Registry {
     pub(super) async fn register(&self, mapper: Mapper, told: Known) -> Result<(), Unregistered> {
         let mut turn = self.turn.lock().await;
         let mappers = self.mappers.borrow().clone();
-        if mappers.len() >= MOST && !mappers.contains_key(&mapper.protocol) {
+        if mappers.len() >= MAX_MAPPERS && !mappers.contains_key(&mapper.protocol) {
             self.make_room(&mappers).await?;
         }
         self.keep(&mapper, &told).await?;
@@ -271,7 +271,7 @@ mod tests {
         let (store, directory) = (MemoryStore::new(), tempfile::tempdir().unwrap());
         let registry = Registry::new(store.clone());
         let sockets: Vec<_> =
-            (0..MOST).map(|number| directory.path().join(format!("{number}.sock"))).collect();
+            (0..MAX_MAPPERS).map(|number| directory.path().join(format!("{number}.sock"))).collect();
         let mut serving: Vec<_> =
             sockets.iter().map(|path| tokio::net::UnixListener::bind(path).unwrap()).collect();
         for (number, socket) in sockets.into_iter().enumerate() {
@@ -288,7 +288,7 @@ mod tests {
         again.load().await.unwrap();
         for registry in [registry, again] {
             let mappers = registry.mappers().borrow().clone();
-            assert_eq!(mappers.len(), MOST);
+            assert_eq!(mappers.len(), MAX_MAPPERS);
             assert!(mappers.contains_key("more") && !mappers.contains_key("p3"));
         }
     }

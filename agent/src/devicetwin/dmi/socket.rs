@@ -34,7 +34,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(60);
 /// How long its answer may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A request that takes longer is given up: the store hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long calls under way may take after the shutdown.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -88,7 +88,7 @@ impl Socket {
             .max_concurrent_streams(REQUESTS as u32)
             .http2_keepalive_interval(Some(PROBE_INTERVAL))
             .http2_keepalive_timeout(Some(PROBE_TIMEOUT))
-            .timeout(PATIENCE)
+            .timeout(REQUEST_TIMEOUT)
             .add_service(service);
         let stopped = shutdown.clone().cancelled_owned();
         let incoming = limited_connections(listener, CONNECTIONS, FIRST_REQUEST);

@@ -16,7 +16,7 @@ use crate::edged::{
 /// A postStart hook has no limit of its own; it ends with its container. This one is for a runtime that loses it.
 const MAX_POST_START: Duration = Duration::from_secs(24 * 60 * 60);
 /// A hook that is as quick as this needs no second look at the pod.
-const PATIENCE: Duration = Duration::from_millis(100);
+const QUICK_HOOK: Duration = Duration::from_millis(100);
 
 /// A container's postStart hook, as long as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) async fn post_start(
             let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
         }
     }));
-    let _ = tokio::time::timeout(PATIENCE, quick).await;
+    let _ = tokio::time::timeout(QUICK_HOOK, quick).await;
 }
 
 /// Notes in `observed` what the hooks have to do with it, and forgets those of containers that are gone.

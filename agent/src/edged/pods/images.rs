@@ -26,7 +26,7 @@ const MAX_WAIT: Duration = Duration::from_secs(300);
 /// How long a failure is reported as such before it is reported as a wait.
 const TELL: Duration = Duration::from_secs(1);
 /// A pull that is as quick as this needs no second look at the pod.
-const PATIENCE: Duration = Duration::from_millis(100);
+const QUICK_PULL: Duration = Duration::from_millis(100);
 
 /// The container's image, here; else why it is not.
 pub(super) async fn ensure(
@@ -196,7 +196,7 @@ async fn pull(
             let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
         }
     }));
-    let _ = tokio::time::timeout(PATIENCE, quick).await;
+    let _ = tokio::time::timeout(QUICK_PULL, quick).await;
 }
 
 /// Pulls with the first credentials that do, or without any; else says what came of each.

@@ -15,7 +15,7 @@ use crate::edged::{
 };
 
 /// Disks answer in a fraction of this.
-const PATIENCE: Duration = Duration::from_secs(1);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// By then a runtime has written the end of a log.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -81,7 +81,7 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
         });
         read.collect::<Vec<_>>()
     });
-    if let Ok(read) = tokio::time::timeout(PATIENCE, &mut reading).await {
+    if let Ok(read) = tokio::time::timeout(READ_TIMEOUT, &mut reading).await {
         // A task that cannot be waited for is one of a program that ends.
         context.book.with(&uid, |memory| memory.words.extend(read.unwrap_or_default()));
         return;

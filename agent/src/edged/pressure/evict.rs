@@ -30,7 +30,7 @@ use crate::{
 /// Time between two looks; the kubelet's.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// How long the next look waits for an evicted pod to be gone …
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// … and how often it is looked for.
 const POLL: Duration = Duration::from_millis(500);
 /// What a pod has that is evicted by a hard threshold or a limit of its own.
@@ -62,7 +62,7 @@ pub(crate) async fn run(evictor: Evictor) {
             },
             // What they leave behind counts before anybody else has to go.
             evicted => {
-                let _ = tokio::time::timeout(PATIENCE, evictor.gone(&evicted)).await;
+                let _ = tokio::time::timeout(EVICTION_TIMEOUT, evictor.gone(&evicted)).await;
             }
         }
     }

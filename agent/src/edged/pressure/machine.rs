@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Memory may run short while the runtime is stuck: no reading waits longer for it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where readings come from.
 pub trait Signals: fmt::Debug + Send + Sync {
@@ -49,7 +49,7 @@ impl Machine {
         if let Some(known) = self.images.lock().clone() {
             return known;
         }
-        match tokio::time::timeout(PATIENCE, image_root(&self.runtime)).await {
+        match tokio::time::timeout(READ_TIMEOUT, image_root(&self.runtime)).await {
             Ok(Some(root)) => self.images.lock().insert(root).clone(),
             _ => self.root.clone(),
         }

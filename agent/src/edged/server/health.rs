@@ -11,7 +11,7 @@ use crate::{
 
 /// The controller takes triggers at once, whatever it is at; the kubelet allows its loop two minutes, but that one works in
 /// the loop itself.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const TRIGGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The checks beside those of the agent's parts, in the order in which they are told.
 const CHECKS: [&str; 3] = ["ping", "log", "syncloop"];
 

@@ -158,7 +158,7 @@ impl Pages {
             (true, _) | (false, Some(_)) => {
                 let shown = &self.parts.shown;
                 let parts = (&*shown.vitals.read(), &shown.storage);
-                health::check(one, verbose, &self.parts.triggers, parts, health::PATIENCE).await
+                health::check(one, verbose, &self.parts.triggers, parts, health::TRIGGER_TIMEOUT).await
             }
             // another page, whose name begins alike
             (false, None) => None,

@@ -42,7 +42,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The first who asks waits so long for a second look.
 const WINDOW: Duration = Duration::from_millis(250);
 /// A runtime that answers later than this does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RUNTIME_TIMEOUT: Duration = Duration::from_secs(10);
 /// Files are counted this often at most, as the kubelet does.
 const COUNTED: Duration = Duration::from_secs(60);
 
@@ -53,7 +53,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Runtime(#[from] CallError),
     /// The runtime hangs.
-    #[error("the container runtime has not said within {} s what its containers use; is it overloaded?", PATIENCE.as_secs())]
+    #[error("the container runtime has not said within {} s what its containers use; is it overloaded?", RUNTIME_TIMEOUT.as_secs())]
     Late,
 }
 
@@ -118,7 +118,7 @@ impl Stats {
     pub(crate) async fn summary(&self) -> Result<Summary, Error> {
         let usage = self.with_rates().await?;
         let mut summary = self.short(&usage);
-        let extended = tokio::time::timeout(PATIENCE, self.extend(&mut summary, usage.machine.at));
+        let extended = tokio::time::timeout(RUNTIME_TIMEOUT, self.extend(&mut summary, usage.machine.at));
         extended.await.map_err(|_| Error::Late)?;
         Ok(summary)
     }
@@ -140,7 +140,7 @@ impl Stats {
         {
             return Ok(usage.clone());
         }
-        let lists = tokio::time::timeout(PATIENCE, self.lists()).await.map_err(|_| Error::Late)??;
+        let lists = tokio::time::timeout(RUNTIME_TIMEOUT, self.lists()).await.map_err(|_| Error::Late)??;
         let usage = Arc::new(measured(lists, Machine::read(), &mut state.rates));
         state.last = Some((Instant::now(), usage.clone()));
         Ok(usage)

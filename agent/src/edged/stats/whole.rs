@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
 use super::{
-    COUNTED, PATIENCE, Stats, Usage,
+    COUNTED, RUNTIME_TIMEOUT, Stats, Usage,
     disk::PodDisk,
     machine, pods,
     summary::{
@@ -49,7 +49,7 @@ impl Stats {
 
     /// The volumes of all pods, as far as they can be measured.
     pub(crate) async fn volumes(&self) -> Vec<VolumeStats> {
-        let disks = tokio::time::timeout(PATIENCE, self.disks(Timestamp::now())).await.unwrap_or_default();
+        let disks = tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(Timestamp::now())).await.unwrap_or_default();
         disks.values().flat_map(|disk| disk.volumes.clone()).collect()
     }
 

@@ -14,7 +14,7 @@ use crate::config::HostPort;
 /// Largest head of a proxy's answer.
 const HEAD: usize = 8 * 1024;
 /// How long one address of a name may take before the next is tried. The system repeats the first packet after a second.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// What the system may hold back of what was written, bytes. More would go before a lease that is written later, and would
 /// hide for longer that nobody takes anything.
 const SEND_BUFFER: u32 = 64 * 1024;
@@ -36,7 +36,7 @@ pub(crate) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpS
 async fn straight(authority: &str) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in lookup_host(authority).await? {
-        match timeout(PATIENCE, one(address)).await {
+        match timeout(CONNECT_TIMEOUT, one(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => failed = error,
             Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, format!("no answer from {address}")),

@@ -13,7 +13,7 @@ use crate::rt::{Backoff, renewal::due};
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(32);
 /// A clock that is set, or a machine that slept, is noticed within this time.
-const LOOK: Duration = Duration::from_secs(600);
+const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The renewal of one certificate.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Renewal {
         identity: &Identity,
     ) -> Identity {
         while let Ok(left) = identity.validity.1.duration_since(SystemTime::now()) {
-            sleep(left.min(LOOK)).await;
+            sleep(left.min(CHECK_INTERVAL)).await;
         }
         self.next(config, identity).await
     }
@@ -53,7 +53,7 @@ impl Renewal {
         loop {
             self.rest().await;
             while let Ok(left) = self.due.duration_since(SystemTime::now()) {
-                sleep(left.min(LOOK)).await;
+                sleep(left.min(CHECK_INTERVAL)).await;
             }
             (self.failed, self.again_at) = (true, None);
             match renew(config, identity).await {

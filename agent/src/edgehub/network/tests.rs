@@ -9,7 +9,7 @@ use super::*;
 /// Where a notice of a route says how long the prefix of its destination is.
 const HEADER_AND_LENGTH: usize = 17;
 /// Many times what the kernel takes on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn ip(arguments: &[&str]) -> String {
     let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
@@ -54,7 +54,7 @@ async fn addresses_carriers_and_default_routes_are_told() {
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
     let within = |network: Network| async move {
         let mut network = network;
-        timeout(PATIENCE, network.changed()).await
+        timeout(WAIT_TIMEOUT, network.changed()).await
     };
     ip(&["-n", &namespace.0, "address", "add", "198.51.100.1/24", "dev", "lo"]);
     assert!(within(network.clone()).await.is_ok(), "the address was not told");
@@ -70,7 +70,7 @@ async fn addresses_carriers_and_default_routes_are_told() {
 /// Receives until a notice matters; `looked` sees each.
 async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked: impl FnMut(&[u8]) -> bool) {
     let mut datagram = vec![0; DATAGRAM];
-    let told = timeout(PATIENCE, async {
+    let told = timeout(WAIT_TIMEOUT, async {
         loop {
             let size = socket.recv(&mut datagram).await.unwrap();
             let matters = notices.matter(&datagram[..size]);

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Many times what anything takes on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A store with a device and its model.
 pub(super) fn store() -> Arc<MemoryStore> {
@@ -178,7 +178,7 @@ pub(super) fn internal(directory: Option<&Path>) -> Internal {
 }
 
 pub(super) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+    tokio::time::timeout(WAIT_TIMEOUT, future).await.unwrap_or_else(|_| panic!("{what}: not within {WAIT_TIMEOUT:?}"))
 }
 
 pub(super) async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
@@ -188,7 +188,7 @@ pub(super) async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMu
         looks.tick().await;
         match look().await {
             Ok(found) => return found,
-            Err(seen) => assert!(begun.elapsed() < PATIENCE, "{what}: last seen: {seen:?}"),
+            Err(seen) => assert!(begun.elapsed() < WAIT_TIMEOUT, "{what}: last seen: {seen:?}"),
         }
     }
 }

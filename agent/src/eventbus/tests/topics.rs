@@ -19,7 +19,7 @@ const D: &str = "$hw/events/device/default/d";
 const NODE: &str = "$hw/events/node/edge-1/membership";
 
 /// How long one publication may be on its way to the cloud before another one follows.
-const LOOK: Duration = Duration::from_millis(200);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What happens, and what is to be heard of it.
 enum Step {
@@ -268,7 +268,7 @@ async fn run(node: &Node, line: &mut Line, address: SocketAddr) {
             }
             Until(topic) => loop {
                 assert!(publish(address, topic, "x", &[]).await);
-                let told = tokio::time::timeout(LOOK, upload(line)).await;
+                let told = tokio::time::timeout(PUBLISH_INTERVAL, upload(line)).await;
                 if told.is_ok_and(|(on, _)| on == topic) {
                     break;
                 }

@@ -29,7 +29,7 @@ use crate::edgehub::{EdgeHub, Link, Unreachable};
 /// Reports on their way at one time. More would only wait in EdgeHub's queue.
 const AT_ONCE: usize = 16;
 /// How long the cloud may take to confirm one.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(20);
 /// After the cloud refused or the store failed.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -201,7 +201,7 @@ impl Reporter {
 
     /// The cloud's answer to one report.
     async fn ask(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
-        let message = self.hub.request(report.into_message(now_ms()), PATIENCE).await?;
+        let message = self.hub.request(report.into_message(now_ms()), CONFIRM_TIMEOUT).await?;
         match Down::from(message.clone()).body {
             Downstream::Answer { answer, .. } => Ok((answer, message)),
             _ => Err(Failed::Answer),

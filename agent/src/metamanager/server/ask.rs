@@ -17,7 +17,7 @@ use super::super::{answer::Refusal, now_ms};
 use crate::edgehub::{EdgeHub, Link, Unreachable};
 
 /// How long the cloud may take; EdgeCore's.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);
 /// A cloud that has let a call wait so long has most likely no dynamic controller, and is not asked again for so long, or until
 /// the next connection.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -147,7 +147,7 @@ impl Cloud {
         if let Some(away) = self.away(link) {
             return Err(Failure::Away(away));
         }
-        match self.hub.request(request.into_message(now_ms()), PATIENCE).await {
+        match self.hub.request(request.into_message(now_ms()), CLOUD_TIMEOUT).await {
             Ok(answer) => Ok(Down::from(answer)),
             Err(Unreachable::Timeout(_)) => {
                 *self.silent.lock() = Some((link, Instant::now()));

@@ -18,9 +18,9 @@ use super::{
 /// Objects in one answer of the cloud, which has to fit into one message.
 const PAGE: usize = 100;
 /// Objects in one list. A node that holds more is not what its owner meant.
-const MOST: usize = 10_000;
+const MAX_OBJECTS: usize = 10_000;
 /// Bytes of one list: half of what all copies may take.
-const MOST_BYTES: u64 = room::MOST / 2;
+const MOST_BYTES: u64 = room::MAX_OBJECTS / 2;
 
 /// Brings collections; cheap to clone.
 #[derive(Clone)]
@@ -53,8 +53,8 @@ impl Lists {
                 listed.insert(text(&object, "/metadata/uid").to_owned());
                 self.copies.put(&key_of(&collection.target, &object), &object).await.map_err(failed)?;
             }
-            if listed.len() > MOST {
-                return Err(Failure::Refused(Refusal::too_long(&format!("{MOST} objects"))));
+            if listed.len() > MAX_OBJECTS {
+                return Err(Failure::Refused(Refusal::too_long(&format!("{MAX_OBJECTS} objects"))));
             }
             next = text(&page, "/metadata/continue").to_owned();
             if next.is_empty() {

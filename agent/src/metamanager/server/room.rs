@@ -21,10 +21,10 @@ use super::{
 use crate::metamanager::record;
 
 /// Bytes that the copies may take.
-pub(super) const MOST: u64 = 64 << 20;
+pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// How often it is looked how much they take. What was asked for since the last look stays: whoever reads a list page by page
 /// must not find that it ends early.
-const LOOK: Duration = Duration::from_mins(5);
+const CHECK_INTERVAL: Duration = Duration::from_mins(5);
 /// Collections of which it is remembered when they were asked for. A cluster has some hundred.
 const REMEMBERED: usize = 4096;
 
@@ -44,11 +44,11 @@ impl Room {
     /// Keeps the copies within their bounds; never ends.
     pub(super) async fn run(&self, copies: &Copies, kept: &Kept) {
         // not at the start, when pods wait for the disk, and nobody has asked for anything yet
-        let mut looks = interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        let mut looks = interval_at(tokio::time::Instant::now() + CHECK_INTERVAL, CHECK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            if let Err(error) = self.look(copies, kept, (MOST, Instant::now())).await {
+            if let Err(error) = self.look(copies, kept, (MAX_BYTES, Instant::now())).await {
                 warn!(
                     error = &error as &dyn std::error::Error,
                     "MetaServer's copies are not kept within their bounds"
@@ -90,7 +90,7 @@ impl Room {
         let mut asked = self.0.lock();
         // of those that were not asked for since the start, the largest: few collections are lost
         sizes.sort_by_key(|(resource, bytes)| (asked.get(resource).copied(), Reverse(*bytes)));
-        let is_old = |at: &Instant| now.saturating_duration_since(*at) >= LOOK;
+        let is_old = |at: &Instant| now.saturating_duration_since(*at) >= CHECK_INTERVAL;
         let mut going = Vec::new();
         for (resource, bytes) in sizes {
             if total > most / 4 * 3 && asked.get(&resource).is_none_or(is_old) {
@@ -144,8 +144,8 @@ mod tests {
         let (room, now) = (Room::default(), Instant::now());
         (0..=REMEMBERED).for_each(|number| room.asked(resource(&number.to_string()), now));
         assert_eq!(room.0.lock().len(), REMEMBERED);
-        room.asked(resource("0"), now + LOOK);
-        assert_eq!(room.0.lock()[&resource("0")], now + LOOK);
+        room.asked(resource("0"), now + CHECK_INTERVAL);
+        assert_eq!(room.0.lock()[&resource("0")], now + CHECK_INTERVAL);
     }
 
     #[tokio::test]

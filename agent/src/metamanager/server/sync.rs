@@ -9,12 +9,12 @@ use wire::application::Watches;
 use super::{service::Front, watches::Kept};
 
 /// How often it is looked for watches that nobody needs any more, and those that the cloud could not take are offered again.
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the cloud telling of all that is watched; never ends.
 pub(super) async fn run(front: &Front, kept: &Kept) {
     let mut links = front.cloud.links();
-    let mut looks = interval(LOOK);
+    let mut looks = interval(CHECK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = None;
     loop {

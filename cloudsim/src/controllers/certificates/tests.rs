@@ -12,7 +12,7 @@ use wire::enroll::{Csr, identity_of, pem_certificate_request, server_names_of};
 use super::*;
 
 /// Long enough for the slowest machine; a test that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn request(name: &str, user: &str, address: &str) -> CertificateSigningRequest {
     let csr = Csr::for_server("edge-1", &[address.parse().unwrap()]).unwrap();
@@ -49,7 +49,7 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
     }
     let until = async |name: &str, wanted: fn(&CertificateSigningRequest) -> bool| {
         let is_so = move |found: Option<&CertificateSigningRequest>| found.is_some_and(wanted);
-        let found = timeout(PATIENCE, await_condition(api.clone(), name, is_so)).await.unwrap().unwrap();
+        let found = timeout(WAIT_TIMEOUT, await_condition(api.clone(), name, is_so)).await.unwrap().unwrap();
         found.unwrap()
     };
     let good =

@@ -11,7 +11,7 @@ use super::*;
 use crate::{controllers::events::Recorder, tasks::Tasks};
 
 /// Long enough for the slowest machine; a test that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct World {
     client: Client,
@@ -70,7 +70,7 @@ impl World {
         let api = Api::<ServiceAccountAccess>::namespaced(self.client.clone(), "ns");
         let seen =
             await_condition(api.clone(), "robot", |access: Option<&ServiceAccountAccess>| wanted(access));
-        if timeout(PATIENCE, seen).await.is_err() {
+        if timeout(WAIT_TIMEOUT, seen).await.is_err() {
             panic!("{what}: {:?}", api.get_opt("robot").await);
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::mailbox::{ObjectKind, ObjectPath};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn parcel(uid: &str, revision: Option<u64>) -> Parcel {
     let mut message = Message::default();
@@ -27,7 +27,7 @@ fn sent(lane: &mut AckLane, now: Instant) -> Option<String> {
 #[test]
 fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
     let now = Instant::now();
-    let mut lane = AckLane::new(PATIENCE);
+    let mut lane = AckLane::new(WAIT_TIMEOUT);
     lane.offer(parcel("a", Some(1)));
     lane.offer(parcel("b", Some(2)));
     assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(1)"));
@@ -41,7 +41,7 @@ fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
 #[test]
 fn the_newest_revision_replaces_and_older_ones_are_dropped() {
     let now = Instant::now();
-    let mut lane = AckLane::new(PATIENCE);
+    let mut lane = AckLane::new(WAIT_TIMEOUT);
     lane.offer(parcel("a", Some(5)));
     lane.offer(parcel("a", Some(7)));
     lane.offer(parcel("a", Some(6)));
@@ -54,7 +54,7 @@ fn the_newest_revision_replaces_and_older_ones_are_dropped() {
 #[test]
 fn a_pending_delete_wins() {
     let now = Instant::now();
-    let mut lane = AckLane::new(PATIENCE);
+    let mut lane = AckLane::new(WAIT_TIMEOUT);
     lane.offer(parcel("a", Some(1)));
     lane.offer(parcel("a", None));
     lane.offer(parcel("a", Some(9)));
@@ -63,7 +63,7 @@ fn a_pending_delete_wins() {
 
 #[test]
 fn answers_are_all_sent() {
-    let mut lane = AckLane::new(PATIENCE);
+    let mut lane = AckLane::new(WAIT_TIMEOUT);
     for request in ["r1", "r2"] {
         lane.offer(Parcel { key: LaneKey::Answer(request.into()), ..parcel("cm", Some(3)) });
     }
@@ -73,25 +73,25 @@ fn answers_are_all_sent() {
 #[test]
 fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     let start = Instant::now();
-    let mut lane = AckLane::new(PATIENCE);
+    let mut lane = AckLane::new(WAIT_TIMEOUT);
     lane.offer(parcel("a", Some(1)));
     lane.offer(parcel("b", Some(2)));
     for attempt in 0..ATTEMPTS {
         assert_eq!(
-            sent(&mut lane, start + PATIENCE * attempt).as_deref(),
+            sent(&mut lane, start + WAIT_TIMEOUT * attempt).as_deref(),
             Some("a@Some(1)"),
             "attempt {attempt}"
         );
     }
-    assert_eq!(sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(), Some("b@Some(2)"));
+    assert_eq!(sent(&mut lane, start + WAIT_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
     assert!(lane.acknowledged("b@Some(2)").is_some());
-    assert_eq!(sent(&mut lane, start + PATIENCE * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
+    assert_eq!(sent(&mut lane, start + WAIT_TIMEOUT * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
 }
 
 #[test]
 fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     let mut now = Instant::now();
-    let mut lane = AckLane::new(PATIENCE);
+    let mut lane = AckLane::new(WAIT_TIMEOUT);
     for uid in ["a", "b", "c"] {
         lane.offer(parcel(uid, Some(1)));
     }
@@ -100,7 +100,7 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     let mut tried = Vec::new();
     for _ in 0..4 * ATTEMPTS {
         tried.extend(sent(&mut lane, now));
-        now += PATIENCE;
+        now += WAIT_TIMEOUT;
     }
     assert!(lane.is_repeating());
     assert_eq!(tried.len(), 20);
@@ -111,5 +111,5 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     assert!(lane.acknowledged("new@Some(1)").is_some());
     assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(1)"));
     lane.offer(parcel("newer", Some(1)));
-    assert_eq!(sent(&mut lane, now + PATIENCE).as_deref(), Some("newer@Some(1)"));
+    assert_eq!(sent(&mut lane, now + WAIT_TIMEOUT).as_deref(), Some("newer@Some(1)"));
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How many objects a selector may bring.
-const MOST: usize = 1000;
+const MAX_PARAMS: usize = 1000;
 
 /// The parameters with which the policy is to be held against the request, each time anew: null for none.
 ///
@@ -82,8 +82,8 @@ async fn selected(api: &Api, kind: &Kind, namespace: &str, selector: &Value) -> 
             found.push(value);
         }
     }
-    if found.len() > MOST {
-        return Err(format!("the selector of paramRef selects more than {MOST} objects"));
+    if found.len() > MAX_PARAMS {
+        return Err(format!("the selector of paramRef selects more than {MAX_PARAMS} objects"));
     }
     Ok(found)
 }

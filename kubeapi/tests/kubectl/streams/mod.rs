@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use self::node::FakeNode;
-use super::world::{PATIENCE, Said, World};
+use super::world::{WAIT_TIMEOUT, Said, World};
 
 /// The protocols of `kubectl`: whether it uses WebSockets.
 const PROTOCOLS: [&str; 2] = ["true", "false"];
@@ -50,7 +50,7 @@ async fn run(world: &World, websockets: &str, line: &str, input: &[u8]) -> (Opti
         // a command that reads nothing may be gone already
         let _ = stdin.write_all(&input).await;
     });
-    let output = timeout(PATIENCE, child.wait_with_output()).await;
+    let output = timeout(WAIT_TIMEOUT, child.wait_with_output()).await;
     let output = output.unwrap_or_else(|_| panic!("kubectl {line}: hangs")).unwrap();
     feeding.await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -101,7 +101,7 @@ async fn a_log_that_is_followed_comes_line_by_line_and_ends_with_the_client() {
     node.say("more\n");
     following.until("more").await;
     drop(following);
-    timeout(PATIENCE, node.left()).await.unwrap();
+    timeout(WAIT_TIMEOUT, node.left()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,13 +157,13 @@ async fn ports_are_forwarded_over_both_protocols() {
         command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", protocol).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let line = timeout(WAIT_TIMEOUT, lines.next_line()).await.unwrap().unwrap().unwrap();
         let port = line.split(':').nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
         for _ in 0..3 {
             let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
             stream.write_all(b"hello").await.unwrap();
             let mut echo = [0; 5];
-            timeout(PATIENCE, stream.read_exact(&mut echo)).await.unwrap().unwrap();
+            timeout(WAIT_TIMEOUT, stream.read_exact(&mut echo)).await.unwrap().unwrap();
             assert_eq!(&echo, b"hello");
         }
         child.kill().await.unwrap();
@@ -178,17 +178,17 @@ async fn streams_end_with_the_server() {
         command.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", protocol);
         let mut child = command.spawn().unwrap();
         let mut begun = [0; 5];
-        timeout(PATIENCE, child.stdout.as_mut().unwrap().read_exact(&mut begun)).await.unwrap().unwrap();
+        timeout(WAIT_TIMEOUT, child.stdout.as_mut().unwrap().read_exact(&mut begun)).await.unwrap().unwrap();
         if protocol == "false" {
             world.shutdown.cancel();
         } else {
             child.kill().await.unwrap();
         }
-        timeout(PATIENCE, child.wait()).await.unwrap().unwrap();
+        timeout(WAIT_TIMEOUT, child.wait()).await.unwrap().unwrap();
         // the node is told, too
-        timeout(PATIENCE, node.left()).await.unwrap();
+        timeout(WAIT_TIMEOUT, node.left()).await.unwrap();
     }
-    timeout(PATIENCE, world.server).await.unwrap().unwrap();
+    timeout(WAIT_TIMEOUT, world.server).await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ use tokio_tungstenite::{
 };
 
 use super::{
-    super::world::{PATIENCE, World},
+    super::world::{WAIT_TIMEOUT, World},
     pod, world,
 };
 
@@ -57,7 +57,7 @@ async fn rest(socket: &mut Socket) -> (Vec<Message>, Option<CloseCode>) {
             }
         }
     };
-    let code = timeout(PATIENCE, all).await.unwrap();
+    let code = timeout(WAIT_TIMEOUT, all).await.unwrap();
     (messages, code)
 }
 
@@ -146,7 +146,7 @@ async fn a_large_output_comes_whole_in_messages_of_their_own() {
             }
         }
     };
-    timeout(PATIENCE, all).await.unwrap();
+    timeout(WAIT_TIMEOUT, all).await.unwrap();
     assert_eq!(length, 3 * (1024 * 1024 - 1));
     drop(sending.await.unwrap());
 }
@@ -173,7 +173,7 @@ async fn what_is_no_stream_is_refused_before_it_begins() {
         format!("POST {exec} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     plain.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    let _ = timeout(PATIENCE, plain.read_to_string(&mut answer)).await.unwrap();
+    let _ = timeout(WAIT_TIMEOUT, plain.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("Upgrade request required"), "{answer}");
 }
 
@@ -190,8 +190,8 @@ async fn a_log_comes_as_messages_too() {
     assert_eq!(messages, [Message::text(""), Message::text("bGluZSAxCmxpbmUgMgo=")]);
     let (mut socket, _) = open(&world, &format!("{log}?follow=true"), "binary.k8s.io").await.unwrap();
     for expected in [&b""[..], b"line 1\n"] {
-        assert_eq!(timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap(), binary(expected));
+        assert_eq!(timeout(WAIT_TIMEOUT, socket.next()).await.unwrap().unwrap().unwrap(), binary(expected));
     }
     drop(socket);
-    timeout(PATIENCE, node.left()).await.unwrap();
+    timeout(WAIT_TIMEOUT, node.left()).await.unwrap();
 }

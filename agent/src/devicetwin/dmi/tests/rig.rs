@@ -49,7 +49,7 @@ use crate::{
 };
 
 /// The limit of every wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A device in the namespace of all tests.
 pub(super) fn id(name: &str) -> DeviceId {
@@ -125,7 +125,7 @@ impl Rig {
     pub(super) async fn stop(&mut self) {
         let (_, shutdown, running) = self.running.take().unwrap();
         shutdown.cancel();
-        timeout(PATIENCE, running).await.unwrap().unwrap().unwrap();
+        timeout(WAIT_TIMEOUT, running).await.unwrap().unwrap().unwrap();
     }
 
     pub(super) fn dmi(&self) -> &Dmi {
@@ -184,7 +184,7 @@ impl Rig {
                 yield_now().await;
             }
         };
-        timeout(PATIENCE, changed).await.unwrap();
+        timeout(WAIT_TIMEOUT, changed).await.unwrap();
     }
 
     pub(super) fn mapper(&self, protocol: &str) -> FakeMapper {
@@ -214,7 +214,7 @@ impl Rig {
 
     /// What DeviceTwin was told next.
     pub(super) async fn reported(&self) -> String {
-        timeout(PATIENCE, self.reports.lock().await.recv()).await.unwrap().unwrap()
+        timeout(WAIT_TIMEOUT, self.reports.lock().await.recv()).await.unwrap().unwrap()
     }
 }
 
@@ -312,7 +312,7 @@ impl FakeMapper {
     }
 
     pub(super) async fn next(&mut self) -> String {
-        timeout(PATIENCE, self.calls.recv()).await.unwrap().unwrap()
+        timeout(WAIT_TIMEOUT, self.calls.recv()).await.unwrap().unwrap()
     }
 
     pub(super) async fn until(&mut self, call: &str) {

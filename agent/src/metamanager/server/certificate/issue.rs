@@ -20,7 +20,7 @@ const SIGNER: &str = "kubernetes.io/kubelet-serving";
 /// Where EdgeCore says that these objects are, which are in no namespace.
 const NAMESPACE: &str = "default";
 /// How long the cloud may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first wait between two questions; each is twice the one before.
 const SOON: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_secs(30);
@@ -126,7 +126,7 @@ fn stage(request: &Value) -> Result<Stage, IssueError> {
 
 /// The object that the cloud answers with.
 async fn ask(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
-    let message = hub.request(question.into_message(now_ms()), PATIENCE).await?;
+    let message = hub.request(question.into_message(now_ms()), CLOUD_TIMEOUT).await?;
     if needs_ack(&message) {
         hub.send(message.acknowledgement(now_ms())).await?;
     }

@@ -36,7 +36,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// Between two certificates.
 const SOONEST: Duration = Duration::from_secs(60 * 60);
 /// A clock that is set, or a machine that slept, is noticed within this time.
-const LOOK: Duration = Duration::from_secs(600);
+const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The certificate that is served now.
 #[derive(Default)]
@@ -110,7 +110,7 @@ impl Keeper {
                 let (begin, end) = certificate.validity;
                 let due = renewal::due(begin, end, rand::random());
                 while let Ok(left) = due.duration_since(SystemTime::now()) {
-                    sleep(left.min(LOOK)).await;
+                    sleep(left.min(CHECK_INTERVAL)).await;
                 }
             }
             let next = self.next().await;

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Long enough for the slowest machine; a test that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct World {
     pub(super) client: Client,
@@ -142,7 +142,7 @@ impl World {
             + 'static,
     {
         let holds = |object: Option<&K>| object.is_some_and(&condition);
-        let waited = tokio::time::timeout(PATIENCE, await_condition(self.api::<K>(), name, holds)).await;
+        let waited = tokio::time::timeout(WAIT_TIMEOUT, await_condition(self.api::<K>(), name, holds)).await;
         match waited {
             Ok(object) => object.unwrap().unwrap(),
             Err(_) => {
@@ -184,7 +184,7 @@ impl World {
                 }
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, waited).await;
+        let waited = tokio::time::timeout(WAIT_TIMEOUT, waited).await;
         assert!(waited.is_ok(), "{}s are still {all:#?}", K::kind(&()));
         all
     }
